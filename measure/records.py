@@ -1,0 +1,127 @@
+"""The tables of the cache: one frozen dataclass a table, whose field names are the CSV's header.
+
+Units stand in the names (``_s``, ``_byte``, ``_flop``); ``None`` is an unknown value and an empty cell, never 0.
+A number that can be derived (a rate, an intensity, a median of samples) is not stored.
+``KEYS`` names the columns that identify a row of each table.
+"""
+
+from dataclasses import dataclass
+
+PRECISION_BYTE = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+"""Bytes that one stored element takes, by precision (tf32 is stored as fp32)."""
+
+STATUSES = ("ok", "oom", "timeout", "unsupported", "error")
+"""What became of a cell. Every status but ``ok`` carries a reason and no samples."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What one forward pass of a model at one batch size asks for, on any device, at fp32.
+
+    ``forward_flop`` counts convolutions, matrix products and attention at 2 FLOP a multiply-add.
+    ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once;
+    ``output_byte`` the model's own outputs. ``input_shape`` is without the batch, joined by ``x``.
+    """
+
+    model: str
+    source: str
+    family: str
+    input_shape: str
+    batch: int
+    parameter_count: int
+    parameter_byte: int
+    buffer_byte: int
+    input_byte: int
+    output_byte: int
+    activation_byte: int
+    forward_flop: int
+    uncounted: str | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A machine as it was when it measured: hardware, driver, library versions, threads.
+
+    ``environment_id`` is a hash of what can change a measurement (``hardware_id``, ``driver``, ``torch``,
+    ``threads``); every measured row carries it. ``hardware_id`` is a hash of the hardware alone.
+    ``recorded_at`` is the UTC time at which this environment was first seen.
+    """
+
+    environment_id: str
+    hardware_id: str
+    device: str
+    name: str
+    cores: int
+    threads: int
+    memory_byte: int
+    vector_extension: str | None
+    driver: str | None
+    system: str
+    python: str
+    torch: str
+    torchvision: str | None
+    torchaudio: str | None
+    recorded_at: str
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A roof as measured: one kernel at one size and precision, its work a call and its time a call.
+
+    ``kernel`` is ``matmul`` (a square matrix product of ``size`` rows) or ``triad`` (``a = b + s*c`` on vectors of
+    ``size`` elements, STREAM's convention: two reads and one write). ``latency_s`` is the median of
+    ``sample_count`` samples with its 95 % interval; the rate is the work divided by it.
+    """
+
+    environment_id: str
+    kernel: str
+    precision: str
+    size: int
+    flop: int
+    byte: int
+    latency_s: float
+    latency_low_s: float
+    latency_high_s: float
+    sample_count: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A cell: one model at one batch size, precision, phase and variant, and what became of it."""
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    status: str
+    reason: str | None
+    recorded_at: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed sample of a cell: ``block`` calls in a row, ``latency_s`` the time of one of them."""
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    sample: int
+    block: int
+    latency_s: float
+
+
+CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
+
+KEYS: dict[type, tuple[str, ...]] = {
+    Workload: ("model", "input_shape", "batch"),
+    Environment: ("environment_id",),
+    Ceiling: ("environment_id", "kernel", "precision", "size"),
+    Run: CELL,
+    Sample: (*CELL, "sample"),
+}
+"""The primary key of each table."""
