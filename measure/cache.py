@@ -44,7 +44,9 @@ def _parse(text: str, plain: type, optional: bool) -> Any:
     try:
         return plain(text)
     except ValueError:
-        raise ValueError(f"is {text!r}, not {'a number' if plain in (int, float) else plain.__name__}") from None
+        raise ValueError(
+            f"is {text!r}, not {'a number' if plain in (int, float) else plain.__name__}"
+        ) from None
 
 
 def _complete_lines(path: Path) -> str:
@@ -179,7 +181,9 @@ class Workloads:
     def put(self, rows: Sequence[Workload]) -> None:
         """Adds rows or replaces those of the same model and batch size; sorted, so that a rerun changes nothing."""
         table = merged(self.models(), rows)
-        write(self.models_path, Workload, sorted(table, key=lambda row: (row.model, row.input_shape, row.batch)))
+        write(
+            self.models_path, Workload, sorted(table, key=lambda row: (row.model, row.input_shape, row.batch))
+        )
 
 
 class MachineFolder:
@@ -218,8 +222,9 @@ class MachineFolder:
         stored = read(samples_path, Sample)
         kept = [row for row in stored if _cell(row) != _cell(run)]
         if len(kept) < len(stored):
-            write(samples_path, Sample, kept)
-        append(samples_path, Sample, samples)
+            write(samples_path, Sample, [*kept, *samples])
+        else:
+            append(samples_path, Sample, samples)
         if _cell(run) in {_cell(row) for row in known}:
             write(runs_path, Run, merged(known, [run]))
         else:

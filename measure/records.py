@@ -35,7 +35,6 @@ class Workload:
     output_byte: int
     activation_byte: int
     forward_flop: int
-    uncounted: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,12 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A roof as measured: one kernel at one size and precision, its work a call and its time a call.
+    """A roof as measured: one kernel at one size and precision, its work a call, its time a call, its status.
 
     ``kernel`` is ``matmul`` (a square matrix product of ``size`` rows) or ``triad`` (``a = b + s*c`` on vectors of
     ``size`` elements, STREAM's convention: two reads and one write). ``latency_s`` is the median of
-    ``sample_count`` samples with its 95 % interval; the rate is the work divided by it.
+    ``sample_count`` samples with its 95 % interval (their extremes, where fewer than six samples were taken); the
+    rate is the work divided by it. All four are empty where the status is not ``ok``.
     """
 
     environment_id: str
@@ -79,10 +79,12 @@ class Ceiling:
     size: int
     flop: int
     byte: int
-    latency_s: float
-    latency_low_s: float
-    latency_high_s: float
-    sample_count: int
+    status: str
+    reason: str | None
+    latency_s: float | None
+    latency_low_s: float | None
+    latency_high_s: float | None
+    sample_count: int | None
 
 
 @dataclass(frozen=True)

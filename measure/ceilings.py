@@ -1,0 +1,84 @@
+"""The roofs of this machine, measured: the largest matrix product and the largest stream of memory."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from measure.devices import Device
+from measure.records import PRECISION_BYTE, Ceiling
+from measure.statistics import estimate_median
+from measure.timing import Sampling, sample
+
+if TYPE_CHECKING:
+    import torch
+
+KERNELS = ("matmul", "triad")
+
+SAMPLING = Sampling(warm_up_s=2.0, least_s=1.0, limit_s=10.0)
+
+SIZES = {
+    ("matmul", "cpu"): (512, 1024, 2048, 4096),
+    ("matmul", "cuda"): (2048, 4096, 8192, 16384),
+    ("matmul", "mps"): (1024, 2048, 4096, 8192),
+    ("triad", "cpu"): (2**25, 2**26, 2**27),
+    ("triad", "cuda"): (2**26, 2**27, 2**28),
+    ("triad", "mps"): (2**25, 2**26, 2**27),
+}
+"""Rows of the matrix, elements of each vector. The smallest vectors are beyond four times a usual last-level cache,
+as STREAM asks."""
+
+
+def torch_dtype(precision: str) -> "torch.dtype":
+    """The type in which a precision is stored and computed."""
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+
+
+def _matmul(size: int, device: str, dtype: "torch.dtype") -> Callable[[], object]:
+    import torch
+
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=dtype)
+    return lambda: torch.mm(left, right, out=product)
+
+
+def _triad(size: int, device: str, dtype: "torch.dtype") -> Callable[[], object]:
+    import torch
+
+    added, scaled = (torch.ones(size, device=device, dtype=dtype) for _ in range(2))
+    result = torch.zeros(size, device=device, dtype=dtype)
+    return lambda: torch.add(added, scaled, alpha=3.0, out=result)
+
+
+PREPARATIONS = {"matmul": _matmul, "triad": _triad}
+
+
+def unmeasured(
+    environment_id: str, kernel: str, precision: str, size: int, status: str, reason: str | None
+) -> Ceiling:
+    """The row of a roof without its times: what the kernel does, and what became of it."""
+    width = PRECISION_BYTE[precision]
+    flop, byte = {
+        "matmul": (2 * size**3, 3 * size**2 * width),
+        "triad": (2 * size, 3 * size * width),
+    }[kernel]
+    return Ceiling(
+        environment_id, kernel, precision, size, flop, byte, status, reason, None, None, None, None
+    )
+
+
+def measure(
+    device: Device, environment_id: str, kernel: str, precision: str, size: int, beat: Callable[[], None]
+) -> Ceiling:
+    """One kernel at one size. Raises whatever torch raises where it does not fit or is not supported."""
+    call = PREPARATIONS[kernel](size, device.torch_name, torch_dtype(precision))
+    timing = sample(call, device.synchronize, SAMPLING, beat=beat)
+    estimate = estimate_median(timing.latencies_s)
+    return dataclasses.replace(
+        unmeasured(environment_id, kernel, precision, size, "ok", None),
+        latency_s=estimate.median,
+        latency_low_s=min(timing.latencies_s) if estimate.low is None else estimate.low,
+        latency_high_s=max(timing.latencies_s) if estimate.high is None else estimate.high,
+        sample_count=len(timing.latencies_s),
+    )

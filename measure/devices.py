@@ -1,0 +1,312 @@
+"""The kinds of device that can be measured, and each one's quirks: its identity, its clockwork, its memory.
+
+Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from measure.errors import UserError
+from measure.records import Environment
+
+VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sve2", "sve", "asimd")
+"""What a processor's flags say of its vector units, widest first."""
+
+
+class Device(Protocol):
+    """One device of this machine, under the name that torch gives it."""
+
+    kind: str
+    torch_name: str
+
+    def identity(self) -> dict[str, str]:
+        """What makes this hardware another one when it changes; its ``name`` among them."""
+
+    def driver(self) -> str | None:
+        """The driver's version, where there is one."""
+
+    def memory_byte(self) -> int:
+        """The memory that tensors of this device live in."""
+
+    def prepare(self, threads: int) -> None:
+        """Sets this process up to measure: threads, and no silent change of precision."""
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all that it was given."""
+
+
+def _processor() -> dict[str, str]:
+    """The first processor's block of /proc/cpuinfo, or what the system says of it elsewhere."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
+        return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if platform.system() == "Darwin":
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        return {"model name": answer}
+    return {"model name": platform.processor()}
+
+
+def vector_extension() -> str | None:
+    """The vector extensions of the processor that decide its peak, widest first; None where it does not say."""
+    processor = _processor()
+    flags = set((processor.get("flags") or processor.get("Features") or "").split())
+    return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
+
+
+def visible_cores() -> int:
+    """Logical cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """The physical cores that this process may use."""
+    import psutil
+
+    return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())
+
+
+def available_memory_byte() -> int:
+    """Main memory that a new process can take without swapping, the control group's limit included."""
+    import psutil
+
+    available = psutil.virtual_memory().available
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.exists() and used.exists() and (text := limit.read_text().strip()).isdigit():
+        available = min(available, int(text) - int(used.read_text()))
+    return available
+
+
+class Cpu:
+    """The processor, through all its cores."""
+
+    kind = "cpu"
+    torch_name = "cpu"
+
+    def identity(self) -> dict[str, str]:
+        processor = _processor()
+        name = (
+            processor.get("model name") or processor.get("Model") or platform.machine() or "unknown processor"
+        )
+        parts = {
+            key: processor[key] for key in ("cpu family", "model", "stepping", "CPU part") if key in processor
+        }
+        return {"name": name, "cores": str(visible_cores()), "architecture": platform.machine(), **parts}
+
+    def driver(self) -> str | None:
+        return None
+
+    def memory_byte(self) -> int:
+        import psutil
+
+        return psutil.virtual_memory().total
+
+    def prepare(self, threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        _limit_memory(available_memory_byte())
+
+    def synchronize(self) -> None:
+        """Operators on the CPU return when they are done."""
+
+
+def _limit_memory(byte: int) -> None:
+    """Lets an allocation fail in this process before the system has to kill something."""
+    if platform.system() != "Linux":
+        return
+    import resource
+
+    import psutil
+
+    private = psutil.Process().memory_info()
+    data = getattr(private, "data", 0)  # what the limit counts already
+    resource.setrlimit(resource.RLIMIT_DATA, (data + byte, resource.RLIM_INFINITY))
+
+
+class Cuda:
+    """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
+
+    kind = "cuda"
+
+    def __init__(self, index: int) -> None:
+        self.torch_name = f"cuda:{index}"
+        self._handle = _nvidia_handles()[index]
+
+    def identity(self) -> dict[str, str]:
+        import pynvml
+
+        bus = pynvml.nvmlDeviceGetPciInfo(self._handle)
+        return {
+            "name": _text(pynvml.nvmlDeviceGetName(self._handle)),
+            "memory": str(self.memory_byte()),
+            "pci": f"{bus.pciDeviceId:08x}",
+        }
+
+    def driver(self) -> str | None:
+        import pynvml
+
+        return _text(pynvml.nvmlSystemGetDriverVersion())
+
+    def memory_byte(self) -> int:
+        import pynvml
+
+        return int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+
+    def prepare(self, threads: int) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
+                "install one that is built for this driver"
+            )
+        torch.set_num_threads(threads)
+        torch.cuda.set_device(self.torch_name)
+        torch.backends.cuda.matmul.allow_tf32 = False  # cuDNN and cuBLAS would compute fp32 on tf32 units
+        torch.backends.cudnn.allow_tf32 = False
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.cuda.synchronize(self.torch_name)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _nvidia_handles() -> list[Any]:
+    """The driver's handles of the GPUs that torch would see, in torch's order; none without driver or library."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    handles = []
+    for name in filter(None, (part.strip() for part in visible.split(","))):
+        try:
+            if name.lstrip("-").isdigit():
+                handles.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
+            else:
+                handles.append(pynvml.nvmlDeviceGetHandleByUUID(name.encode()))
+        except pynvml.NVMLError:
+            break  # CUDA ignores everything from the first invalid name on
+    return handles
+
+
+class Mps:
+    """The GPU of an Apple chip."""
+
+    kind = "mps"
+    torch_name = "mps"
+
+    def identity(self) -> dict[str, str]:
+        return {**Cpu().identity(), "gpu": "mps"}
+
+    def driver(self) -> str | None:
+        return platform.mac_ver()[0] or None
+
+    def memory_byte(self) -> int:
+        return Cpu().memory_byte()
+
+    def prepare(self, threads: int) -> None:
+        import torch
+
+        if not torch.backends.mps.is_available():
+            raise UserError(
+                "--device mps: this torch cannot use the GPU; it needs macOS 12.3 and a build for arm64"
+            )
+        torch.set_num_threads(threads)
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.mps.synchronize()
+
+
+def available_names() -> list[str]:
+    """The devices of this machine, the one that ``auto`` takes first."""
+    names = [f"cuda:{index}" for index in range(len(_nvidia_handles()))]
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        names.append("mps")
+    return [*names, "cpu"]
+
+
+def find(name: str) -> Device:
+    """The device of this name: cpu, cuda, cuda:N, mps or auto. Raises UserError that says which there are."""
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise UserError(f"--device: {name!r} is no device; say cpu, cuda, cuda:N, mps or auto")
+    there = available_names()
+    wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
+    if wanted not in there:
+        raise UserError(f"--device: there is no {name} on this machine; there is {', '.join(there)}")
+    if wanted == "cpu":
+        return Cpu()
+    return Mps() if wanted == "mps" else Cuda(int(wanted.partition(":")[2]))
+
+
+def _hash(facts: dict[str, Any], length: int) -> str:
+    text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _version(package: str) -> str | None:
+    """The version of an installed package, without importing it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def environment(device: Device, threads: int) -> Environment:
+    """This machine as it is now."""
+    torch_version = _version("torch")
+    if torch_version is None:
+        raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
+    identity = device.identity()
+    hardware_id = _hash(identity, 12)
+    checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
+    return Environment(
+        environment_id=_hash(checked, 12),
+        hardware_id=hardware_id,
+        device=device.kind,
+        name=identity["name"],
+        cores=visible_cores(),
+        threads=threads,
+        memory_byte=device.memory_byte(),
+        vector_extension=vector_extension(),
+        driver=device.driver(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        torch=torch_version,
+        torchvision=_version("torchvision"),
+        torchaudio=_version("torchaudio"),
+        recorded_at=now(),
+    )
+
+
+def now() -> str:
+    """The time, in UTC, as ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def folder_name(environment: Environment) -> str:
+    """How a machine's folder is called where the user does not say: readable, and unique by its hardware's hash."""
+    readable = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", environment.name.lower())).strip("-")
+    cores = f"-{environment.cores}c" if environment.device == "cpu" else ""
+    return f"{readable}{cores}-{environment.hardware_id[:4]}"

@@ -1,0 +1,112 @@
+"""What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
+
+import time
+from statistics import median
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from measure.plan import Task
+from measure.records import Ceiling
+from measure.statistics import estimate_median
+from measure.timing import Timing
+from measure.worker import Failure, Outcome
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``40 s``, ``12 min``, ``1 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def latency(seconds: float) -> str:
+    """A latency for people, three significant digits: ``1.23 s``, ``45.6 ms``, ``789 µs``."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size * 0.9995:
+            break
+    return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
+
+
+def describe(outcome: Outcome) -> str:
+    """A task's outcome in a few words."""
+    if isinstance(outcome, Failure):
+        return f"{outcome.status}: {outcome.reason}"
+    if isinstance(outcome, Timing):
+        estimate = estimate_median(outcome.latencies_s)
+        width = estimate.relative_half_width
+        spread = "no interval" if width is None else f"±{100 * width:.1f} %"
+        return f"{latency(estimate.median)} ({spread}, {len(outcome.latencies_s)} samples)"
+    if isinstance(outcome, Ceiling):
+        assert outcome.latency_s is not None
+        if outcome.kernel == "matmul":
+            return f"{outcome.flop / outcome.latency_s / 1e9:.1f} GFLOP/s"
+        return f"{outcome.byte / outcome.latency_s / 1e9:.1f} GB/s"
+    return f"{outcome[0].forward_flop / outcome[0].batch / 1e9:.2f} GFLOP an input"
+
+
+class TimeLeft:
+    """Estimates the time left from the tasks done, each weighted by its effort."""
+
+    def __init__(self, total_effort: float) -> None:
+        self._effort_left = total_effort
+        self._seconds_per_effort: list[float] = []
+
+    def done(self, effort: float, seconds: float) -> None:
+        self._effort_left -= effort
+        self._seconds_per_effort.append(seconds / effort)
+
+    def seconds(self) -> float | None:
+        """None until a task is done. The latest tasks count, since they resemble the next ones most."""
+        if not self._seconds_per_effort:
+            return None
+        return self._effort_left * median(self._seconds_per_effort[-12:])
+
+    def text(self) -> str:
+        left = self.seconds()
+        return "" if left is None else f"about {duration(left)} left"
+
+
+class RunProgress:
+    """Shows a run's progress; a context manager, so that the terminal is left in order."""
+
+    def __init__(self, tasks: list[Task], console: Console) -> None:
+        self._console = console
+        self._total = len(tasks)
+        self._done = 0
+        self._time_left = TimeLeft(sum(task.effort for task in tasks))
+        self._began = 0.0
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._shown: TaskID = self._bar.add_task("", total=self._total, left="")
+
+    def __enter__(self) -> "RunProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, task: Task) -> None:
+        self._began = time.monotonic()
+        self._bar.update(self._shown, description=task.label)
+
+    def end(self, task: Task, outcome: Outcome) -> None:
+        self._done += 1
+        self._time_left.done(task.effort, time.monotonic() - self._began)
+        self._bar.update(self._shown, advance=1, left=self._time_left.text())
+        line = f"{task.label}: {describe(outcome)}"
+        if not self._console.is_terminal:
+            line = f"[{self._done}/{self._total}] {line}; {self._time_left.text()}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)

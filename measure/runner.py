@@ -1,0 +1,102 @@
+"""Does the tasks of a plan one by one and puts each result into the cache at once."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from measure import ceilings
+from measure.cache import MachineFolder, Workloads
+from measure.devices import now
+from measure.plan import PHASE, VARIANT, CeilingTask, InferenceTask, Task
+from measure.records import Ceiling, Environment, Run, Sample
+from measure.timing import Timing
+from measure.worker import BudgetSpent, Failure, Outcome
+
+
+class Executor(Protocol):
+    """What does a task: the worker process, or a null one in tests."""
+
+    def run(self, task: Task, deadline: float | None = None) -> Outcome: ...
+
+
+class Progress(Protocol):
+    """What is told of each task."""
+
+    def begin(self, task: Task) -> None: ...
+
+    def end(self, task: Task, outcome: Outcome) -> None: ...
+
+
+@dataclass
+class Summary:
+    """How a run went: tasks by status, the failures among them, and whether its budget ended it."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[Task, Failure]] = field(default_factory=list)
+    left: int = 0
+
+
+class Store:
+    """Puts outcomes into the cache."""
+
+    def __init__(self, workloads: Workloads, folder: MachineFolder, environment: Environment) -> None:
+        self._workloads = workloads
+        self._folder = folder
+        self._environment = environment
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """One task's outcome, a failure as well as a result. A workload that failed leaves no row."""
+        environment_id = self._environment.environment_id
+        if not isinstance(outcome, list):
+            self._folder.put_environment(self._environment)
+        if isinstance(task, CeilingTask):
+            if isinstance(outcome, Failure):
+                outcome = ceilings.unmeasured(
+                    environment_id, task.kernel, task.precision, task.size, outcome.status, outcome.reason
+                )
+            assert isinstance(outcome, Ceiling)
+            self._folder.put_ceilings([outcome])
+        elif isinstance(task, InferenceTask):
+            cell = (environment_id, task.model.name, task.batch, task.precision, PHASE, VARIANT)
+            if isinstance(outcome, Failure):
+                self._folder.put_run(Run(*cell, outcome.status, outcome.reason, now()), [])
+                return
+            assert isinstance(outcome, Timing)
+            samples = [
+                Sample(*cell, index, outcome.block, latency)
+                for index, latency in enumerate(outcome.latencies_s)
+            ]
+            self._folder.put_run(Run(*cell, "ok", None, now()), samples)
+        elif isinstance(outcome, list):
+            self._workloads.put(outcome)
+
+
+def run(
+    tasks: Sequence[Task], executor: Executor, store: Store, progress: Progress, budget_s: float | None = None
+) -> Summary:
+    """Does the tasks in order until they or the budget are at their end.
+
+    The task that the budget's end falls into is given up and is left for the next run.
+    """
+    summary = Summary()
+    deadline = None if budget_s is None else time.monotonic() + budget_s
+    for index, task in enumerate(tasks):
+        if deadline is not None and time.monotonic() >= deadline:
+            summary.left = len(tasks) - index
+            break
+        progress.begin(task)
+        try:
+            outcome = executor.run(task, deadline)
+        except BudgetSpent:
+            summary.left = len(tasks) - index
+            break
+        store.put(task, outcome)
+        if isinstance(outcome, Failure):
+            summary.statuses[outcome.status] += 1
+            summary.failures.append((task, outcome))
+        else:
+            summary.statuses["ok"] += 1
+        progress.end(task, outcome)
+    return summary

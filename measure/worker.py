@@ -1,0 +1,170 @@
+"""One isolated process that does tasks one after another, and its parent's handle on it.
+
+Whatever happens in it (no memory, a crash, a hang) is an outcome here, and the next task finds a fresh process.
+"""
+
+import gc
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from measure import ceilings, devices, inference, workload
+from measure.plan import CeilingTask, InferenceTask, Task
+from measure.records import Ceiling, Workload
+from measure.timing import Timing
+
+CALL_LIMIT_S = 60.0
+"""The longest that one call (or building one model) may take without a sign of life."""
+
+START_LIMIT_S = 300.0
+"""The longest that importing torch may take: a cold network disk is slow."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result: one of the statuses of a run, and a reason."""
+
+    status: str
+    reason: str
+
+
+Result = list[Workload] | Ceiling | Timing
+Outcome = Result | Failure
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A sign of life."""
+
+
+class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
+    """The time that the user gave ran out within a task."""
+
+
+def classify(problem: BaseException) -> Failure:
+    """The status and reason of an exception, by what the libraries are known to say."""
+    lines = str(problem).strip().splitlines()
+    reason = f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"
+    text = str(problem).lower()
+    memory = ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory")
+    if isinstance(problem, MemoryError) or any(words in text for words in memory):
+        return Failure("oom", reason)
+    unsupported = ("not implemented for", "not supported", "unsupported")
+    if isinstance(problem, NotImplementedError) or any(words in text for words in unsupported):
+        return Failure("unsupported", reason)
+    return Failure("error", reason)
+
+
+def execute(task: Task, device: devices.Device, environment_id: str, beat: Callable[[], None]) -> Result:
+    """Does a task in this process."""
+    if isinstance(task, CeilingTask):
+        return ceilings.measure(device, environment_id, task.kernel, task.precision, task.size, beat)
+    if isinstance(task, InferenceTask):
+        return inference.measure(device, task.model, task.batch, task.precision, beat)
+    return [workload.count(task.model, batch) for batch in task.batches]
+
+
+def serve(connection: Connection, device_name: str, threads: int, environment_id: str, log: str) -> None:
+    """The process's main function: answers each task with an outcome until its parent hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    try:
+        device = devices.find(device_name)
+        device.prepare(threads)
+        connection.send(Beat())
+        while True:
+            task = connection.recv()
+            try:
+                outcome: Outcome = execute(task, device, environment_id, lambda: connection.send(Beat()))
+            except (BrokenPipeError, EOFError):
+                raise
+            except Exception as problem:  # a model may raise anything, and the next one must still run
+                outcome = classify(problem)
+            gc.collect()
+            connection.send(outcome)
+    except (BrokenPipeError, EOFError):
+        pass  # the parent is gone
+    except Exception as problem:
+        connection.send(Failure("error", f"the device could not be set up: {problem}"))
+
+
+class Worker:
+    """The parent's handle: starts the process when a task needs it, and again after it died."""
+
+    def __init__(
+        self, device_name: str, threads: int, environment_id: str, call_limit_s: float = CALL_LIMIT_S
+    ) -> None:
+        self._arguments = (device_name, threads, environment_id)
+        self._call_limit_s = call_limit_s
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
+
+    def run(self, task: Task, deadline: float | None = None) -> Outcome:
+        """The outcome of a task. Raises BudgetSpent when ``time.monotonic()`` passes the deadline."""
+        if self._process is None:
+            failure = self._start(deadline)
+            if failure:
+                return failure
+        self._connection.send(task)
+        while True:
+            message = self._receive(self._call_limit_s, deadline)
+            if not isinstance(message, Beat):
+                return message
+
+    def _start(self, deadline: float | None) -> Failure | None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=serve, args=(theirs, *self._arguments, str(self._log)), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        message = self._receive(START_LIMIT_S, deadline)
+        if isinstance(message, Failure):
+            self.stop()
+            return message
+        return None
+
+    def _receive(self, limit_s: float, deadline: float | None) -> Outcome | Beat:
+        silence_ends = time.monotonic() + limit_s
+        ends = min(silence_ends, deadline) if deadline is not None else silence_ends
+        try:
+            if self._connection.poll(max(0.0, ends - time.monotonic())):
+                return self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            return self._death()
+        self.stop()
+        if ends < silence_ends:
+            raise BudgetSpent
+        return Failure("timeout", f"one call took longer than {limit_s:g} s")
+
+    def _death(self) -> Failure:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self._process = None
+        if code == -signal.SIGKILL:
+            return Failure("oom", "the system killed the process (signal 9), as it does when memory runs out")
+        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))
+
+    def stop(self) -> None:
+        """Ends the process, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+    def close(self) -> None:
+        self.stop()
+        self._log.unlink(missing_ok=True)
