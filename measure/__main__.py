@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from measure import catalog, devices, plan
@@ -185,8 +186,9 @@ def measure(arguments: argparse.Namespace) -> int:
     )
     worker = Worker(device.torch_name, threads, environment.environment_id)
     store = runner.Store(workloads, folder, environment)
+    alone = folder.locked() if any(task.section != "workload" for task in tasks) else nullcontext()
     try:
-        with folder.locked(), RunProgress(tasks, Console()) as progress:
+        with alone, RunProgress(tasks, Console()) as progress:
             summary = runner.run(tasks, worker, store, progress, budget_s)
     except KeyboardInterrupt:
         print("\nStopped. Everything measured so far is kept; the same command goes on from here.")

@@ -13,7 +13,6 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache as memoize
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +22,6 @@ from measure.records import CELL, KEYS, Ceiling, Environment, Run, Sample, Workl
 Record = TypeVar("Record")
 
 
-@memoize
 def _column_types(record: type) -> dict[str, tuple[type, bool]]:
     """Column name to (type, whether the cell may be empty), in the order of the header."""
     columns = {}
@@ -69,7 +67,7 @@ def read(path: Path, record: type[Record]) -> list[Record]:
         header = next(lines, None)
         if header is None:
             return []
-        _check_header(path, header, record)
+        _check_header(path, header, columns)
         rows = []
         for cells in lines:
             if len(cells) != len(header):
@@ -93,8 +91,7 @@ def read(path: Path, record: type[Record]) -> list[Record]:
     return rows
 
 
-def _check_header(path: Path, header: Sequence[str], record: type) -> None:
-    known = _column_types(record)
+def _check_header(path: Path, header: Sequence[str], known: dict[str, tuple[type, bool]]) -> None:
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
         raise UserError(f"{path}, line 1: the column {sorted(repeated)[0]!r} stands twice; mend the header")

@@ -57,6 +57,13 @@ BUILT_IN = (
     Model("wav2vec2_base", "torchaudio", "audio", AUDIO),
 )
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "googlenet": {"aux_logits": False, "init_weights": False},
+    "inception_v3": {"init_weights": False},
+    "fcn_resnet50": {"weights_backbone": None, "aux_loss": True},
+}
+"""What torchvision has to be told so that a model has the published parameters, and is built quickly."""
+
 QUICK = (
     "alexnet",
     "resnet18",
@@ -126,12 +133,7 @@ def build(model: Model) -> "nn.Module":
         return timm.create_model(model.name.removeprefix("timm:"), pretrained=False).eval()
     import torchvision
 
-    settings: dict[str, Any] = {
-        "googlenet": {"aux_logits": False, "init_weights": False},
-        "inception_v3": {"init_weights": False},
-        "fcn_resnet50": {"weights_backbone": None, "aux_loss": True},
-    }.get(model.name, {})
-    network = torchvision.models.get_model(model.name, weights=None, **settings)
+    network = torchvision.models.get_model(model.name, weights=None, **SETTINGS.get(model.name, {}))
     if getattr(network, "aux_classifier", None) is not None:
         return _without_auxiliary(network).eval()
     return network.eval()

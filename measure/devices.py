@@ -98,9 +98,8 @@ class Cpu:
         name = (
             processor.get("model name") or processor.get("Model") or platform.machine() or "unknown processor"
         )
-        parts = {
-            key: processor[key] for key in ("cpu family", "model", "stepping", "CPU part") if key in processor
-        }
+        keys = ("cpu family", "model", "stepping", "CPU part")
+        parts: dict[str, str] = {key: processor[key] for key in keys if key in processor}
         return {"name": name, "cores": str(visible_cores()), "architecture": platform.machine(), **parts}
 
     def driver(self) -> str | None:

@@ -25,9 +25,8 @@ def duration(seconds: float) -> str:
 
 def latency(seconds: float) -> str:
     """A latency for people, three significant digits: ``1.23 s``, ``45.6 ms``, ``789 µs``."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size * 0.9995:
-            break
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    unit, size = next((pair for pair in units if seconds >= 0.9995 * pair[1]), units[-1])
     return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
 
 
