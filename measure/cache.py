@@ -75,7 +75,7 @@ def read(path: Path, record: type[Record]) -> list[Record]:
                     f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
                     "mend the line or delete it"
                 )
-            values = {}
+            values: dict[str, Any] = dict.fromkeys(columns)
             for name, text in zip(header, cells, strict=True):
                 try:
                     values[name] = _parse(text, *columns[name])
