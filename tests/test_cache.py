@@ -15,7 +15,21 @@ from measure.errors import UserError
 from measure.records import KEYS, Ceiling, Environment, Run, Sample, Workload
 
 ENVIRONMENT = Environment(
-    "e1", "h1", "cpu", "Chip, of 2 cores", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
+    "e1",
+    "h1",
+    "cpu",
+    "Chip, of 2 cores",
+    2,
+    2,
+    1024,
+    None,
+    None,
+    "Linux",
+    "3.11",
+    "2.9",
+    None,
+    None,
+    "2026-01-01",
 )
 
 
@@ -32,7 +46,10 @@ def run(model="net", batch=1, status="ok", reason=None):
 
 
 def samples(count, model="net", batch=1):
-    return [Sample("e1", model, batch, "fp32", "inference", "eager", index, 4, 0.1 + index) for index in range(count)]
+    return [
+        Sample("e1", model, batch, "fp32", "inference", "eager", index, 4, 0.1 + index)
+        for index in range(count)
+    ]
 
 
 @pytest.fixture
@@ -133,10 +150,16 @@ def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
         ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
         ("environment_id,model\n", "line 1: the column 'batch' is missing, so an older version"),
         ("model,model\n", "line 1: the column 'model' stands twice"),
-        ("{head}\ne1,net,one,fp32,inference,eager,ok,,now\n", "line 2, column batch: the cell is 'one', not a number"),
+        (
+            "{head}\ne1,net,one,fp32,inference,eager,ok,,now\n",
+            "line 2, column batch: the cell is 'one', not a number",
+        ),
         ("{head}\ne1,net,,fp32,inference,eager,ok,,now\n", "line 2, column batch: the cell is empty"),
         ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 9"),
-        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now\ne1,net,x,fp32,inference,eager,ok,,now\n", "line 3, column"),
+        (
+            "{head}\ne1,net,1,fp32,inference,eager,ok,,now\ne1,net,x,fp32,inference,eager,ok,,now\n",
+            "line 3, column",
+        ),
     ],
 )
 def test_a_damaged_table_is_named_with_line_and_column(tmp_path, text, complaint):

@@ -53,7 +53,11 @@ def test_names_are_unique_and_the_quick_ones_known():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("resnet19", "the nearest are resnet18"), ("xyzzy*", "--list shows them all"), ("MobileNet", "mobilenet_v2")],
+    [
+        ("resnet19", "the nearest are resnet18"),
+        ("xyzzy*", "--list shows them all"),
+        ("MobileNet", "mobilenet_v2"),
+    ],
 )
 def test_an_unknown_model_is_answered_with_the_nearest_names(name, hint):
     with pytest.raises(UserError) as caught:

@@ -109,7 +109,9 @@ def test_there_is_a_largest_number_of_samples():
 def test_a_sign_of_life_follows_every_block():
     hands = Hands([0.5])
     beats = []
-    sample(hands.call, hands.synchronize, Sampling(), clock=hands.clock, beat=lambda: beats.append(hands.calls))
+    sample(
+        hands.call, hands.synchronize, Sampling(), clock=hands.clock, beat=lambda: beats.append(hands.calls)
+    )
     assert beats == list(range(1, hands.calls + 1))
 
 

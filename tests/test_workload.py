@@ -15,7 +15,9 @@ SAME_SIZE = [
 
 @pytest.mark.parametrize("model", SAME_SIZE, ids=lambda model: model.name)
 def test_flop_are_twice_the_multiply_adds_that_torchvision_publishes(model):
-    published = next(iter(torchvision.models.get_model_weights(model.name))).meta["_ops"]  # in units of 1e9 MAC
+    published = next(iter(torchvision.models.get_model_weights(model.name))).meta[
+        "_ops"
+    ]  # in units of 1e9 MAC
     assert workload.count(model, 1).forward_flop / 2e9 == pytest.approx(published, abs=0.0006)
 
 

@@ -1,0 +1,145 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from measure import __main__ as command
+from measure import devices
+from measure.cache import MachineFolder
+from measure.errors import UserError
+
+pytest.importorskip("torch", reason="measuring needs torch")
+ROOT = Path(__file__).parents[1]
+SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1"]
+
+
+def call(*arguments):
+    return command.main([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--models", "resnet19"], "the nearest are resnet18"),
+        (["--device", "gpu"], "say cpu, cuda, cuda:N, mps or auto"),
+        (["--device", "cuda:99"], "there is no cuda:99 on this machine; there is"),
+        (["--batch-sizes", "0"], "'0' is no batch size"),
+        (["--batch-sizes", "64", "many"], "'many' is no batch size"),
+        (["--batch-sizes", "-1"], "'-1' is no batch size"),
+        (["--batch-sizes", "1.5"], "'1.5' is no batch size"),
+        (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
+        (["--budget", "0"], "'0' is no time"),
+        (["--budget", "-5m"], "is no time"),
+        (["--precisions", "fp99"], "'fp99' is not one of fp32, bf16"),
+        (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference"),
+        (["--machine", "../up"], "'../up' is no folder name"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
+    arguments = [f"{arguments[0]}={arguments[1]}"] if arguments[1].startswith("-") else arguments
+    assert call("--data", tmp_path, *arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert words in output.err
+    assert output.err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_data_folder_that_cannot_be_written_is_said_before_measuring(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.touch()
+    assert call("--data", file / "data", *SMALL) == 2
+    assert f"--data: {file / 'data'} cannot be written" in capsys.readouterr().err
+
+
+def test_a_damaged_table_is_said_before_measuring(tmp_path, capsys):
+    call("--data", tmp_path, "--machine", "box", "--plan", *SMALL)
+    samples = tmp_path / "machines" / "box" / "samples.csv"
+    samples.parent.mkdir(parents=True)
+    samples.write_text("environment_id,colour\n")
+    capsys.readouterr()
+    assert call("--data", tmp_path, "--machine", "box", *SMALL) == 2
+    assert f"{samples}, line 1: unknown column 'colour'" in capsys.readouterr().err
+
+
+def test_a_folder_of_another_machine_is_refused(tmp_path, capsys):
+    import dataclasses
+
+    here = devices.environment(devices.find("cpu"), 1)
+    other = dataclasses.replace(here, hardware_id="another", name="Other Chip")
+    MachineFolder(tmp_path, "box").put_environment(other)
+    assert call("--data", tmp_path, "--machine", "box", *SMALL) == 2
+    assert "holds another machine (Other Chip); choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601)],
+)
+def test_budgets(text, seconds):
+    assert command.parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s"])
+def test_no_budgets(text):
+    with pytest.raises(UserError):
+        command.parse_budget(text)
+
+
+def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
+    assert call("--data", tmp_path, "--plan", *SMALL) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "squeezenet1_0 batch 1 fp32" in lines
+    assert lines[-1].startswith(f"{len(lines) - 1} to measure")
+    assert not any(tmp_path.iterdir())
+
+
+def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
+    quick = command.make_request(command.parser().parse_args(["--quick"]))
+    whole = command.make_request(command.parser().parse_args([]))
+    assert set(quick.models) < set(whole.models)
+    assert set(quick.batch_sizes) < set(whole.batch_sizes)
+
+
+def test_explicit_models_go_before_quick():
+    request = command.make_request(command.parser().parse_args(["--quick", "--models", "vgg11"]))
+    assert [model.name for model in request.models] == ["vgg11"]
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_list_shows_every_model_without_torch():
+    script = (
+        "import sys; sys.modules['torch'] = sys.modules['pandas'] = None\n"
+        "from measure.__main__ import main\n"
+        "sys.exit(main(['--list']))"
+    )
+    answer = python("-c", script)
+    assert answer.returncode == 0, answer.stderr
+    assert "wav2vec2_base" in answer.stdout
+    assert "61.10 M    1.43" in answer.stdout  # AlexNet, from the committed workload table
+
+
+def test_importing_the_package_imports_neither_torch_nor_pandas():
+    answer = python("-c", "import sys, measure, measure.cache; print({'torch', 'pandas'} & set(sys.modules))")
+    assert answer.stdout.strip() == "set()"
+
+
+def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):
+    pytest.importorskip("torchvision", reason="the model is torchvision's")
+    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--sections"]
+    first = python(*arguments, "workload", "inference")
+    assert first.returncode == 0, first.stderr
+    assert "[2/2] squeezenet1_0 batch 1 fp32: " in first.stdout
+    folder = MachineFolder(tmp_path, "box")
+    (run,) = folder.runs()
+    samples = folder.samples()
+    assert run.status == "ok"
+    assert len(samples) >= 6
+    assert {row.environment_id for row in samples} == {row.environment_id for row in folder.environments()}
+    second = python(*arguments, "workload", "inference")
+    assert "Nothing left to measure" in second.stdout
+    assert folder.samples() == samples

@@ -1,0 +1,60 @@
+from measure import catalog, plan
+from measure.plan import CeilingTask, InferenceTask, Request, WorkloadTask
+from measure.records import Run, Workload
+
+ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
+
+
+def to_do(request, workloads=(), ceilings=(), runs=()):
+    return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs)
+
+
+def run(model, batch, environment="now", status="ok"):
+    return Run(environment, model, batch, "fp32", "inference", "eager", status, None, "2026-01-01")
+
+
+def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_models():
+    tasks = to_do(Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS))
+    kinds = [type(task) for task in tasks]
+    assert kinds == sorted(kinds, key=[WorkloadTask, CeilingTask, InferenceTask].index)
+    assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
+        "alexnet batch 1 fp32",
+        "vgg11 batch 1 fp32",
+        "alexnet batch 64 fp32",
+        "vgg11 batch 64 fp32",
+    ]
+
+
+def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
+    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["inference"])
+    runs = [run("alexnet", 1), run("vgg11", 64, status="oom")]
+    assert [task.label for task in to_do(request, runs=runs)] == [
+        "vgg11 batch 1 fp32",
+        "alexnet batch 64 fp32",
+    ]
+
+
+def test_another_environment_does_not_count():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference"])
+    assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == 1
+
+
+def test_force_plans_everything():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference"], force=True)
+    assert len(to_do(request, runs=[run("alexnet", 1)])) == 1
+
+
+def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
+    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, 1, 1, 1, 1, 1, 1, 1)
+    (task,) = to_do(Request([ALEXNET], [1, 64, 256], ["fp32"], ["workload"]), workloads=[known])
+    assert task == WorkloadTask(ALEXNET, (64, 256))
+
+
+def test_each_precision_has_its_roofs():
+    tasks = to_do(Request([], [], ["fp32", "bf16"], ["ceilings"]))
+    assert {(task.kernel, task.precision) for task in tasks} == {
+        ("matmul", "fp32"),
+        ("matmul", "bf16"),
+        ("triad", "fp32"),
+        ("triad", "bf16"),
+    }

@@ -1,0 +1,76 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from measure import catalog, progress
+from measure.plan import CeilingTask, InferenceTask
+from measure.records import Ceiling
+from measure.timing import Timing
+from measure.worker import Failure
+
+CELL = InferenceTask(catalog.find(["alexnet"])[0], 64, "fp32")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")],
+)
+def test_durations_are_for_people(seconds, text):
+    assert progress.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.234, "1.23 s"),
+        (123.4, "123 s"),
+        (0.99999, "1.00 s"),
+        (0.0456, "45.6 ms"),
+        (7.89e-4, "789 µs"),
+        (1e-8, "0.0100 µs"),
+    ],
+)
+def test_latencies_have_three_digits_and_a_unit(seconds, text):
+    assert progress.latency(seconds) == text
+
+
+def test_outcomes_in_a_few_words():
+    # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
+    assert progress.describe(Timing(1, (0.9, 1.0, 1.0, 1.0, 1.0, 1.1))) == "1.00 s (±10.0 %, 6 samples)"
+    assert progress.describe(Timing(1, (1.0, 1.0, 1.0))) == "1.00 s (no interval, 3 samples)"
+    assert progress.describe(Failure("oom", "full")) == "oom: full"
+    product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
+    assert progress.describe(product) == "2.0 GFLOP/s"
+    triad = Ceiling("e", "triad", "fp32", 8, 1, 6_000_000_000, "ok", None, 2.0, 2.0, 2.0, 6)
+    assert progress.describe(triad) == "3.0 GB/s"
+
+
+def test_the_time_left_follows_the_effort():
+    left = progress.TimeLeft(100.0)
+    assert left.text() == ""
+    left.done(10.0, 20.0)  # 2 s for each of the 90 left
+    assert left.seconds() == pytest.approx(180.0)
+    assert left.text() == "about 3 min left"
+
+
+def show(terminal):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=120)
+    tasks = [CELL, CeilingTask("matmul", "fp32", 8)]
+    with progress.RunProgress(tasks, console) as shown:
+        shown.begin(CELL)
+        shown.end(CELL, Failure("oom", "[full]"))
+    return output.getvalue()
+
+
+def test_piped_progress_is_a_plain_line_for_each_task():
+    (line,) = show(terminal=False).splitlines()
+    assert line.startswith("[1/2] alexnet batch 64 fp32: oom: [full]; about ")
+    assert "\x1b" not in line
+
+
+def test_a_terminal_sees_a_bar():
+    text = show(terminal=True)
+    assert "1/2" in text
+    assert "━" in text
