@@ -1,0 +1,1 @@
+"""The paper: its chapters, figures, tables and sentences, all from the cached measurements."""

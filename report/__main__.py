@@ -1,0 +1,92 @@
+"""The command line of the report: `python -m report` renders the paper from the cached measurements."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from measure.errors import UserError
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def parser(project: Path) -> argparse.ArgumentParser:
+    """The flags of `python -m report`."""
+    flags = argparse.ArgumentParser(
+        prog="python -m report", description="Render the paper from the cached measurements, as HTML and PDF."
+    )
+    flags.add_argument(
+        "--engine",
+        choices=["auto", "quarto", "embedded"],
+        default="auto",
+        help="what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)",
+    )
+    flags.add_argument(
+        "--formats",
+        nargs="+",
+        choices=["html", "pdf"],
+        default=["html", "pdf"],
+        help="what to write (default: html pdf)",
+    )
+    flags.add_argument(
+        "--data",
+        type=Path,
+        default=project / "data",
+        metavar="DIR",
+        help="the folder with the cached measurements (default: data in the project)",
+    )
+    flags.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="the folder to write to (default: _site in the project)",
+    )
+    return flags
+
+
+def render(project: Path, engine: str, formats: list[str], data: Path, out: Path | None) -> list[Path]:
+    """Renders the project with the engine that `engine` names or finds; returns the files written."""
+    # Imported late: --help answers at once.
+    from report.engine.embedded import render_embedded
+    from report.engine.project import read_project
+    from report.engine.quarto import find_quarto, render_with_quarto
+
+    if not data.is_dir():
+        raise UserError(
+            f"there is no data folder {data}; measure first with python -m measure, or give --data"
+        )
+    quarto = None if engine == "embedded" else find_quarto()
+    if engine == "quarto" and quarto is None:
+        raise UserError(
+            "there is no quarto on the PATH or beside this Python; install it with pip install 'ridgepoint[quarto]' "
+            "or from quarto.org, or use --engine embedded, which needs nothing more"
+        )
+    out = out or read_project(project).output_directory
+    formats = [name for name in ("html", "pdf") if name in formats]
+    if quarto:
+        return render_with_quarto(quarto, project, formats, data.resolve(), out, _progress)
+    return render_embedded(project, formats, data.resolve(), out, _progress)
+
+
+def _progress(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int:
+    """Runs the command line; 0 when all is written, 2 for bad input."""
+    flags = parser(project).parse_args(arguments)
+    try:
+        written = render(project, flags.engine, flags.formats, flags.data, flags.out)
+    except UserError as error:
+        print(f"ridgepoint: {error}", file=sys.stderr)
+        return 2
+    for path in written:
+        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

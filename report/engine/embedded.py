@@ -1,0 +1,131 @@
+"""The embedded engine: cells, pandoc and Typst, all from installed wheels, without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measure.errors import UserError
+from report.engine.divs import visible_in, with_callouts
+from report.engine.execution import execute
+from report.engine.numbering import numbered
+from report.engine.page import page_arguments, page_blocks
+from report.engine.pandoc import PandocError, run_pandoc
+from report.engine.paper import compile_paper, paper_arguments, paper_blocks
+from report.engine.places import Places
+from report.engine.project import Project, read_project
+from report.engine.references import with_references
+from report.engine.source import Line
+
+METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
+# Without a limit pandoc would turn the long lines of a pipe table into column widths.
+READER = ["--from=markdown", "--to=json", "--columns=100000"]
+
+
+def render_embedded(
+    root: Path, formats: list[str], data: Path, out: Path, progress: Callable[[str], None]
+) -> list[Path]:
+    """Renders the project in `root` to `out`, in the formats `html` and `pdf`, from one run of its cells.
+
+    Returns the files that it wrote. Raises UserError, with file and line where there is one.
+    """
+    project = read_project(root.resolve())
+    progress(f"running the cells of {project.document}")
+    lines = execute(project, data)
+    places = Places(lines)
+    document = _read(lines, project, places)
+    paper = project.output_name("typst") if "pdf" in formats else None
+    written = []
+    for name in formats:
+        target = out / project.output_name({"html": "html", "pdf": "typst"}[name])
+        progress(f"writing {target}")
+        content = (
+            _page(document, project, places, paper) if name == "html" else _paper(document, project, places)
+        )
+        _replace(target, content)
+        written.append(target)
+    return written
+
+
+def _read(lines: list[Line], project: Project, places: Places) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as temporary:
+        metadata = Path(temporary) / "metadata.json"
+        metadata.write_text(json.dumps(_metadata(project), default=str), "utf-8")
+        text = "\n".join(line.text for line in lines) + "\n"
+        return dict(json.loads(_pandoc([*READER, f"--metadata-file={metadata}"], text, project, places)))
+
+
+def _metadata(project: Project) -> dict[str, Any]:
+    metadata = {name: project.settings[name] for name in METADATA if name in project.settings}
+    metadata.setdefault("title", project.document)
+    metadata.setdefault("lang", "en")
+    metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
+    authors = metadata.get("author", [])
+    authors = authors if isinstance(authors, list) else [authors]
+    metadata["author"] = [{"name": author} if isinstance(author, str) else author for author in authors]
+    return metadata
+
+
+def _resolved(
+    document: dict[str, Any], output: str, project: Project, places: Places
+) -> list[dict[str, Any]]:
+    blocks = with_callouts(visible_in(output, document["blocks"], places), places)
+    number_sections = bool(project.settings.get("number-sections", False))
+    return with_references(numbered(blocks, number_sections, places), places)
+
+
+def _page(document: dict[str, Any], project: Project, places: Places, paper: str | None) -> bytes:
+    blocks = page_blocks(_resolved(document, "html", project, places), project, places)
+    with tempfile.TemporaryDirectory() as temporary:
+        arguments = page_arguments(project, Path(temporary), paper)
+        return _written(document, blocks, arguments, project, places).encode()
+
+
+def _paper(document: dict[str, Any], project: Project, places: Places) -> bytes:
+    blocks = paper_blocks(_resolved(document, "typst", project, places), project, places)
+    with tempfile.TemporaryDirectory() as temporary:
+        arguments = paper_arguments(project, Path(temporary))
+        return compile_paper(_written(document, blocks, arguments, project, places), project.root)
+
+
+def _written(
+    document: dict[str, Any],
+    blocks: list[dict[str, Any]],
+    arguments: list[str],
+    project: Project,
+    places: Places,
+) -> str:
+    bibliography = [f"--bibliography={path}" for path in project.files(project.settings.get("bibliography"))]
+    style = [f"--csl={path}" for path in project.files(project.settings.get("csl"))]
+    citations = ["--citeproc", "--metadata=link-citations:true", *bibliography, *style]
+    text = json.dumps({**document, "blocks": blocks})
+    return _pandoc(["--from=json", *arguments, *citations], text, project, places)
+
+
+def _pandoc(arguments: list[str], text: str, project: Project, places: Places) -> str:
+    try:
+        return run_pandoc(arguments, text, project.root)
+    except PandocError as warning:
+        if warning.key:
+            raise UserError(
+                f"{places.of(f'@{warning.key}')}: the citation @{warning.key} is in none of the bibliographies"
+            ) from warning
+        place = places.at(warning.line) if warning.line else project.document
+        raise UserError(f"{place}: {' '.join(str(warning).split())}") from warning
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.part")
+        partial.write_bytes(content)
+        os.replace(partial, target)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {target}: {error.strerror}; choose another folder with --out"
+        ) from error

@@ -1,0 +1,185 @@
+"""Numbers of sections, figures, tables and equations, by Quarto's rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from measure.errors import UserError
+from report.engine.pandoc import Element, attributes, plain, span, string, transform
+from report.engine.places import Places
+
+NAMES = {"fig": "Figure", "tbl": "Table", "sec": "Section", "eq": "Equation"}
+# Prefixes by which Quarto numbers other things.
+RESERVED = ("lst", "tip", "nte", "wrn", "imp", "cau", "thm", "lem", "cor", "prp", "cnj", "def", "exm", "exr")
+EQUATION_LABEL = re.compile(r"^\{#(eq-[^ }]+)\}$")
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A document whose sections and captions carry numbers.
+
+    `numbers` maps each label that a cross-reference may name to its number, `anchors` holds every identifier.
+    A figure is pandoc's Figure with its label, a table its Table with its label and caption, an equation a
+    span of class `equation` with its label, its formula and its number in parentheses.
+    """
+
+    blocks: list[Element]
+    numbers: dict[str, str]
+    anchors: set[str]
+
+
+class _Numbers:
+    def __init__(self, places: Places, number_sections: bool) -> None:
+        self.places = places
+        self.number_sections = number_sections
+        self.numbers: dict[str, str] = {}
+        self.anchors: set[str] = set()
+        self._section: list[int] = []
+        self._counts = dict.fromkeys(NAMES, 0)
+
+    def change(self, element: Element) -> list[Element] | None:
+        """Numbers one element; called in document order."""
+        kind, content = element["t"], element.get("c", [])
+        if kind == "Header":
+            return [self._header(*content)]
+        if kind in ("Div", "Figure", "Table"):
+            return self._float(kind, content)
+        if kind in ("Para", "Plain"):
+            return [{"t": kind, "c": self._equations(content)}]
+        if kind in ("Span", "Code", "Link", "Image", "CodeBlock"):
+            self._anchor(content[0][0])
+        return None
+
+    def _anchor(self, identifier: str) -> None:
+        if not identifier:
+            return
+        if identifier in self.anchors:
+            raise UserError(f"{self.places.of(identifier, nth=1)}: the label '{identifier}' is there twice")
+        if identifier.split("-")[0] in RESERVED and "-" in identifier:
+            raise UserError(
+                f"{self.places.of(identifier)}: '{identifier}' is a kind of cross-reference that the embedded "
+                f"engine does not know; it knows {', '.join(f'{prefix}-' for prefix in NAMES)}"
+            )
+        self.anchors.add(identifier)
+
+    def _next(self, kind: str, label: str) -> str:
+        self._counts[kind] += 1
+        self.numbers[label] = str(self._counts[kind])
+        return self.numbers[label]
+
+    def _header(self, level: int, attribute: list[Any], text: list[Element]) -> Element:
+        identifier, classes, _ = attribute
+        self._anchor(identifier)
+        if self.number_sections and "unnumbered" not in classes:
+            counts = (self._section + [0] * level)[:level]
+            counts[-1] += 1
+            self._section = counts
+            self.numbers[identifier] = ".".join(map(str, counts))
+            number = span([string(self.numbers[identifier])], classes=["header-section-number"])
+            text = [number, {"t": "Space"}, *text]
+        return {"t": "Header", "c": [level, attribute, text]}
+
+    def _float(self, kind: str, content: list[Any]) -> list[Element] | None:
+        identifier, _, pairs = content[0]
+        self._anchor(identifier)
+        prefix = identifier.split("-")[0] if "-" in identifier else ""
+        if kind == "Table":
+            return [self._table(identifier, content[1][1], content, pairs)] if prefix == "tbl" else None
+        if prefix not in ("fig", "tbl"):
+            return None
+        if kind == "Figure":
+            return [self._figure(identifier, content[1][1], content[2], pairs)]
+        if not content[1] or content[1][-1]["t"] != "Para":
+            raise UserError(
+                f"{self.places.of(identifier)}: the last paragraph of '{identifier}' is its caption, and there is none"
+            )
+        *body, last = content[1]
+        if prefix == "fig":
+            return [self._figure(identifier, [plain(last["c"])], body, pairs)]
+        tables = [block for block in body if block["t"] == "Table"]
+        if len(tables) != 1:
+            raise UserError(
+                f"{self.places.of(identifier)}: '{identifier}' holds {len(tables)} tables instead of one"
+            )
+        if tables[0]["c"][1][1]:
+            raise UserError(f"{self.places.of(identifier)}: the table '{identifier}' has two captions")
+        table = self._table(identifier, [plain(last["c"])], tables[0]["c"], pairs)
+        return [table if block is tables[0] else block for block in body]
+
+    def _caption(self, kind: str, label: str, caption: list[Element]) -> list[Element]:
+        if not caption:
+            raise UserError(f"{self.places.of(label)}: '{label}' has no caption")
+        number = string(f"{NAMES[kind]}\u00a0{self._next(kind, label)}:")
+        inlines = [inline for block in caption for inline in block["c"]]
+        return [plain([number, {"t": "Space"}, *inlines])]
+
+    def _figure(
+        self, label: str, caption: list[Element], body: list[Element], pairs: list[list[str]]
+    ) -> Element:
+        if all(block["t"] == "RawBlock" for block in body):
+            raise UserError(f"{self.places.of(label)}: '{label}' holds nothing that every format can show")
+        alternative = dict(pairs).get("fig-alt")
+        if alternative:
+            body = transform(body, lambda element: _with_alternative(element, alternative))
+        return {"t": "Figure", "c": [attributes(label), [None, self._caption("fig", label, caption)], body]}
+
+    def _table(self, label: str, caption: list[Element], table: list[Any], pairs: list[list[str]]) -> Element:
+        columns = _with_widths(table[2], dict(pairs).get("tbl-colwidths"), self.places.of(label))
+        numbered = self._caption("tbl", label, caption)
+        return {"t": "Table", "c": [attributes(label), [None, numbered], columns, *table[3:]]}
+
+    def _equations(self, inlines: list[Element]) -> list[Element]:
+        result: list[Element] = []
+        for inline in inlines:
+            label = EQUATION_LABEL.match(inline["c"]) if inline["t"] == "Str" else None
+            if not label:
+                result.append(inline)
+                continue
+            while result and result[-1]["t"] in ("Space", "SoftBreak"):
+                result.pop()
+            if not result or result[-1]["t"] != "Math" or result[-1]["c"][0]["t"] != "DisplayMath":
+                raise UserError(
+                    f"{self.places.of(label[1])}: the label '{label[1]}' does not follow a formula in $$"
+                )
+            number = span([string(f"({self._next('eq', label[1])})")], classes=["equation-number"])
+            result.append(span([result.pop(), number], label[1], ["equation"]))
+        return result
+
+
+def _with_alternative(element: Element, alternative: str) -> list[Element] | None:
+    if element["t"] != "Image":
+        return None
+    (identifier, classes, pairs), description, target = element["c"]
+    if description or "fig-alt" in dict(pairs):
+        return None
+    return [{"t": "Image", "c": [[identifier, classes, [*pairs, ["fig-alt", alternative]]], [], target]}]
+
+
+def _with_widths(columns: list[Any], widths: str | None, place: str) -> list[Any]:
+    """Column specifications with relative widths, given as a JSON list of numbers as long as the table is wide."""
+    if widths is None:
+        return columns
+    try:
+        shares = [float(share) for share in json.loads(widths)]
+    except (ValueError, TypeError):
+        shares = []
+    if len(shares) != len(columns) or min(shares) <= 0:
+        raise UserError(f"{place}: tbl-colwidths must hold {len(columns)} positive numbers, not {widths}")
+    return [
+        [alignment, {"t": "ColWidth", "c": share / sum(shares)}]
+        for (alignment, _), share in zip(columns, shares, strict=True)
+    ]
+
+
+def numbered(blocks: list[Element], number_sections: bool, places: Places) -> Numbered:
+    """Numbers a document whose callouts and conditional content are resolved.
+
+    Raises UserError, with file and line, for a label that is there twice, a caption that is missing and a
+    label that is not where it can be.
+    """
+    numbers = _Numbers(places, number_sections)
+    changed = transform(blocks, numbers.change)
+    return Numbered(changed, numbers.numbers, numbers.anchors)

@@ -1,0 +1,120 @@
+"""Pandoc: running it, and the elements and walks of the document tree that it reads and writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pypandoc
+
+from measure.errors import UserError
+
+#: A block or an inline, as pandoc's JSON has it: `t` is its type, `c` its content.
+Element = dict[str, Any]
+
+
+class PandocError(Exception):
+    """A complaint of pandoc; `line` is the input's line, from 1, or None; `key` a citation's unknown key."""
+
+    def __init__(self, text: str, line: int | None = None, key: str | None = None) -> None:
+        super().__init__(text)
+        self.line = line
+        self.key = key
+
+
+def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
+    """What pandoc, run in `directory`, makes of `text`.
+
+    Raises PandocError for whatever it warns of (an unknown citation, a formula that it cannot convert, a
+    div left open), and UserError where it stops.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        log = Path(temporary) / "log.json"
+        run = subprocess.run(
+            [pypandoc.get_pandoc_path(), "--quiet", f"--log={log}", *arguments],
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            cwd=directory,
+        )
+        if run.returncode:
+            raise UserError(f"pandoc stops: {' '.join(run.stderr.split())}")
+        messages = json.loads(log.read_text("utf-8")) if log.exists() else []
+    for message in messages:
+        if message["verbosity"] == "WARNING":
+            line = message.get("line") or message.get("openpos", {}).get("line")
+            words = message.get("message", "").split()
+            unknown = message["type"] == "CiteprocWarning" and words[-2:] == ["not", "found"]
+            raise PandocError(message["pretty"], line, words[1] if unknown else None)
+    return run.stdout
+
+
+def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> Any:
+    """A copy of a tree in which `change` may replace each element by any number of others.
+
+    Elements come in document order, a parent before its children. Where `change` returns None the element
+    stays. The children of what it returns are walked in turn, the returned elements themselves are not.
+    """
+    if isinstance(node, dict):
+        return {key: transform(value, change) for key, value in node.items()}
+    if not isinstance(node, list):
+        return node
+    result = []
+    for item in node:
+        if isinstance(item, dict) and "t" in item:
+            changed = change(item)
+            result += [transform(new, change) for new in ([item] if changed is None else changed)]
+        else:
+            result.append(transform(item, change))
+    return result
+
+
+def plain_text(node: Any) -> str:
+    """The words of a tree, without markup."""
+    parts: list[str] = []
+
+    def collect(element: Element) -> None:
+        if element["t"] == "Str":
+            parts.append(element["c"])
+        elif element["t"] in ("Space", "SoftBreak", "LineBreak"):
+            parts.append(" ")
+        elif element["t"] in ("Code", "Math"):
+            parts.append(element["c"][1])
+
+    transform(node, collect)
+    return "".join(parts)
+
+
+def attributes(
+    identifier: str = "", classes: list[str] | None = None, pairs: dict[str, str] | None = None
+) -> list[Any]:
+    """The attributes of an element."""
+    return [identifier, classes or [], [[key, value] for key, value in (pairs or {}).items()]]
+
+
+def string(text: str) -> Element:
+    return {"t": "Str", "c": text}
+
+
+def plain(inlines: list[Element]) -> Element:
+    return {"t": "Plain", "c": inlines}
+
+
+def div(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
+    return {"t": "Div", "c": [attributes(identifier, classes), content]}
+
+
+def span(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
+    return {"t": "Span", "c": [attributes(identifier, classes), content]}
+
+
+def raw_block(output: str, text: str) -> Element:
+    return {"t": "RawBlock", "c": [output, text]}
+
+
+def raw_inline(output: str, text: str) -> Element:
+    return {"t": "RawInline", "c": [output, text]}

@@ -1,0 +1,97 @@
+"""The paper's settings, from `_quarto.yml` and the front matter of its one document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure.errors import UserError
+from report.engine.settings import DOCUMENT_SCHEMA, read_settings
+
+SETTINGS_FILE = "_quarto.yml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a `_quarto.yml` and the document that it renders.
+
+    `settings` are those of `_quarto.yml` with the document's front matter laid over them; paths in it are
+    relative to `root`. `body_line` is the line of `document` at which its text begins, counted from 1.
+    """
+
+    root: Path
+    document: str
+    settings: dict[str, Any]
+    body_line: int
+
+    def format(self, name: str) -> dict[str, Any]:
+        """The options of one output format, `html` or `typst`."""
+        return dict((self.settings.get("format") or {}).get(name) or {})
+
+    def execute(self, option: str, default: bool) -> bool:
+        """A cell option's default for the whole document."""
+        return bool((self.settings.get("execute") or {}).get(option, default))
+
+    def output_name(self, name: str) -> str:
+        """The file name of one output format."""
+        suffix = {"html": ".html", "typst": ".pdf"}[name]
+        return str(self.format(name).get("output-file", Path(self.document).with_suffix(suffix).name))
+
+    @property
+    def output_directory(self) -> Path:
+        """Where Quarto, and without `--out` the embedded renderer too, puts what it renders."""
+        return self.root / (self.settings.get("project") or {}).get("output-dir", "_site")
+
+    def files(self, *settings: Any) -> list[str]:
+        """The paths that settings of one path or a list of paths name; each must exist below the root."""
+        paths = [path for setting in settings for path in _listed(setting)]
+        for path in paths:
+            if not isinstance(path, str) or not (self.root / path).is_file():
+                raise UserError(f"{SETTINGS_FILE} names the file {path!r}, which is not there")
+        return paths
+
+    def header_texts(self, name: str) -> list[str]:
+        """What `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
+        texts = []
+        for item in _listed(self.format(name).get("include-in-header")):
+            if isinstance(item, dict) and set(item) == {"text"}:
+                texts.append(str(item["text"]))
+            else:
+                path = item["file"] if isinstance(item, dict) and set(item) == {"file"} else item
+                texts += [(self.root / found).read_text("utf-8") for found in self.files(path)]
+        return texts
+
+
+def _listed(setting: Any) -> list[Any]:
+    if setting is None:
+        return []
+    return setting if isinstance(setting, list) else [setting]
+
+
+def read_project(root: Path) -> Project:
+    """Reads `root/_quarto.yml` and the front matter of the document that it renders."""
+    file = root / SETTINGS_FILE
+    if not file.is_file():
+        raise UserError(f"there is no {SETTINGS_FILE} in {root}; run this from a clone of the project")
+    settings = read_settings(file.read_text("utf-8"), SETTINGS_FILE, 1, DOCUMENT_SCHEMA)
+    documents = (settings.get("project") or {}).get("render") or ["index.qmd"]
+    if len(documents) != 1 or not (root / str(documents[0])).is_file():
+        raise UserError(f"{SETTINGS_FILE}: 'render' must name one document that is there, not {documents}")
+    document = str(documents[0])
+    lines = (root / document).read_text("utf-8").split("\n")
+    if lines[0].rstrip() != "---":
+        return Project(root, document, settings, 1)
+    ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"]
+    if not ends:
+        raise UserError(f"{document}:1: the front matter has no closing '---'")
+    front_matter = read_settings("\n".join(lines[1 : ends[0]]), document, 2, DOCUMENT_SCHEMA)
+    return Project(root, document, _merged(settings, front_matter), ends[0] + 2)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged

@@ -1,0 +1,52 @@
+"""The Quarto engine: the `quarto` command, where there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from measure.errors import UserError
+from report.engine.project import read_project
+
+
+def find_quarto() -> str | None:
+    """The `quarto` command on the PATH, or beside the running Python."""
+    return shutil.which("quarto") or shutil.which("quarto", path=str(Path(sys.executable).parent))
+
+
+def render_with_quarto(
+    quarto: str, root: Path, formats: list[str], data: Path, out: Path, progress: Callable[[str], None]
+) -> list[Path]:
+    """Renders the project in `root`, its cells run by this Python, and returns the files in `out`.
+
+    Quarto renders every format at once: with one alone it would empty its output folder of the others.
+    Raises UserError with Quarto's own words where it fails.
+    """
+    project = read_project(root.resolve())
+    progress(f"rendering {project.document} with {quarto}")
+    environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "RIDGEPOINT_DATA": str(data)}
+    run = subprocess.run(
+        [quarto, "render", str(project.root)],
+        cwd=project.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if run.returncode:
+        raise UserError(f"quarto failed with exit code {run.returncode}:\n{run.stdout.strip()}")
+    written = []
+    for name in formats:
+        source = project.output_directory / project.output_name({"html": "html", "pdf": "typst"}[name])
+        if not source.is_file():
+            raise UserError(f"quarto wrote no {source}; is the format in _quarto.yml?")
+        target = out / source.name
+        if target.resolve() != source.resolve():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+        written.append(target)
+    return written

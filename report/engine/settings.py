@@ -1,0 +1,96 @@
+"""YAML with line numbers: reading a mapping and refusing the keys that nobody would honour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from measure.errors import UserError
+
+#: What a key may hold: a type, the set of its values, or the schema of the mapping below it.
+Schema = dict[str, Any]
+
+TEXT = (str, int, float)
+FILES = (str, list)
+HEADERS = (str, list, dict)
+
+#: The keys that both engines understand in `_quarto.yml` and in the front matter.
+DOCUMENT_SCHEMA: Schema = {
+    "project": {
+        "type": {"default"},
+        "output-dir": str,
+        "execute-dir": {"project"},
+        "render": list,
+    },
+    "title": TEXT,
+    "subtitle": TEXT,
+    "author": (str, list),
+    "date": object,
+    "lang": str,
+    "description": TEXT,
+    "keywords": list,
+    "bibliography": FILES,
+    "csl": str,
+    "citeproc": {True},
+    "number-sections": bool,
+    "format": {
+        "html": {
+            "toc": bool,
+            "toc-location": {"left"},
+            "toc-depth": int,
+            "toc-title": str,
+            "embed-resources": {True},
+            "html-math-method": {"mathml"},
+            "css": FILES,
+            "include-in-header": HEADERS,
+            "output-file": str,
+            "theme": {"default", "none"},
+        },
+        "typst": {
+            "output-file": str,
+            "papersize": {"a4", "us-letter"},
+            "include-in-header": HEADERS,
+        },
+    },
+    "execute": {"echo": bool, "warning": bool},
+}
+
+
+def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict[str, Any]:
+    """The mapping that `text`, found in `file` from `first_line` on, holds.
+
+    Raises UserError, with file and line, for YAML that does not parse, an unknown key or a value outside
+    the schema.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = first_line + (error.problem_mark.line if error.problem_mark else 0)
+        raise UserError(f"{file}:{line}: this is no valid YAML: {error.problem}") from error
+    if root is None or values is None:
+        return {}
+    _check(root, values, schema, file, first_line)
+    return dict(values)
+
+
+def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: int) -> None:
+    place = f"{file}:{first_line + node.start_mark.line}"
+    if not isinstance(node, yaml.MappingNode):
+        raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}")
+    for key_node, value_node in node.value:
+        key = key_node.value
+        place = f"{file}:{first_line + key_node.start_mark.line}"
+        if key not in schema:
+            raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}")
+        allowed = schema[key]
+        if isinstance(allowed, dict):
+            if value[key] is not None:
+                _check(value_node, value[key], allowed, file, first_line)
+        elif isinstance(allowed, set):
+            if value[key] not in allowed:
+                names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed))
+                raise UserError(f"{place}: '{key}' must be {names}, not {value[key]!r}")
+        elif not isinstance(value[key], allowed):
+            raise UserError(f"{place}: '{key}' cannot be {value[key]!r}")
