@@ -1,0 +1,42 @@
+# make report   set up .venv, measure this machine, render the paper
+# make test     set up .venv, run the tests
+# make lint     set up .venv, check style and types
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+
+.PHONY: report test lint benchmark clean
+
+report: .venv/.report
+	$(BIN)/python -m measure --quick
+	$(BIN)/python -m report
+
+test: .venv/.test
+	$(BIN)/python -m pytest
+
+lint: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: .venv/.test
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv _site _figures
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Ridgepoint needs Python 3.11 or later: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.report: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Setting up .venv (PyTorch is several GB)"
+	$(INSTALL) '.[measure]'
+	@touch $@
+
+.venv/.test: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Setting up .venv (PyTorch is several GB)"
+	$(INSTALL) '.[measure,timm,test]'
+	@touch $@ .venv/.report

@@ -1,0 +1,79 @@
+"""How long the commands take that a user waits for, each beside a peer in the same run.
+
+    python benchmarks/speed.py
+
+A command line is compared with the bare interpreter's start; the embedded renderer with the time that pandoc and
+Typst alone need for a page of one sentence, so that a slow machine is told from a slow renderer.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+HTML_LIMIT_BYTE = 5_000_000
+
+
+def seconds(command: Callable[[], object], repeats: int) -> float:
+    """The median of a few runs."""
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        command()
+        taken.append(time.perf_counter() - start)
+    return median(taken)
+
+
+def python(*arguments: str) -> Callable[[], object]:
+    return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+def smallest_paper() -> None:
+    """One sentence to HTML and PDF, by the same pandoc and Typst."""
+    import pypandoc
+    import typst
+
+    pypandoc.convert_text("One sentence.", "html", format="markdown", extra_args=["--standalone"])
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "paper.typ"
+        source.write_text(pypandoc.convert_text("One sentence.", "typst", format="markdown"))
+        typst.compile(source, output=source.with_suffix(".pdf"))
+
+
+def show(name: str, taken_s: float, target_s: float, peer: str, peer_s: float) -> None:
+    verdict = "within" if taken_s <= target_s else "ABOVE"
+    print(f"{name:42}{taken_s:8.2f} s, {verdict} {target_s:g} s; {taken_s / peer_s:6.1f} times {peer}")
+
+
+def main(_arguments: Sequence[str]) -> None:
+    bare_s = seconds(python("-c", "pass"), 5)
+    peer = "the bare interpreter"
+    show("python -m measure --help", seconds(python("-m", "measure", "--help"), 5), 0.5, peer, bare_s)
+    show("python -m measure --list", seconds(python("-m", "measure", "--list"), 5), 1.0, peer, bare_s)
+    show("python -m measure --plan", seconds(python("-m", "measure", "--plan"), 5), 1.0, peer, bare_s)
+    # Whatever the machine: the workload table is committed, so this run has nothing left to do anywhere.
+    nothing = python("-m", "measure", "--sections", "workload")
+    show("a run with nothing left to do", seconds(nothing, 5), 2.0, peer, bare_s)
+    with tempfile.TemporaryDirectory() as out:
+        render = python("-m", "report", "--engine", "embedded", "--out", out)
+        render_s = seconds(render, 3)
+        html_byte = (Path(out) / "index.html").stat().st_size
+        pdf_byte = (Path(out) / "paper.pdf").stat().st_size
+    show(
+        "HTML and PDF by the embedded engine",
+        render_s,
+        25.0,
+        "a paper of one sentence",
+        seconds(smallest_paper, 3),
+    )
+    verdict = "within" if html_byte <= HTML_LIMIT_BYTE else "ABOVE"
+    print(f"{'size of the HTML':42}{html_byte / 1e6:8.2f} MB, {verdict} {HTML_LIMIT_BYTE / 1e6:g} MB")
+    print(f"{'size of the PDF':42}{pdf_byte / 1e6:8.2f} MB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
