@@ -109,13 +109,13 @@ def _written(
 def _pandoc(arguments: list[str], text: str, project: Project, places: Places) -> str:
     try:
         return run_pandoc(arguments, text, project.root)
-    except PandocError as warning:
-        if warning.key:
-            raise UserError(
-                f"{places.of(f'@{warning.key}')}: the citation @{warning.key} is in none of the bibliographies"
-            ) from warning
-        place = places.at(warning.line) if warning.line else project.document
-        raise UserError(f"{place}: {' '.join(str(warning).split())}") from warning
+    except PandocError as error:
+        place = project.document
+        if error.line:
+            place = places.at(error.line)
+        elif error.piece:
+            place = places.of(error.piece)
+        raise UserError(f"{place}: {error}") from error
 
 
 def _replace(target: Path, content: bytes) -> None:

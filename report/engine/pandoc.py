@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -18,12 +19,12 @@ Element = dict[str, Any]
 
 
 class PandocError(Exception):
-    """A complaint of pandoc; `line` is the input's line, from 1, or None; `key` a citation's unknown key."""
+    """A complaint of pandoc, with the input's line, from 1, or with the piece of it that is wrong, if known."""
 
-    def __init__(self, text: str, line: int | None = None, key: str | None = None) -> None:
+    def __init__(self, text: str, line: int | None = None, piece: str | None = None) -> None:
         super().__init__(text)
         self.line = line
-        self.key = key
+        self.piece = piece
 
 
 def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
@@ -46,11 +47,20 @@ def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
         messages = json.loads(log.read_text("utf-8")) if log.exists() else []
     for message in messages:
         if message["verbosity"] == "WARNING":
-            line = message.get("line") or message.get("openpos", {}).get("line")
-            words = message.get("message", "").split()
-            unknown = message["type"] == "CiteprocWarning" and words[-2:] == ["not", "found"]
-            raise PandocError(message["pretty"], line, words[1] if unknown else None)
+            raise _error(message)
     return run.stdout
+
+
+def _error(message: dict[str, Any]) -> PandocError:
+    unknown = re.fullmatch(r"citation (\S+) not found", message.get("message", ""))
+    if unknown:
+        return PandocError(
+            f"the citation @{unknown[1]} is in none of the bibliographies", piece=f"@{unknown[1]}"
+        )
+    if message["type"] == "UnclosedDiv":
+        return PandocError("this ::: div is never closed", message["openpos"]["line"])
+    piece = message.get("contents", "").strip().split("\n")[0]
+    return PandocError(" ".join(message["pretty"].split()), message.get("line"), piece or None)
 
 
 def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> Any:

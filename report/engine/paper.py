@@ -9,7 +9,7 @@ import typst
 
 from measure.errors import UserError
 from report.engine.images import Picture, with_pictures
-from report.engine.pandoc import Element, plain, raw_block, raw_inline, transform
+from report.engine.pandoc import Element, div, plain, raw_block, raw_inline, transform
 from report.engine.places import Places
 from report.engine.project import Project
 
@@ -32,7 +32,7 @@ def _called(element: Element) -> list[Element] | None:
         opening = raw_inline("typst", f'#callout("{classes[1]}")[')
         label = f" <{identifier}>" if identifier else ""
         heading = plain([opening, *title["c"][1][0]["c"], raw_inline("typst", "][")])
-        return [heading, *body["c"][1], raw_block("typst", f"]{label}")]
+        return [heading, div(body["c"][1]), raw_block("typst", f"]{label}")]
     if element["t"] == "Span" and "equation" in element["c"][0][1]:
         (identifier, _, _), (formula, number) = element["c"]
         text = number["c"][1][0]["c"]

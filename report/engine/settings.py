@@ -80,7 +80,7 @@ def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: i
     if not isinstance(node, yaml.MappingNode):
         raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}")
     for key_node, value_node in node.value:
-        key = key_node.value
+        key = str(key_node.value)
         place = f"{file}:{first_line + key_node.start_mark.line}"
         if key not in schema:
             raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}")
@@ -89,8 +89,8 @@ def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: i
             if value[key] is not None:
                 _check(value_node, value[key], allowed, file, first_line)
         elif isinstance(allowed, set):
-            if value[key] not in allowed:
-                names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed))
+            if not any(value[key] == choice for choice in allowed):
+                names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
                 raise UserError(f"{place}: '{key}' must be {names}, not {value[key]!r}")
         elif not isinstance(value[key], allowed):
             raise UserError(f"{place}: '{key}' cannot be {value[key]!r}")

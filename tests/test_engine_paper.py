@@ -1,0 +1,91 @@
+import re
+from pathlib import Path
+
+import pytest
+import typst
+
+from measure.errors import UserError
+from report.engine.pandoc import string
+from report.engine.paper import compile_paper, paper_blocks
+from report.engine.places import Places
+from report.engine.project import Project
+from report.engine.source import Line
+
+PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="10"/>'
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "a.svg").write_text(PICTURE)
+    return Project(tmp_path, "index.qmd", {}, 1)
+
+
+def typst_of(project, inline):
+    places = Places([Line("![](a.svg)", "index.qmd", 4)])
+    (block,) = paper_blocks([{"t": "Para", "c": [inline]}], project, places)
+    return block["c"][0]["c"][1]
+
+
+def image(path, description=(), **attributes):
+    pairs = [[key.replace("_", "-"), value] for key, value in attributes.items()]
+    return {"t": "Image", "c": [["", [], pairs], list(description), [path, ""]]}
+
+
+def test_pictures(project):
+    assert typst_of(project, image("a.svg", [string("x")])) == '#box(image("a.svg", width: auto, alt: "x"))'
+    assert (
+        typst_of(project, image("a.svg", fig_alt='a "b" \\ µ', width="50%"))
+        == r'#box(image("a.svg", width: 50%, alt: "a \"b\" \\ µ"))'
+    )
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        image("https://example.org/a.svg"),
+        image("../a.svg"),
+        image("none.svg"),
+        image("a.svg", width="3cm"),
+        image("a.svg", height="50%"),
+    ],
+)
+def test_pictures_that_are_none(project, picture):
+    with pytest.raises(UserError, match=r"^index\.qmd:4: "):
+        typst_of(project, picture)
+
+
+def test_a_wide_picture_fits_the_page(project):
+    """1 px is 0.75 pt, so the picture's own 2000 px are 1500 pt; the text is 80 pt wide."""
+    page = "#set page(width: 100pt, height: auto, margin: 10pt)\n"
+    measured = typst.Compiler(root=str(project.root)).compile(
+        (page + '#box(image("a.svg"))').encode(), format="svg"
+    )
+    widths = [float(width) for width in re.findall(r'<image[^>]*? width="([\d.]+)"', measured.decode())]
+    assert widths == [80.0]
+
+
+def test_a_source_that_is_wrong(tmp_path):
+    with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
+        compile_paper("#nosuch", tmp_path)
+
+
+def glyphs(text):
+    page = typst.Compiler(ignore_system_fonts=True).compile(
+        f'#set text(font: "Libertinus Serif")\n{text}'.encode(), format="svg"
+    )
+    return set(re.findall(r'<symbol id="[^"]*"[^>]*>(.*?)</symbol>', page.decode(), re.DOTALL))
+
+
+def test_no_glyph_is_missing():
+    """What no font has is drawn as one and the same box, whatever the character."""
+    (missing,) = glyphs("\U0001f9ff")
+    assert glyphs("\U0001f9fe") == {missing}
+    for character in "·×≥≤√π²³−–—…±≈µβΔ→°½‰∞“”‘’éłß†₂∑":
+        assert missing not in glyphs(character), character
+
+
+def test_the_template_names_fonts_that_are_in_the_wheel():
+    template = (Path(__file__).parent.parent / "report/engine/resources/paper.typ").read_text("utf-8")
+    named = set(re.findall(r'font: "([^"]+)"', template))
+    assert len(named) == 2  # text, and code
+    assert named <= set(typst.Fonts(include_system_fonts=False).families())

@@ -1,0 +1,68 @@
+import pytest
+
+from measure.errors import UserError
+from report.engine.project import read_project
+
+
+@pytest.fixture
+def project(tmp_path):
+    def make(settings, document="text\n"):
+        (tmp_path / "_quarto.yml").write_text(settings)
+        (tmp_path / "index.qmd").write_text(document)
+        return read_project(tmp_path)
+
+    return make
+
+
+def test_front_matter_lies_over_the_project(project):
+    read = project(
+        "title: A\nformat:\n  html:\n    toc: true\n    toc-depth: 2\nexecute:\n  echo: false\n",
+        "---\nsubtitle: S\ntitle: B\nformat:\n  html:\n    toc-depth: 3\n---\n\ntext\n",
+    )
+    assert read.settings["title"] == "B"
+    assert read.settings["subtitle"] == "S"
+    assert read.format("html") == {"toc": True, "toc-depth": 3}
+    assert read.execute("echo", True) is False
+    assert read.execute("warning", True) is True
+    assert read.body_line == 8  # seven lines of front matter
+
+
+def test_output_names(project):
+    read = project("format:\n  typst:\n    output-file: paper.pdf\n")
+    assert read.output_name("html") == "index.html"
+    assert read.output_name("typst") == "paper.pdf"
+    assert read.output_directory.name == "_site"
+
+
+def test_header_texts(project, tmp_path):
+    (tmp_path / "style.typ").write_text("from a file")
+    read = project(
+        "format:\n  typst:\n    include-in-header: style.typ\n"
+        "  html:\n    include-in-header:\n      - text: given\n      - file: style.typ\n"
+    )
+    assert read.header_texts("typst") == ["from a file"]
+    assert read.header_texts("html") == ["given", "from a file"]
+
+
+def test_a_file_that_is_not_there(project):
+    read = project("bibliography: bib/none.bib\n")
+    with pytest.raises(UserError, match=r"names the file 'bib/none\.bib', which is not there"):
+        read.files(read.settings["bibliography"])
+
+
+def test_no_project(tmp_path):
+    with pytest.raises(UserError, match=r"there is no _quarto\.yml in"):
+        read_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "document", "message"),
+    [
+        ("project:\n  render: [a.qmd, b.qmd]\n", "x\n", "must name one document"),
+        ("title: A\n", "---\ntitle: B\n", r"index\.qmd:1: the front matter has no closing"),
+        ("title: A\n", "---\ntitle: B\ncolour: red\n---\n", r"index\.qmd:3: unknown key 'colour'"),
+    ],
+)
+def test_refusals(project, settings, document, message):
+    with pytest.raises(UserError, match=message):
+        project(settings, document)

@@ -1,0 +1,128 @@
+import subprocess
+import sys
+
+import pytest
+
+import report.engine.quarto
+from report.__main__ import PROJECT, main
+
+SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
+BOOK = "@book{knuth1984, author = {Knuth, Donald}, title = {The TeXbook}, publisher = {A}, year = {1984}}\n"
+
+
+@pytest.fixture
+def project(tmp_path):
+    def make(text="text\n", **chapters):
+        (tmp_path / "_quarto.yml").write_text(SETTINGS)
+        (tmp_path / "books.bib").write_text(BOOK)
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "index.qmd").write_text(text)
+        for name, chapter in chapters.items():
+            (tmp_path / f"{name}.qmd").write_text(chapter)
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
+def no_quarto(monkeypatch):
+    monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: None)
+
+
+def refusal(capsys, project, *arguments):
+    """What the command says to bad input: one line, exit code 2, no traceback."""
+    assert main(arguments, project) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = [line for line in printed.err.splitlines() if line.startswith("ridgepoint: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in printed.err
+    return lines[0].removeprefix("ridgepoint: ")
+
+
+def test_the_project_is_the_folder_above_the_package():
+    assert (PROJECT / "_quarto.yml").is_file()
+
+
+def test_help_imports_no_engine():
+    code = (
+        "import sys\nfrom report.__main__ import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('yaml', 'pypandoc', 'jupyter_client', 'typst') if name in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT
+    )
+    assert "--engine" in run.stdout
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
+    root = project("See `{python} __import__('os').environ['RIDGEPOINT_DATA'].rsplit('/', 1)[1]`.\n")
+    out = tmp_path / "elsewhere" / "site"
+    assert main(["--formats", "html", "--out", str(out)], root) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{out / 'index.html'}  0.0 MB\n"
+    assert printed.err == f"running the cells of index.qmd\nwriting {out / 'index.html'}\n"
+    page = (out / "index.html").read_text("utf-8")
+    assert "<p>See data.</p>" in page
+    assert "as PDF" not in page  # none was asked for
+    assert [path.name for path in out.iterdir()] == ["index.html"]
+
+
+def test_quarto_is_taken_where_it_is(project, monkeypatch, capsys):
+    root = project()
+    page = root / "page"
+    page.write_text("")
+    monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: "/bin/quarto")
+    monkeypatch.setattr(report.engine.quarto, "render_with_quarto", lambda *arguments: [page])
+    assert main([], root) == 0
+    assert capsys.readouterr().out == f"{page}  0.0 MB\n"
+
+
+def test_quarto_where_there_is_none(project, no_quarto, capsys):
+    message = refusal(capsys, project(), "--engine", "quarto")
+    assert "pip install 'ridgepoint[quarto]'" in message
+    assert "quarto.org" in message
+    assert "--engine embedded" in message
+
+
+def test_a_data_folder_that_is_not_there(project, no_quarto, capsys):
+    message = refusal(capsys, project(), "--data", "nowhere")
+    assert message.startswith("there is no data folder nowhere; ")
+
+
+def test_a_folder_that_cannot_be_written(project, no_quarto, capsys):
+    root = project()
+    message = refusal(capsys, root, "--out", str(root / "index.qmd" / "site"))
+    assert message.startswith("cannot write ")
+    assert "--out" in message
+
+
+@pytest.mark.parametrize("arguments", [["--engine", "latex"], ["--formats", "docx"], ["--formats"]])
+def test_flags(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("chapter", "message"),
+    [
+        ("a\n\n```{python}\nn = 1\n[][n]\n```\n", "chapter.qmd:5: IndexError: list index out of range"),
+        ("a `{python} n`\n", "chapter.qmd:1: `n` raises NameError: name 'n' is not defined"),
+        (
+            "a\n\nas [@knuth1984; @nobody] says",
+            "chapter.qmd:3: the citation @nobody is in none of the bibliographies",
+        ),
+        ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is no file in the project"),
+        ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: this ::: div is never closed"),
+        ("a $\\nosuch{x}$\n", "chapter.qmd:1: Could not convert TeX math"),
+    ],
+)
+def test_a_chapter_that_is_wrong(project, no_quarto, capsys, chapter, message):
+    root = project("# A\n\n{{< include chapter.qmd >}}\n", chapter=chapter)
+    said = refusal(capsys, root, "--formats", "html")
+    assert said.startswith(message)
+    assert not (root / "_site" / "index.html").exists()
