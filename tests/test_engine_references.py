@@ -85,7 +85,10 @@ def test_references_in_captions_and_notes():
             r"^a\.qmd:1: the last paragraph of 'fig-a' is its caption",
         ),
         ("::: {#fig-a}\nCaption\n:::", r"^a\.qmd:1: 'fig-a' holds nothing"),
-        ("::: {#tbl-a}\n![](a.svg)\n\nCaption\n:::", r"^a\.qmd:1: 'tbl-a' holds 0 tables"),
+        (
+            "::: {#tbl-a}\n" + 2 * TABLE.replace(": Caption {#tbl-a}\n\n", "") + "B\n:::",
+            r"^a\.qmd:1: 'tbl-a' holds 2 tables",
+        ),
         (
             "::: {#tbl-a}\n" + TABLE.replace(" {#tbl-a}", "") + "B\n:::",
             r"^a\.qmd:1: the table 'tbl-a' has two captions",
@@ -99,6 +102,16 @@ def test_references_in_captions_and_notes():
 def test_refusals(text, message):
     with pytest.raises(UserError, match=message):
         resolved(text)
+
+
+def test_a_sentence_in_a_tables_place():
+    (figure,) = resolved("::: {#tbl-a}\nNothing was measured.\n\nCaption\n:::\n")
+    assert figure["t"] == "Figure"
+    assert plain_text(figure["c"][1:]) == "Table\u00a01: CaptionNothing was measured."
+
+
+def test_a_heading_may_begin_like_a_label():
+    assert words("# Def inition\n\n# Fig tree\n") == "1 Def inition2 Fig tree"
 
 
 def test_column_widths():

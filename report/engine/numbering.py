@@ -58,11 +58,6 @@ class _Numbers:
             return
         if identifier in self.anchors:
             raise UserError(f"{self.places.of(identifier, nth=1)}: the label '{identifier}' is there twice")
-        if identifier.split("-")[0] in RESERVED and "-" in identifier:
-            raise UserError(
-                f"{self.places.of(identifier)}: '{identifier}' is a kind of cross-reference that the embedded "
-                f"engine does not know; it knows {', '.join(f'{prefix}-' for prefix in NAMES)}"
-            )
         self.anchors.add(identifier)
 
     def _next(self, kind: str, label: str) -> str:
@@ -88,19 +83,25 @@ class _Numbers:
         prefix = identifier.split("-")[0] if "-" in identifier else ""
         if kind == "Table":
             return [self._table(identifier, content[1][1], content, pairs)] if prefix == "tbl" else None
+        if prefix in RESERVED:
+            raise UserError(
+                f"{self.places.of(identifier)}: '{identifier}' is a kind of cross-reference that the embedded "
+                f"engine does not know; it knows {', '.join(f'{name}-' for name in NAMES)}"
+            )
         if prefix not in ("fig", "tbl"):
             return None
         if kind == "Figure":
-            return [self._figure(identifier, content[1][1], content[2], pairs)]
+            return [self._figure(prefix, identifier, content[1][1], content[2], pairs)]
         if not content[1] or content[1][-1]["t"] != "Para":
             raise UserError(
                 f"{self.places.of(identifier)}: the last paragraph of '{identifier}' is its caption, and there is none"
             )
         *body, last = content[1]
-        if prefix == "fig":
-            return [self._figure(identifier, [plain(last["c"])], body, pairs)]
         tables = [block for block in body if block["t"] == "Table"]
-        if len(tables) != 1:
+        # A sentence in a table's place, where its data are missing, is set like a figure.
+        if prefix == "fig" or not tables:
+            return [self._figure(prefix, identifier, [plain(last["c"])], body, pairs)]
+        if len(tables) > 1:
             raise UserError(
                 f"{self.places.of(identifier)}: '{identifier}' holds {len(tables)} tables instead of one"
             )
@@ -117,14 +118,14 @@ class _Numbers:
         return [plain([number, {"t": "Space"}, *inlines])]
 
     def _figure(
-        self, label: str, caption: list[Element], body: list[Element], pairs: list[list[str]]
+        self, kind: str, label: str, caption: list[Element], body: list[Element], pairs: list[list[str]]
     ) -> Element:
         if all(block["t"] == "RawBlock" for block in body):
             raise UserError(f"{self.places.of(label)}: '{label}' holds nothing that every format can show")
         alternative = dict(pairs).get("fig-alt")
         if alternative:
             body = transform(body, lambda element: _with_alternative(element, alternative))
-        return {"t": "Figure", "c": [attributes(label), [None, self._caption("fig", label, caption)], body]}
+        return {"t": "Figure", "c": [attributes(label), [None, self._caption(kind, label, caption)], body]}
 
     def _table(self, label: str, caption: list[Element], table: list[Any], pairs: list[list[str]]) -> Element:
         columns = _with_widths(table[2], dict(pairs).get("tbl-colwidths"), self.places.of(label))
