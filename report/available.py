@@ -1,0 +1,123 @@
+"""What a figure, table or finding needs from the cache; where it is not there, one sentence that says so."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import pandas as pd
+
+from report import chips as chip_table
+from report.paper import BASE_PRECISION, Machine, Paper, Roof
+from report.prose import Prose
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Missing(Prose):
+    """Stands in for a figure, table or finding: a sentence that says what is missing and what fills it."""
+
+
+class DataMissingError(Exception):
+    """The cache lacks what was asked for. Its text is the sentence of a ``Missing``."""
+
+
+def or_missing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | Missing]:
+    """Lets a function give the sentence in place of its result where the cache lacks what it needs."""
+
+    @wraps(function)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | Missing:
+        try:
+            return function(*args, **kwargs)
+        except DataMissingError as gap:
+            return Missing(gap)
+
+    return guarded
+
+
+def finding(function: Callable[Arguments, str]) -> Callable[Arguments, Prose]:
+    """Marks a sentence, or part of one, that chapters print inline."""
+
+    @wraps(function)
+    def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Prose:
+        text = or_missing(function)(*args, **kwargs)
+        return text if isinstance(text, Missing) else Prose(text)
+
+    return told
+
+
+def chips(paper: Paper, kind: str | None = None) -> pd.DataFrame:
+    """The rows of all chips, or of those of a kind; at least one."""
+    rows = paper.chips if kind is None else paper.chips[paper.chips.kind == kind]
+    if rows.empty:
+        what = "chip" if kind is None else chip_table.KINDS[kind]
+        raise DataMissingError(f"The table data/chips.csv holds no {what}; add rows to it, or restore it.")
+    return rows
+
+
+def workloads(paper: Paper, precision: str = BASE_PRECISION, batch: int | None = None) -> pd.DataFrame:
+    """What the models ask for at a precision, at one or all batch sizes; at least one row."""
+    rows = paper.workloads[paper.workloads.precision == precision]
+    if batch is not None:
+        rows = rows[rows.batch == batch]
+    if rows.empty:
+        at = "" if batch is None else f" at batch size {batch}"
+        size = "" if batch is None else f" --batch-sizes {batch}"
+        raise DataMissingError(
+            f"The models have not been counted yet{at}; python -m measure --sections workload{size} counts them."
+        )
+    return rows
+
+
+def machine(paper: Paper, kind: str) -> Machine:
+    """The machine of a kind that was measured last."""
+    found = paper.machine(kind)
+    if found is None:
+        devices = {
+            "cpu": "--device cpu measures one",
+            "gpu": "--device cuda (or mps) on a machine with a GPU does",
+        }
+        raise DataMissingError(
+            f"No {chip_table.KINDS[kind]} has been measured yet; python -m measure {devices[kind]}."
+        )
+    return found
+
+
+def machines(paper: Paper) -> tuple[Machine, ...]:
+    """All machines; at least one."""
+    if not paper.machines:
+        raise DataMissingError("No machine has been measured yet; python -m measure measures this one.")
+    return paper.machines
+
+
+def roof(of: Machine, precision: str = BASE_PRECISION) -> Roof:
+    """A machine's measured roof."""
+    found = of.roof(precision)
+    if found is None:
+        raise DataMissingError(
+            f"The {precision} roof of the {title(of)} has not been measured; python -m measure "
+            f"--device {of.environment.device} --sections ceilings --precisions {precision} measures it."
+        )
+    return found
+
+
+def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
+    """A machine's inference cells that were measured, at one or all precisions; at least one."""
+    rows = of.cells[of.cells.status == "ok"]
+    rows = rows[rows.latency_s.notna() & rows.forward_flop.notna()]
+    if precision is not None:
+        rows = rows[rows.precision == precision]
+    if rows.empty:
+        at = "" if precision is None else f" at {precision}"
+        flag = "" if precision is None else f" --precisions {precision}"
+        raise DataMissingError(
+            f"No inference cell of the {title(of)} has been measured{at}; python -m measure "
+            f"--device {of.environment.device} --sections workload inference{flag} measures them."
+        )
+    return rows
+
+
+def title(of: Machine) -> str:
+    """A machine's name as the paper writes it."""
+    name = of.environment.name
+    return f"{name} ({of.environment.cores} cores)" if of.kind == "cpu" else name

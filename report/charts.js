@@ -1,0 +1,94 @@
+// Turns each figure's picture into an interactive chart. The picture stays for print and for readers without
+// JavaScript. `vegaEmbed` and `lodashDebounce` come with the bundle that holds this code; nothing is fetched.
+
+const OPTIONS = {
+  renderer: "svg",
+  actions: { export: { svg: true, png: true }, source: true, compiled: false, editor: false },
+};
+const ACTIONS_WIDTH = 40; // the menu's button, right of the chart
+
+const style = document.createElement("style");
+style.textContent = `
+  .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
+  .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
+  @media screen { .chart-drawn { display: none !important; } }
+  @media print { .chart-view { display: none !important; } }`;
+document.head.append(style);
+
+// The parts of a specification that are drawn: itself, or the panels set side by side.
+function panels(specification) {
+  return specification.concat ?? [specification];
+}
+
+// For a column narrower than the paper: panels one below the other, no names beside marks (they were placed for the
+// paper's width; tooltips tell them), legends of few columns.
+function narrowed(specification, excess) {
+  const copy = structuredClone(specification);
+  if (copy.concat) copy.columns = 1;
+  for (const panel of panels(copy)) {
+    panel.width = Math.max(120, panel.width - excess);
+    panel.layer = panel.layer?.filter((layer) => layer.description !== "labels");
+  }
+  JSON.stringify(copy, (key, value) => {
+    if (key === "legend" && value) value.columns = 3;
+    return value;
+  });
+  return copy;
+}
+
+async function draw(chart) {
+  const room = chart.view.parentElement.clientWidth - ACTIONS_WIDTH;
+  const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
+  chart.result?.finalize();
+  chart.result = await vegaEmbed(chart.view, chart.specification, OPTIONS);
+  if (width() <= room) return;
+  // What surrounds the plot (axes, names of rows) is known once it is drawn.
+  for (let pass = 0, excess = 0; pass < 2 && (pass === 0 || width() > room); pass += 1) {
+    chart.result.finalize();
+    excess += pass === 0 && chart.specification.concat ? 0 : Math.ceil(width() - room);
+    chart.result = await vegaEmbed(chart.view, narrowed(chart.specification, excess), OPTIONS);
+  }
+}
+
+async function start(element, picture) {
+  const chart = { specification: JSON.parse(element.textContent), view: document.createElement("div") };
+  chart.view.className = "chart-view";
+  picture.before(chart.view);
+  try {
+    await draw(chart);
+    chart.view.setAttribute("role", "figure");
+    chart.view.setAttribute("aria-label", chart.specification.description);
+    picture.classList.add("chart-drawn");
+  } catch (problem) {
+    console.error(`The chart ${chart.specification.name} cannot be drawn:`, problem);
+    chart.view.remove();
+    return;
+  }
+  let drawnFor = chart.view.parentElement.clientWidth;
+  window.addEventListener(
+    "resize",
+    lodashDebounce(() => {
+      const now = chart.view.parentElement.clientWidth;
+      if (now === drawnFor || now === 0) return; // 0 while the page is being printed
+      drawnFor = now;
+      draw(chart).catch((problem) => console.error(problem));
+    }, 200),
+  );
+}
+
+async function startAll() {
+  let picture = null;
+  for (const element of document.querySelectorAll("img, svg, script.chart")) {
+    if (element.matches("script.chart")) {
+      if (picture) await start(element, picture);
+      else console.error("A chart has no picture before it.");
+      picture = null;
+    } else if (!element.closest(".chart-view")) {
+      picture = element;
+    }
+  }
+  document.documentElement.dataset.charts = "drawn";
+}
+
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", startAll);
+else startAll();

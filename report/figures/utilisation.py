@@ -1,0 +1,153 @@
+"""Figures of achieved rates under the roofs of the machine."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from report import available, axes, chips, roofline, theme
+from report.available import or_missing
+from report.axes import LogAxis
+from report.labels import Box
+from report.paper import BASE_PRECISION, Machine, Paper, Roof
+from report.quantities import intensity, number, percent, si
+from report.rows import highest
+
+
+def datasheet_roof(paper: Paper, machine: Machine, precision: str = BASE_PRECISION) -> Roof | None:
+    """The vendor's roof of a machine at a precision, its fastest unit; None where no chip answers to its name."""
+    rows = chips.datasheet(paper.chips, machine.environment.name)
+    rows = chips.fastest(rows[rows.precision == precision])
+    return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
+
+
+@or_missing
+def models_on_roof(paper: Paper, kind: str) -> alt.ConcatChart:
+    """Achieved rate against intensity by footprint under the machine's roofs, a panel a batch size."""
+    machine = available.machine(paper, kind)
+    cells = available.cells(machine)
+    measured, printed = available.roof(machine), datasheet_roof(paper, machine)
+    limits = [({"roof": "measured", "printed": False}, measured)]
+    limits += [({"roof": "datasheet", "printed": True}, printed)] if printed else []
+    points = pd.DataFrame(
+        {
+            "model": cells.model,
+            "family": cells.family,
+            "batch": cells.batch,
+            "x": [float(f"{value:.6g}") for value in cells.footprint_intensity],
+            "rate": [float(f"{value:.6g}") for value in cells.flop_per_s],
+            "intensity": [intensity(value, digits=4) for value in cells.footprint_intensity],
+            "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
+            "attainable": [si(value, "FLOP/s", 4) for value in cells.attainable_flop_per_s],
+            "share of attainable": [percent(value, 3) for value in cells.attained],
+        }
+    )
+    ridges = [roof.ridge_flop_per_byte for _, roof in limits]
+    peaks = [roof.peak_flop_per_s for _, roof in limits]
+    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
+    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    legend = alt.Legend(orient="top", columns=7)
+    colors, shapes = theme.family_colors(points.family), theme.family_shapes(points.family)
+    panels: list[Any] = []
+    for batch in sorted(points.batch.unique()):
+        own = points[points.batch == batch]
+        x = LogAxis.around(
+            [*points.x, *ridges],
+            theme.WIDTH,
+            "operational intensity by footprint",
+            "FLOP/B",
+            margins=(0.05, 0.08),
+        )
+        y = LogAxis.around(
+            [*points.rate, *peaks], 215, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
+        )
+        outline = roofline.outline(limits, x)
+        drawn = roofline.lines(outline, x, y, "roof", "printed")
+        dots = alt.Chart(own).mark_point(filled=True, size=46, clip=True).encode(
+            x.channel("x"), y.channel("rate"), opacity=opacity,
+            color=alt.Color("family:N", scale=colors, title="family", legend=legend),
+            shape=alt.Shape("family:N", scale=shapes, title="family", legend=legend),
+            tooltip=["model", "family", "batch", "intensity", "achieved", "attainable", "share of attainable"],
+        )  # fmt: skip
+        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{batch}")
+        dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
+        flat = [y.pixel(peak) for peak in peaks]
+        taken = tuple(Box(0, row - 1, x.pixels, row + 1) for row in flat)
+        layers = (drawn, axes.named_points(own, "model", x, "x", y, "rate", taken), dots)
+        panel = alt.layer(*[layer for layer in layers if layer is not None])
+        panels.append(panel.properties(title=f"batch size {batch}", width=x.pixels, height=y.pixels))
+    best = highest(cells, "flop_per_s")
+    beside = "and the datasheet's roof" if printed else "alone"
+    description = (
+        f"Rooflines of the {available.title(machine)} at {BASE_PRECISION}, the measured roof {beside}, with "
+        f"{number(len(points), 'point')} in {number(len(panels), 'panel')}, one for each batch size. The roof peaks at "
+        f"{si(measured.peak_flop_per_s, 'FLOP/s')} from {intensity(measured.ridge_flop_per_byte)} on. The "
+        "fastest point "
+        f"is {best.model} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
+    )
+    return theme.finish(alt.concat(*panels, columns=1, spacing=12), f"models-on-roof-{kind}", description)
+
+
+@or_missing
+def attained(paper: Paper, kind: str) -> alt.ConcatChart:
+    """Achieved share of the attainable rate, a row a model, a mark a batch size, a panel a precision."""
+    machine = available.machine(paper, kind)
+    cells = available.cells(machine, None)
+    cells = cells[cells.attained.notna()]
+    if cells.empty:
+        available.roof(machine)
+    points = pd.DataFrame(
+        {
+            "model": cells.model,
+            "batch": cells.batch,
+            "precision": cells.precision,
+            "share": [float(f"{value:.6g}") for value in cells.attained],
+            "share of attainable": [percent(value, 4) for value in cells.attained],
+            "share of peak": [percent(value, 4) for value in cells.peak_share],
+            "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
+        }
+    )
+    order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
+    precisions = sorted(points.precision.unique(), key=lambda name: name != BASE_PRECISION)
+    picked = alt.selection_point(fields=["batch"], bind="legend", name="picked")
+    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    batches = sorted(points.batch.unique())
+    legend = alt.Legend(orient="top")
+    shapes = alt.Scale(
+        domain=batches, range=[["circle", "square", "diamond", "cross"][at % 4] for at in range(len(batches))]
+    )
+    scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
+    panels: list[Any] = []
+    for precision in precisions:
+        base = alt.Chart(points[points.precision == precision])
+        rows = alt.Y(
+            "model:N", sort=order, scale=alt.Scale(domain=order), title=None, axis=alt.Axis(grid=True)
+        )
+        x = alt.X(
+            "share:Q",
+            scale=scale,
+            title="achieved share of the attainable rate",
+            axis=alt.Axis(labelExpr="format(100 * datum.value, 'd') + ' %'"),
+        )
+        span = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(
+            alt.X("least:Q", scale=scale), rows, x2="most:Q"
+        ).transform_aggregate(least="min(share)", most="max(share)", groupby=["model"])  # fmt: skip
+        dots = base.mark_point(filled=True, size=52).encode(
+            x, rows, opacity=opacity,
+            color=alt.Color("batch:N", scale=theme.batch_colors(batches), title="batch size", legend=legend),
+            shape=alt.Shape("batch:N", scale=shapes, title="batch size", legend=legend),
+            tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
+        )  # fmt: skip
+        whole = alt.Chart(pd.DataFrame({"share": [1]})).mark_rule(color=theme.INK, strokeDash=[4, 3])
+        panel = alt.layer(
+            span, whole.encode(alt.X("share:Q", scale=scale)), dots if panels else dots.add_params(picked)
+        )
+        width = theme.WIDTH / len(precisions) - 60
+        panels.append(panel.properties(title=precision, width=width, height=14 * len(order)))
+    best = highest(cells, "attained")
+    description = (
+        f"Dot plot of the achieved share of the attainable rate for {number(len(order), 'model')} on the "
+        f"{available.title(machine)}, a mark for each batch size. The highest share is {percent(best.attained)} "
+        f"({best.model} at batch size {best.batch}, {best.precision})."
+    )
+    return theme.finish(alt.concat(*panels, columns=2, spacing=14), f"attained-{kind}", description)

@@ -1,0 +1,126 @@
+"""Figures of what the models ask for, on any device."""
+
+import altair as alt
+import pandas as pd
+
+from report import available, axes, theme
+from report.available import or_missing
+from report.axes import Layers, LogAxis
+from report.labels import text_size
+from report.paper import BASE_PRECISION, Paper
+from report.quantities import SPACE, exact, intensity, si
+from report.rows import highest, lowest
+
+QUANTITIES = (
+    ("forward_flop", "FLOP of one forward pass", "FLOP"),
+    ("parameter_count", "parameters", ""),
+    ("footprint_byte", f"footprint ({BASE_PRECISION})", "B"),
+    ("footprint_intensity", "intensity by footprint (FLOP/B)", ""),
+)
+"""Column, title and unit of each panel of ``demands``."""
+
+
+def _exactly(column: str, value: float) -> str:
+    if column == "footprint_intensity":
+        return intensity(value, digits=5)
+    return exact(int(value), {"forward_flop": "FLOP", "footprint_byte": "B"}.get(column, "parameters"))
+
+
+def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
+    rows = models.sort_values(column, ascending=False)
+    briefly = [
+        si(value, unit) if column != "footprint_intensity" else intensity(value, "") for value in rows[column]
+    ]
+    bars = pd.DataFrame(
+        {
+            "model": rows.model,
+            "family": rows.family,
+            "value": [float(f"{value:.6g}") for value in rows[column]],
+            "exactly": [_exactly(column, value) for value in rows[column]],
+            "briefly": [text.strip(SPACE) for text in briefly],
+        }
+    )
+    longest = max(text_size(text, theme.LABEL_SIZE)[0] for text in rows.model)
+    width = theme.WIDTH / 2 - longest
+    x = LogAxis.around(rows[column], width, title, unit, margins=(0.08, 0.28))
+    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.15))
+    order = alt.Y(
+        "model:N",
+        sort=bars.model.tolist(),
+        title=None,
+        axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False),
+    )
+    drawn = alt.Chart(bars).mark_bar(height={"band": 0.72}, clip=True)
+    written = alt.Chart(bars).mark_text(align="left", dx=3, fontSize=theme.LABEL_SIZE - 1, color=theme.INK)
+    color = alt.Color(
+        "family:N",
+        scale=theme.family_colors(models.family),
+        title="family",
+        legend=alt.Legend(orient="top", columns=7),
+    )
+    tooltip = ["model", "family", alt.Tooltip("exactly:N", title=title)]
+    return alt.layer(
+        drawn.encode(x.channel("value"), order, color, x2=alt.datum(x.low), opacity=opacity, tooltip=tooltip),
+        written.encode(x.channel("value"), order, text="briefly:N"),
+        width=width,
+        height=12.5 * len(bars),
+    )
+
+
+@or_missing
+def demands(paper: Paper) -> alt.ConcatChart:
+    """Bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
+    models = available.workloads(paper, batch=1)
+    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
+    first, *others = [_bars(models, column, title, unit, picked) for column, title, unit in QUANTITIES]
+    most, least = highest(models, "forward_flop"), lowest(models, "forward_flop")
+    description = (
+        f"Four bar charts of {len(models)} models at batch size 1, on logarithmic axes: FLOP, parameters, "
+        "footprint and "
+        f"operational intensity. One forward pass takes from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
+        f"{si(most.forward_flop, 'FLOP')} ({most.model})."
+    )
+    return theme.finish(
+        alt.concat(first.add_params(picked), *others, columns=2, spacing=14), "workload-demands", description
+    )
+
+
+@or_missing
+def intensity_by_batch(paper: Paper) -> alt.LayerChart:
+    """Operational intensity by footprint against batch size, a line a model."""
+    rows = available.workloads(paper)
+    lines = pd.DataFrame(
+        {
+            "model": rows.model,
+            "family": rows.family,
+            "batch": rows.batch,
+            "intensity": [float(f"{value:.6g}") for value in rows.footprint_intensity],
+            "by footprint": [intensity(value, digits=5) for value in rows.footprint_intensity],
+            "by compulsory bytes": [intensity(value, digits=5) for value in rows.compulsory_intensity],
+        }
+    )
+    room = max(text_size(name, theme.LABEL_SIZE)[0] for name in lines.model) + 18
+    x = LogAxis.of_batches(lines.batch, theme.WIDTH, room)
+    y = LogAxis.around(
+        lines.intensity, 320, f"operational intensity by footprint, {BASE_PRECISION}", "FLOP/B", vertical=True
+    )
+    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
+    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    legend = alt.Legend(orient="top", columns=7)
+    color = alt.Color("family:N", scale=theme.family_colors(lines.family), title="family", legend=legend)
+    shape = alt.Shape("family:N", scale=theme.family_shapes(lines.family), title="family", legend=legend)
+    base = alt.Chart(lines).encode(x.channel("batch"), y.channel("intensity"), color, opacity=opacity)
+    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(detail="model:N")
+    tooltip = ["model", "family", "batch", "by footprint", "by compulsory bytes"]
+    dots = base.mark_point(filled=True, size=36, clip=True).encode(shape, tooltip=tooltip)
+    dots = dots.add_params(picked, alt.selection_interval(bind="scales", name="zoom"))
+    ends = lines.sort_values("batch").drop_duplicates("model", keep="last")
+    chart = alt.layer(
+        drawn, axes.named_ends(ends, "model", x, "batch", y, "intensity", theme.WIDTH - room), dots
+    )
+    most = highest(rows, "footprint_intensity")
+    description = (
+        f"Line chart of operational intensity by footprint against batch size for {rows.model.nunique()} models. The "
+        f"highest is {intensity(most.footprint_intensity)} ({most.model} at batch size {most.batch})."
+    )
+    return theme.finish(chart.properties(width=x.pixels, height=y.pixels), "workload-intensity", description)

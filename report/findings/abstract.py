@@ -1,0 +1,43 @@
+"""The abstract: the paper's main findings in a few sentences each."""
+
+from report import available
+from report.available import finding
+from report.findings import benchmarks, chips, machines, utilisation, workload
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.quantities import intensity, si
+from report.rows import highest, lowest
+
+
+@finding
+def scope(paper: Paper) -> str:
+    """What was counted and collected, without any machine."""
+    models = available.workloads(paper, batch=1)
+    least, most = lowest(models, "forward_flop"), highest(models, "forward_flop")
+    return (
+        f"We count what {workload.count(paper)} ask for, from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
+        f"{si(most.forward_flop, 'FLOP')} ({most.model}) a forward pass, and set it against the sourced roofs of "
+        f"{chips.count(paper)}."
+    )
+
+
+@finding
+def measured(paper: Paper) -> str:
+    """Each machine shown: its cells, its roof and how near the models come to it."""
+    shown = [machine for kind in ("cpu", "gpu") if (machine := paper.machine(kind))]
+    if not shown:
+        available.machines(paper)
+    return " ".join(_machine(machine) for machine in shown)
+
+
+def _machine(machine: Machine) -> str:
+    sentences = [f"On the {available.title(machine)}, {machines.cells(machine)}."]
+    try:
+        roof, cells = available.roof(machine), available.cells(machine)
+    except available.DataMissingError as gap:
+        return f"{sentences[0]} {gap}"
+    sentences.append(
+        f"Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and "
+        f"{si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at {intensity(roof.ridge_flop_per_byte)}."
+    )
+    sentences += [utilisation.bounds(cells), utilisation.shares(cells), benchmarks.best_batches(cells)]
+    return " ".join(sentences)

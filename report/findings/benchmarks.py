@@ -1,0 +1,95 @@
+"""What the measured latencies and throughputs say."""
+
+import pandas as pd
+
+from report import available, quantities
+from report.available import finding
+from report.paper import BASE_PRECISION, Paper
+from report.quantities import listing, number, percent, si, significant
+from report.rows import highest, lowest
+
+
+def extremes(cells: pd.DataFrame) -> str:
+    """The quickest and the slowest model at each batch size."""
+    parts = []
+    for batch, rows in cells.groupby("batch"):
+        quick, slow = lowest(rows, "latency_s"), highest(rows, "latency_s")
+        if len(rows) == 1:
+            parts.append(
+                f"at batch size {batch} {si(quick.latency_s, 's')} ({quick.model}, the only one measured)"
+            )
+        else:
+            parts.append(
+                f"at batch size {batch} from {si(quick.latency_s, 's')} ({quick.model}) to {si(slow.latency_s, 's')} "
+                f"({slow.model})"
+            )
+    return f"Latency is {'; '.join(parts)}."
+
+
+def precision_of(cells: pd.DataFrame) -> str:
+    """How wide the intervals are."""
+    widths = ((cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s).dropna()
+    if widths.empty:
+        return "No cell has the six samples that a 95 % interval needs."
+    return (
+        f"Half the width of the 95 % interval is {percent(widths.median())} of the median latency in the middle of "
+        f"{number(len(widths), 'cell')}, at most {percent(widths.max())}."
+    )
+
+
+def best_batches(cells: pd.DataFrame) -> str:
+    """At which batch size throughput was highest, over models measured at several."""
+    several = cells[cells.groupby("model").batch.transform("nunique") > 1]
+    if several.empty:
+        return "No model was measured at more than one batch size, so what a larger batch buys is not known."
+    best = several.loc[several.groupby("model").throughput_per_s.idxmax()]
+    counts = best.batch.value_counts().sort_index()
+    parts = [f"{batch} for {number(int(count), 'model')}" for batch, count in counts.items()]
+    gain = (
+        several.groupby("model").throughput_per_s.max()
+        / several.sort_values("batch").groupby("model").throughput_per_s.first()
+    )
+    return (
+        f"Of the batch sizes measured, throughput is highest at {listing(parts)}. The best batch size gives "
+        f"{significant(gain.median())} times the throughput of the smallest in the median, "
+        f"and {significant(gain.max())} times for {gain.idxmax()}."
+    )
+
+
+def half_precision(cells: pd.DataFrame) -> str:
+    """What bf16 changes, cell by cell."""
+    pairs = cells[cells.precision == BASE_PRECISION].merge(
+        cells[cells.precision == "bf16"], on=["model", "batch"], suffixes=("_base", "_half")
+    )
+    if pairs.empty:
+        return f"Nothing was measured at both {BASE_PRECISION} and bf16; python -m measure --precisions fp32 bf16 does."
+    gain = pairs.latency_s_base / pairs.latency_s_half
+    slower = int((gain < 1).sum())
+    return (
+        f"At bf16 the same cells run {significant(gain.median())} times as fast as at {BASE_PRECISION} in "
+        "the median of "
+        f"{number(len(pairs), 'pair')}; {slower or 'none'} of them {'is' if slower == 1 else 'are'} slower."
+    )
+
+
+@finding
+def latency(paper: Paper, kind: str) -> str:
+    machine = available.machine(paper, kind)
+    cells = available.cells(machine)
+    models = cells.model.nunique()
+    return (
+        f"On the {available.title(machine)} {number(models, 'model')} {'was' if models == 1 else 'were'} measured at "
+        f"{BASE_PRECISION}. {extremes(cells)} {precision_of(cells)}"
+    )
+
+
+@finding
+def throughput(paper: Paper, kind: str) -> str:
+    machine = available.machine(paper, kind)
+    cells = available.cells(machine)
+    top = highest(cells, "throughput_per_s")
+    return (
+        f"The highest throughput of the {available.title(machine)} is "
+        f"{quantities.throughput(top.throughput_per_s)}, by {top.model} "
+        f"at batch size {top.batch}. {best_batches(cells)} {half_precision(available.cells(machine, None))}"
+    )

@@ -1,0 +1,126 @@
+"""What the chips' datasheets say."""
+
+import pandas as pd
+
+from report import available
+from report import chips as table
+from report.available import finding
+from report.paper import Paper
+from report.quantities import SPACE, intensity, listing, number, rate_unit, ridge_unit, si, significant
+from report.rows import highest, lowest
+
+
+def count(paper: Paper) -> str:
+    """How many chips of which kinds the table holds."""
+    chips = available.chips(paper)
+    kinds = [
+        number(chips[chips.kind == kind].chip.nunique(), name)
+        for kind, name in table.KINDS.items()
+        if (chips.kind == kind).any()
+    ]
+    return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
+
+
+@finding
+def extent(paper: Paper) -> str:
+    chips = available.chips(paper)
+    roofs = number(len(chips), "roof")
+    text = f"The table holds {count(paper)} with {roofs}, a roof being a chip's dense peak at one precision and unit."
+    doubtful = chips[chips.verified == "no"]
+    if doubtful.empty:
+        return text + " Every roof is confirmed by its sources."
+    return (
+        f"{text} For {len(doubtful)} of these roofs, of {number(doubtful.chip.nunique(), 'chip')}, one input was not "
+        "confirmed by a source; figures draw them hollow and dashed."
+    )
+
+
+@finding
+def sparsity(paper: Paper) -> str:
+    chips = available.chips(paper)
+    both = chips[chips.sparse_peak_flop_per_s.notna()]
+    if both.empty:
+        return "No roof of the table has a sparse peak beside the dense one."
+    both = both.assign(ratio=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
+    most = highest(both, "ratio")
+    return (
+        f"For {number(len(both), 'roof')} the vendor prints a sparse peak beside the dense one, in the median "
+        f"{significant(both.ratio.median())} times as high and at most {significant(most.ratio)} times ({most.chip} at "
+        f"{most.precision}): whoever takes the one for the other is wrong by that factor."
+    )
+
+
+@finding
+def on_chip(paper: Paper) -> str:
+    chips = available.chips(paper)
+    names = sorted(set(chips[table.on_chip(chips)].chip))
+    if not names:
+        return "All bandwidths are those of memory outside the chip."
+    verb, noun = ("is", "bandwidth") if len(names) == 1 else ("are", "bandwidths")
+    return (
+        f"The {noun} of {listing([f'the {name}' for name in names])} {verb} that of memory on the chip (marked †), "
+        "which no roof of DRAM compares with."
+    )
+
+
+@finding
+def ridges(paper: Paper) -> str:
+    chips = available.chips(paper)
+    points = table.headline(chips[~table.on_chip(chips)])
+    if points.empty:
+        raise available.DataMissingError(
+            "No chip of the table has memory outside the chip; add rows to data/chips.csv."
+        )
+    least, most = (
+        lowest(points, "ridge_flop_per_byte"),
+        highest(points, "ridge_flop_per_byte"),
+    )
+    text = (
+        f"Among chips with memory outside the chip, ridge points run from {_ridge(least)} ({least.chip}) to "
+        f"{_ridge(most)} ({most.chip}), a factor of "
+        f"{significant(most.ridge_flop_per_byte / least.ridge_flop_per_byte)}."
+    )
+    medians = points.groupby("kind").ridge_flop_per_byte.median().sort_values()
+    if len(medians) < 2:
+        return text
+    low, high = medians.index[0], medians.index[-1]
+    return (
+        f"{text} The median is lowest among {table.KINDS[low]}s "
+        f"({significant(medians[low])}{SPACE}operations a byte) and "
+        f"highest among {table.KINDS[high]}s ({significant(medians[high])}): a model needs that many "
+        "operations for each "
+        "byte it moves before arithmetic, and not memory, is its bound."
+    )
+
+
+def _ridge(row: pd.Series) -> str:
+    return intensity(row.ridge_flop_per_byte, ridge_unit(row.precision))
+
+
+@finding
+def leaders(paper: Paper, kind: str) -> str:
+    """What the figure of a kind shows, and who leads in it."""
+    own = available.chips(paper, kind)
+    rows, shared = table.comparable(paper.chips, kind)
+    total, name = own.chip.nunique(), table.KINDS[kind]
+    if shared:
+        text = (
+            f"{len(rows)} of {total} {name}s print a rate at {shared}."
+            if total > 1
+            else f"The {name} is at {shared}."
+        )
+    else:
+        text = (
+            f"No floating-point precision is shared by half of the {number(total, name)}, so each is shown at its "
+            "fastest rate."
+        )
+    first = rows.iloc[0]
+    text += f" The highest peak is {si(first.peak_flop_per_s, rate_unit(first.precision))}"
+    text += f" at {first.precision}, of the {first.chip}." if not shared else f", of the {first.chip}."
+    outside = rows[~table.on_chip(rows)]
+    if outside.empty:
+        return text
+    widest = highest(outside, "bandwidth_byte_per_s")
+    owner = "the same chip" if widest.chip == first.chip else f"the {widest.chip}"
+    flow = si(widest.bandwidth_byte_per_s, "B/s")
+    return f"{text} The highest bandwidth of memory outside the chip is {flow}, of {owner}."

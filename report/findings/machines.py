@@ -1,0 +1,86 @@
+"""Which machines were measured, and what became of their cells."""
+
+from report import available
+from report.available import finding
+from report.chips import KINDS
+from report.paper import Machine, Paper
+from report.quantities import listing, number
+
+REASONS = {
+    "oom": "ran out of memory",
+    "timeout": "ran out of time",
+    "unsupported": "not supported",
+    "error": "failed",
+}
+
+
+def _names(machines: tuple[Machine, ...]) -> str:
+    return listing([f"the {available.title(machine)}" for machine in machines])
+
+
+@finding
+def shown(paper: Paper) -> str:
+    """The machines, and which of them the figures show."""
+    machines = available.machines(paper)
+    text = f"The cache holds {number(len(machines), 'machine')}: {_names(machines)}."
+    newest = [(kind, paper.machine(kind)) for kind in ("cpu", "gpu")]
+    parts = [f"for the {KINDS[kind]} the {available.title(machine)}" for kind, machine in newest if machine]
+    text += f" Figures show, of each kind of device, the one measured last: {listing(parts)}."
+    for kind, machine in newest:
+        if machine is None:
+            text += " " + _absent(paper, kind)
+    return text
+
+
+def _absent(paper: Paper, kind: str) -> str:
+    try:
+        available.machine(paper, kind)
+    except available.DataMissingError as gap:
+        return str(gap)
+    return ""
+
+
+@finding
+def environments(paper: Paper) -> str:
+    """Versions and threads of each machine shown."""
+    parts = [
+        f"The {available.title(machine)} ran torch {machine.environment.torch} on Python "
+        f"{machine.environment.python} with "
+        f"{number(machine.environment.threads, 'thread')} (environment "
+        f"{machine.environment.environment_id}, first seen "
+        f"{machine.environment.recorded_at[:10]})."
+        for machine in available.machines(paper)
+    ]
+    return " ".join(parts)
+
+
+def cells(machine: Machine) -> str:
+    """How many cells were measured and what became of the others."""
+    tried, measured = len(machine.cells), int((machine.cells.status == "ok").sum())
+    if tried == measured:
+        return (
+            f"all {number(tried, 'cell')} that were tried were measured"
+            if tried > 1
+            else f"{number(tried, 'cell')} was tried"
+        )
+    others = machine.cells[machine.cells.status != "ok"].status.value_counts()
+    parts = [f"{count} {REASONS[str(status)]}" for status, count in others.items()]
+    return f"{measured} of {number(tried, 'cell')} were measured; {listing(parts)}"
+
+
+@finding
+def outcome(paper: Paper) -> str:
+    """The cells of all machines, and those with too few samples for an interval."""
+    sentences = []
+    for machine in available.machines(paper):
+        sentences.append(f"On the {available.title(machine)}, {cells(machine)}.")
+        ok = machine.cells[machine.cells.status == "ok"]
+        few = int((ok.sample_count < 6).sum())
+        if few:
+            verb = "has" if few == 1 else "have"
+            sentences.append(
+                f"Of the measured ones {number(few, 'cell')} {verb} fewer than six samples, and so no 95 % "
+                "interval: hollow "
+                "points in the figures."
+            )
+    return " ".join(sentences)

@@ -1,0 +1,174 @@
+"""Where the names of points and lines go, so that no two overlap: greedy, deterministic, in pixels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import cos, hypot, pi, sin
+
+NARROW, WIDE = set("fijlrtI.,:;'|!()[] -"), set("mwMW@%")
+MARK = 4.6
+"""Half the side of the square that a point's mark takes."""
+AWAY = 6.0
+"""Free pixels left and right of a mark for labels of other marks."""
+GAP = 1.0
+"""Free pixels around each label."""
+RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)
+"""Distances tried between a mark and its label's nearest side."""
+DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels, y downwards."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: "Box") -> bool:
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
+
+    def inside(self, other: "Box") -> bool:
+        return (
+            self.left >= other.left
+            and self.right <= other.right
+            and self.top >= other.top
+            and self.bottom <= other.bottom
+        )
+
+    def crossed_by(self, start: tuple[float, float], end: tuple[float, float]) -> bool:
+        """Whether the segment runs through the box (Liang and Barsky's clipping)."""
+        low, high = 0.0, 1.0
+        (x, y), (dx, dy) = start, (end[0] - start[0], end[1] - start[1])
+        for step, room in (
+            (-dx, x - self.left),
+            (dx, self.right - x),
+            (-dy, y - self.top),
+            (dy, self.bottom - y),
+        ):
+            if step == 0:
+                if room < 0:
+                    return False
+                continue
+            if step < 0:
+                low = max(low, room / step)
+            else:
+                high = min(high, room / step)
+        return low < high
+
+
+@dataclass(frozen=True)
+class Label:
+    """The label of the point at ``index``: its box, and the end of its leader line, None where it stands beside."""
+
+    index: int
+    box: Box
+    leader_end: tuple[float, float] | None
+
+    @property
+    def center(self) -> tuple[float, float]:
+        return (self.box.left + self.box.right) / 2, (self.box.top + self.box.bottom) / 2
+
+
+def text_size(text: str, font_size: float) -> tuple[float, float]:
+    """Width and height of a line of sans-serif text, a little more than it takes."""
+    em = sum(0.32 if character in NARROW else 0.88 if character in WIDE else 0.6 for character in text)
+    return em * font_size, 1.15 * font_size
+
+
+def _around(x: float, y: float, width: float, height: float, ring: float, angle: float) -> Box:
+    """The box whose nearest side stands ``ring`` beyond the mark in this direction."""
+    across, down = cos(angle), -sin(angle)
+    reach = MARK + GAP + ring
+    center_x = x + across * (reach + width / 2)
+    center_y = y + down * (reach + height / 2)
+    return Box(center_x - width / 2, center_y - height / 2, center_x + width / 2, center_y + height / 2)
+
+
+def _nearest(box: Box, x: float, y: float) -> tuple[float, float]:
+    return min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
+
+
+def place(
+    points: Sequence[tuple[float, float, str]],
+    panel: Box,
+    font_size: float,
+    taken: Sequence[Box] = (),
+) -> list[Label]:
+    """Labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
+
+    The most crowded points choose first, each the nearest free place; a leader line, which crosses no label and no
+    other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
+    """
+    marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
+    # A label beside another mark would be read as its name.
+    near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in marks]
+
+    def crowd(index: int) -> int:
+        x, y, _ = points[index]
+        return -sum(hypot(x - other[0], y - other[1]) < 60 for other in points)
+
+    boxes = list(taken)
+    leaders: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    placed = []
+    for index in sorted(range(len(points)), key=lambda at: (crowd(at), at)):
+        x, y, text = points[index]
+        width, height = text_size(text, font_size)
+        others = [mark for mark in marks if not mark.overlaps(marks[index])]  # a mark beneath bars no leader
+        barred = [
+            *boxes,
+            *marks,
+            *(near[at] for at, mark in enumerate(marks) if not mark.overlaps(marks[index])),
+        ]
+        label = None
+        for ring in RINGS:
+            for angle in DIRECTIONS:
+                box = _around(x, y, width + 2 * GAP, height, ring, angle)
+                if not box.inside(panel) or any(box.overlaps(other) for other in barred):
+                    continue
+                if any(box.crossed_by(*leader) for leader in leaders):
+                    continue
+                end = _nearest(box, x, y) if ring >= 6 else None
+                if end and any(other.crossed_by((x, y), end) for other in (*boxes, *others)):
+                    continue
+                label = Label(index, box, end)
+                break
+            if label:
+                break
+        if label:
+            placed.append(label)
+            boxes.append(label.box)
+            if label.leader_end:
+                leaders.append(((x, y), label.leader_end))
+    return sorted(placed, key=lambda each: each.index)
+
+
+def spread(positions: Sequence[float], height: float, low: float, high: float) -> list[float]:
+    """Positions moved as little as needed to stand ``height`` apart between ``low`` and ``high``, in their order.
+
+    Neighbours that collide share their mean (pooling adjacent violators). Where they cannot all fit, they are set
+    evenly over the whole range, closer than ``height``.
+    """
+    if not positions:
+        return []
+    count = len(positions)
+    gap = min(height, (high - low) / max(count - 1, 1))
+    order = sorted(range(count), key=lambda at: (positions[at], at))
+    pools: list[list[float]] = []  # sum of wished starts, members
+    for rank, at in enumerate(order):
+        pools.append([positions[at] - rank * gap, 1])
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+            total, members = pools.pop()
+            pools[-1][0] += total
+            pools[-1][1] += members
+    starts = [total / members for total, members in pools for _ in range(int(members))]
+    top = high - (count - 1) * gap
+    moved = [0.0] * count
+    for rank, (at, start) in enumerate(zip(order, starts, strict=True)):
+        moved[at] = min(max(start, low), top) + rank * gap
+    return moved

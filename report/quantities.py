@@ -1,0 +1,71 @@
+"""Numbers as the paper prints them: SI prefixes, units, a no-break space between, and lists of words."""
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
+
+SPACE = "\u00a0"
+"""Stands between a number and its unit, so that no line breaks there."""
+
+PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``."""
+    if value == 0:
+        return "0"
+    exact = Decimal(repr(float(value)))
+    place = exact.adjusted() - digits + 1
+    rounded = exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP)
+    if rounded.adjusted() > exact.adjusted():  # 9.996 became 10.00, a digit too many
+        rounded = exact.quantize(Decimal((0, (1,), place + 1)), ROUND_HALF_UP)
+    return f"{rounded:f}"
+
+
+def si(value: float, unit: str, digits: int = 3) -> str:
+    """A quantity with an SI prefix: ``si(989.4e12, "FLOP/s")`` is ``989 TFLOP/s``."""
+    rounded = Decimal(significant(value, digits))
+    step = 0 if value == 0 else min(max(rounded.adjusted() // 3, min(PREFIXES)), max(PREFIXES))
+    return f"{significant(value / 1000.0**step, digits)}{SPACE}{PREFIXES[step]}{unit}".rstrip(SPACE)
+
+
+def intensity(value: float, unit: str = "FLOP/B", digits: int = 3) -> str:
+    """An operational intensity or a ridge point; never with a prefix, so that all compare at a glance."""
+    return f"{significant(value, digits)}{SPACE}{unit}"
+
+
+def throughput(value: float, digits: int = 3) -> str:
+    """Inputs (images or clips) per second, with thousands set apart and no prefix."""
+    text = significant(value, digits)
+    return f"{float(text):,.{len(text.partition('.')[2])}f}{SPACE}inputs/s"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share as a percentage: 0.4567 is ``46 %``."""
+    return f"{significant(100 * share, digits)}{SPACE}%"
+
+
+def exact(count: int, unit: str) -> str:
+    """A whole number in full, with its thousands set apart: ``4,089,184,256 FLOP``."""
+    return f"{count:,}{SPACE}{unit}"
+
+
+def number(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun in the right number: ``1 model``, ``24 models``, ``no cell``."""
+    word = noun if count in (0, 1) else plural or noun + "s"
+    return f"{count or 'no'}{SPACE}{word}"
+
+
+def listing(words: Sequence[str]) -> str:
+    """Words joined as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def rate_unit(precision: str) -> str:
+    """The unit of a peak: integer arithmetic does operations, not floating-point operations."""
+    return "OP/s" if precision.startswith("int") else "FLOP/s"
+
+
+def ridge_unit(precision: str) -> str:
+    return "OP/B" if precision.startswith("int") else "FLOP/B"

@@ -1,0 +1,20 @@
+"""The rows of a frame, one by one or at its ends, with columns as attributes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+
+def each(frame: pd.DataFrame) -> Iterator[Any]:
+    yield from frame.itertuples()
+
+
+def highest(frame: pd.DataFrame, column: str) -> Any:
+    """The row with the highest value in a column; of equal ones the first."""
+    return frame.iloc[int(frame[column].to_numpy().argmax())]
+
+
+def lowest(frame: pd.DataFrame, column: str) -> Any:
+    """The row with the lowest value in a column; of equal ones the first."""
+    return frame.iloc[int(frame[column].to_numpy().argmin())]

@@ -1,0 +1,52 @@
+"""What a chapter's cell displays: a chart as a picture and its specification, or text as Markdown."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from report.prose import Prose, escape
+
+PICTURES = Path("_figures")
+"""Where the pictures go, from the project's root, in which the chapters are run."""
+
+SCRIPT = Path(__file__).with_name("charts.js")
+
+
+class Display:
+    """Markdown for Jupyter."""
+
+    def __init__(self, markdown: str) -> None:
+        self.markdown = markdown
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/markdown": self.markdown}
+
+
+def show(content: Any) -> Display:
+    """Shows a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
+
+    A chart is printed as its SVG picture (written into ``_figures``) and, for HTML, its specification, which the
+    script of ``scripts`` turns into an interactive chart. Its name names the picture, its description is the alt
+    text.
+    """
+    if isinstance(content, Prose):
+        return Display(escape(content))
+    if isinstance(content, str):
+        return Display(content)
+    specification = content.to_dict()
+    PICTURES.mkdir(exist_ok=True)
+    picture = PICTURES / f"{specification['name']}.svg"
+    picture.write_text(vl_convert.vegalite_to_svg(specification), encoding="utf-8")
+    alt_text = specification["description"].replace("\\", "\\\\").replace('"', '\\"')
+    # "</" must not occur within a script element: it would end it.
+    text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    element = f'<script type="application/json" class="chart">{text}</script>'
+    return Display(f'![]({picture.as_posix()}){{fig-alt="{alt_text}"}}\n\n```{{=html}}\n{element}\n```\n')
+
+
+def scripts() -> Display:
+    """The code that draws all charts of the page, Vega included: once, at the document's end."""
+    code = vl_convert.javascript_bundle(SCRIPT.read_text(encoding="utf-8")).replace("</script", "<\\/script")
+    return Display(f"```{{=html}}\n<script>{code}</script>\n```\n")

@@ -1,0 +1,185 @@
+"""The tables, in Markdown: functions from the paper's frames to a pipe table, or to the sentence in its place."""
+
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from report import available, chips
+from report.available import or_missing
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.prose import escape
+from report.quantities import intensity, percent, rate_unit, si, significant, throughput
+from report.rows import each
+
+LEFT, RIGHT = "left", "right"
+NONE = "–"
+"""Stands in a cell for what is not known or does not apply."""
+
+
+CITATION = re.compile(r"@[^;\]]+")
+
+
+def _printed_width(cell: str) -> int:
+    """About how many characters a cell takes in print: a citation is an author and a year."""
+    return len(CITATION.sub("Author 2000", cell).replace("\\", ""))
+
+
+def pipe(header: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
+    """A pipe table. ``header`` holds names and alignments; cells are Markdown on one line.
+
+    Columns are as wide as their longest cell or word of the header, up to 24 characters: pandoc shares the width of
+    the text among the columns of a long table by the numbers of dashes.
+    """
+    rules = []
+    for at, (name, side) in enumerate(header):
+        widths = [len(word) for word in name.split()] + [_printed_width(row[at]) for row in rows]
+        dashes = "-" * max(3, min(24, max(widths, default=0)))
+        rules.append(":" + dashes if side == LEFT else dashes + ":")
+    lines = [[name for name, _ in header], rules, *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def cited(keys: str) -> str:
+    """Keys split by ``;`` as a citation."""
+    return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
+
+
+@or_missing
+def models(paper: Paper) -> str:
+    """What each model asks for at batch size 1."""
+    rows = available.workloads(paper, batch=1).sort_values(["family", "model"])
+    header = [("Model", LEFT), ("Family", LEFT), ("Source", LEFT), ("Parameters", RIGHT), ("FLOP", RIGHT)]
+    header += [("Footprint", RIGHT), ("FLOP/B, footprint", RIGHT), ("FLOP/B, compulsory", RIGHT)]
+    return pipe(
+        header,
+        [
+            [
+                escape(row.model), escape(row.family), escape(row.source), si(row.parameter_count, ""),
+                si(row.forward_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
+                significant(row.compulsory_intensity),
+            ]
+            for row in each(rows)
+        ],
+    )  # fmt: skip
+
+
+@or_missing
+def fastest_chips(paper: Paper, count: int = 3) -> str:
+    """Of each kind, the chips with the highest dense peaks at the precision that its figure shows."""
+    available.chips(paper)
+    header = [
+        ("Chip", LEFT),
+        ("Rate", LEFT),
+        ("Dense peak", RIGHT),
+        ("Sparse / dense", RIGHT),
+        ("Bandwidth", RIGHT),
+    ]
+    header += [("Ridge point, per B", RIGHT), ("Sources", LEFT)]
+    rows = []
+    for kind in chips.KINDS:
+        shown = chips.comparable(paper.chips, kind)[0].head(count)
+        for chip, inside in zip(each(shown), chips.on_chip(shown), strict=True):
+            ratio = chip.sparse_peak_flop_per_s / chip.peak_flop_per_s
+            rows.append(
+                [
+                    escape(chip.chip) + ("" if chip.verified == "yes" else " \\*"), f"{chip.precision} {chip.unit}",
+                    si(chip.peak_flop_per_s, rate_unit(chip.precision)), NONE if pd.isna(ratio) else significant(ratio),
+                    si(chip.bandwidth_byte_per_s, "B/s") + (" †" if inside else ""),
+                    significant(chip.ridge_flop_per_byte), cited(chip.source),
+                ]
+            )  # fmt: skip
+    return pipe(header, rows)
+
+
+def _between(low: float, high: float, unit: str) -> str:
+    return f"{si(low, unit)} to {si(high, unit)}"
+
+
+@or_missing
+def measured_roofs(paper: Paper) -> str:
+    """The measured roofs of all machines, with their intervals."""
+    rows = []
+    for machine in available.machines(paper):
+        for roof in each(machine.roofs):
+            rows.append(
+                [
+                    escape(available.title(machine)), roof.precision, si(roof.peak_flop_per_s, "FLOP/s"),
+                    _between(roof.peak_low_flop_per_s, roof.peak_high_flop_per_s, "FLOP/s"),
+                    si(roof.bandwidth_byte_per_s, "B/s"),
+                    _between(roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s, "B/s"),
+                    intensity(roof.peak_flop_per_s / roof.bandwidth_byte_per_s),
+                ]
+            )  # fmt: skip
+    if not rows:
+        available.roof(available.machines(paper)[0])
+    header = [("Machine", LEFT), ("Precision", LEFT), ("Peak", RIGHT), ("95 % interval", RIGHT)]
+    header += [("Bandwidth", RIGHT), ("95 % interval", RIGHT), ("Ridge point", RIGHT)]
+    return pipe(header, rows)
+
+
+@or_missing
+def machines(paper: Paper) -> str:
+    """The machines, a column each, in their newest environments."""
+    shown = available.machines(paper)
+    about = [machine.environment for machine in shown]
+    properties: list[tuple[str, list[str | None]]] = [
+        ("folder", [machine.folder for machine in shown]),
+        ("device", [each.device for each in about]),
+        ("threads", [str(each.threads) for each in about]),
+        ("memory", [si(each.memory_byte, "B") for each in about]),
+        ("vector units", [each.vector_extension for each in about]),
+        ("driver", [each.driver for each in about]),
+        ("system", [each.system for each in about]),
+        ("Python", [each.python for each in about]),
+        ("torch", [each.torch for each in about]),
+        ("torchvision", [each.torchvision for each in about]),
+        ("torchaudio", [each.torchaudio for each in about]),
+        ("environment", [each.environment_id for each in about]),
+        ("first seen (UTC)", [each.recorded_at[:16].replace("T", " ") for each in about]),
+    ]
+    header = [("Property", LEFT), *((escape(available.title(machine)), LEFT) for machine in shown)]
+    return pipe(
+        header, [[name, *(escape(text) if text else NONE for text in texts)] for name, texts in properties]
+    )
+
+
+def _latency(row: pd.Series) -> list[str]:
+    """A cell's median, interval and sample count, or what became of it."""
+    if row.status != "ok" or pd.isna(row.latency_s):
+        return [
+            NONE,
+            escape(f"{row.status}: {row.reason}" if row.reason and not pd.isna(row.reason) else row.status),
+            NONE,
+        ]
+    enclosed = NONE if pd.isna(row.latency_low_s) else _between(row.latency_low_s, row.latency_high_s, "s")
+    return [si(row.latency_s, "s"), enclosed, str(int(row.sample_count))]
+
+
+def _measured_cells(paper: Paper, kind: str, precision: str | None) -> tuple[Machine, pd.DataFrame]:
+    """A machine and all its cells, failed ones too, at one or all precisions; at least one."""
+    machine = available.machine(paper, kind)
+    cells = machine.cells if precision is None else machine.cells[machine.cells.precision == precision]
+    if cells.empty:
+        available.cells(machine, precision)
+    return machine, cells.sort_values(["model", "batch", "precision"])
+
+
+@or_missing
+def latencies(paper: Paper, kind: str) -> str:
+    """Latency of every cell of the machine of this kind, failed cells with their status and reason."""
+    _, cells = _measured_cells(paper, kind, BASE_PRECISION)
+    header = [
+        ("Model", LEFT),
+        ("Batch", RIGHT),
+        ("Latency", RIGHT),
+        ("95 % interval", RIGHT),
+        ("Samples", RIGHT),
+    ]
+    header += [("Throughput", RIGHT), ("Share of attainable", RIGHT)]
+    rows = []
+    for row in each(cells):
+        rate = NONE if pd.isna(row.throughput_per_s) else throughput(row.throughput_per_s)
+        share = NONE if pd.isna(row.attained) else percent(row.attained)
+        rows.append([escape(row.model), str(row.batch), *_latency(row), rate, share])
+    return pipe(header, rows)

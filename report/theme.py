@@ -1,0 +1,111 @@
+"""How every chart looks: one theme, one colour and shape per kind of chip, model family and batch size."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import altair as alt
+
+from report.chips import KINDS
+
+FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
+FONT_SIZE, LABEL_SIZE = 11, 9
+WIDTH = 560
+"""Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4."""
+
+# Okabe and Ito's colours, told apart without colour vision and, with the shapes, in grey.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+)  # fmt: skip
+
+KIND_STYLES = {
+    "cpu": (BLUE, "circle"),
+    "gpu": (VERMILION, "square"),
+    "asic": (GREEN, "diamond"),
+    "soc": (PURPLE, "triangle-up"),
+    "fpga": (ORANGE, "cross"),
+}
+FAMILY_STYLES = {
+    "plain": (BLACK, "circle"),
+    "residual": (BLUE, "square"),
+    "inception": (SKY, "triangle-up"),
+    "compact": (ORANGE, "diamond"),
+    "transformer": (VERMILION, "cross"),
+    "segmentation": (GREEN, "triangle-down"),
+    "audio": (PURPLE, "triangle-right"),
+}
+OTHER_STYLE = (MUTED, "stroke")
+"""For a family that a user's own model brings."""
+
+BATCH_COLORS = (SKY, BLUE, "#08244f")
+"""Light to dark with growing batch size, between which more are mixed."""
+
+CONFIG: dict[str, Any] = {
+    "background": "#ffffff",
+    "font": FONT,
+    "view": {"stroke": "#c8c8c8"},
+    "axis": {
+        "labelFontSize": FONT_SIZE - 1,
+        "titleFontSize": FONT_SIZE,
+        "titleFontWeight": "normal",
+        "labelColor": INK,
+        "titleColor": INK,
+        "gridColor": GRID,
+        "domainColor": "#9a9a9a",
+        "tickColor": "#9a9a9a",
+    },
+    "legend": {
+        "labelFontSize": FONT_SIZE - 1,
+        "titleFontSize": FONT_SIZE,
+        "titleFontWeight": "normal",
+        "symbolSize": 60,
+    },
+    "title": {"fontSize": FONT_SIZE + 1, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
+}
+
+
+def finish(chart: Any, name: str, description: str) -> Any:
+    """A figure's last step: its name (that of its picture's file), alt text and theme."""
+    return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
+
+
+def _scale(styles: Iterable[tuple[str, tuple[str, str]]], part: int) -> alt.Scale:
+    pairs = list(styles)
+    return alt.Scale(domain=[key for key, _ in pairs], range=[style[part] for _, style in pairs])
+
+
+def _families(present: Iterable[str]) -> list[tuple[str, tuple[str, str]]]:
+    known = set(present)
+    ordered = [family for family in FAMILY_STYLES if family in known] + sorted(known - set(FAMILY_STYLES))
+    return [(family, FAMILY_STYLES.get(family, OTHER_STYLE)) for family in ordered]
+
+
+def family_colors(present: Iterable[str]) -> alt.Scale:
+    return _scale(_families(present), 0)
+
+
+def family_shapes(present: Iterable[str]) -> alt.Scale:
+    return _scale(_families(present), 1)
+
+
+def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
+    """Colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
+    known = set(present)
+    pairs = [(KINDS[kind], style) for kind, style in KIND_STYLES.items() if KINDS[kind] in known]
+    return _scale(pairs, 0), _scale(pairs, 1)
+
+
+def batch_colors(batches: Iterable[int]) -> alt.Scale:
+    """One colour a batch size, darker as it grows."""
+    ordered = sorted(set(batches))
+    steps = max(len(ordered) - 1, 1)
+    return alt.Scale(domain=ordered, range=[_mixed(index / steps) for index in range(len(ordered))])
+
+
+def _mixed(share: float) -> str:
+    """The colour at a share of the way through BATCH_COLORS."""
+    place = share * (len(BATCH_COLORS) - 1)
+    index = min(int(place), len(BATCH_COLORS) - 2)
+    ends = [[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in BATCH_COLORS[index : index + 2]]
+    parts = [round(low + (high - low) * (place - index)) for low, high in zip(*ends, strict=True)]
+    return "#{:02x}{:02x}{:02x}".format(*parts)
