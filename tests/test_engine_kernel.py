@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from measure.errors import UserError
 from report.engine.kernel import CellError, Kernel, Output
 
 
@@ -44,6 +45,15 @@ def test_an_error_names_the_line_of_the_cell(kernel):
 def test_an_expression_that_fails(kernel):
     with pytest.raises(CellError, match=r"^ZeroDivisionError: division by zero$"):
         kernel.evaluate(["1", "1 / 0"])
+
+
+def test_a_kernel_that_does_not_start(tmp_path, monkeypatch):
+    (tmp_path / "ipykernel_launcher.py").write_text("raise SystemExit(1)\n")
+    with (
+        pytest.raises(UserError, match="is ipykernel installed"),
+        Kernel(tmp_path, {"PYTHONPATH": str(tmp_path)}),
+    ):
+        pass
 
 
 def test_a_kernel_that_dies(tmp_path):

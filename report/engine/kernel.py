@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
+
+from measure.errors import UserError
 
 # Evaluated in the kernel after an error: the line of the cell, from 1, whose statement failed, or 0.
 FAILED_LINE = (
@@ -60,7 +63,13 @@ class Kernel:
         )
         self._client = self._manager.blocking_client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=120)
+        try:
+            self._client.wait_for_ready(timeout=120)
+        except RuntimeError as error:
+            self.__exit__(None, None, None)
+            raise UserError(
+                f"no Jupyter kernel starts under {sys.executable}; is ipykernel installed?"
+            ) from error
         return self
 
     def __exit__(

@@ -8,6 +8,7 @@ from pathlib import Path
 import typst
 
 from measure.errors import UserError
+from report.engine.columns import with_column_widths
 from report.engine.images import Picture, with_pictures
 from report.engine.pandoc import Element, div, plain, raw_block, raw_inline, transform
 from report.engine.places import Places
@@ -33,6 +34,8 @@ def _called(element: Element) -> list[Element] | None:
         label = f" <{identifier}>" if identifier else ""
         heading = plain([opening, *title["c"][1][0]["c"], raw_inline("typst", "][")])
         return [heading, div(body["c"][1]), raw_block("typst", f"]{label}")]
+    if element["t"] == "Table":
+        return [{"t": "Table", "c": with_column_widths(element["c"])}]
     if element["t"] == "Span" and "equation" in element["c"][0][1]:
         (identifier, _, _), (formula, number) = element["c"]
         text = number["c"][1][0]["c"]

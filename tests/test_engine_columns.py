@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from report.engine.columns import CELL_PADDING, LINE_CHARACTERS, with_column_widths
+from report.engine.pandoc import run_pandoc
+
+
+def table(*rows):
+    width = len(rows[0])
+    lines = ["| " + " | ".join(row) + " |" for row in (rows[0], ["---"] * width, *rows[1:])]
+    arguments = ["--from=markdown", "--to=json", "--columns=100000"]
+    (block,) = json.loads(run_pandoc(arguments, "\n".join(lines), Path()))["blocks"]
+    return block["c"]
+
+
+def shares(content):
+    return [width["c"] for _, width in content[2]]
+
+
+def test_a_table_that_fits_is_left_alone():
+    content = table(["a", "b"], ["1", "2"])
+    assert with_column_widths(content) == content
+
+
+def test_long_lines_share_what_the_words_leave():
+    """Words of 20 and 5 characters, lines of 20 and 205: the second column gets all that is left."""
+    content = with_column_widths(table(["x" * 20, "word"], ["1", "abcde " * 34 + "f"]))
+    first = (20 + CELL_PADDING) / LINE_CHARACTERS
+    assert shares(content) == pytest.approx([first, 1 - first])
+
+
+def test_words_that_do_not_fit_share_by_their_length():
+    content = with_column_widths(table(["x" * 100, "y" * 300], ["1", "2"]))
+    assert shares(content) == pytest.approx([102.5 / 405, 302.5 / 405])
+
+
+def test_given_widths_stay():
+    content = table(["x" * 100, "y" * 300], ["1", "2"])
+    for (_, width), share in zip(content[2], [0.5, 0.5], strict=True):
+        width.update(t="ColWidth", c=share)
+    assert shares(with_column_widths(content)) == [0.5, 0.5]
