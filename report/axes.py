@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log10
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -100,60 +100,49 @@ def named_points(
     y_field: str,
     taken: tuple[Box, ...] = (),
 ) -> Layers | None:
-    """The names of points as a layer of leader lines and one of texts, placed free of overlaps; None without any.
-
-    The labels stand in the data's coordinates, so that they follow when a reader zooms.
-    """
-    pixels = [
-        (x.pixel(getattr(row, x_field)), y.pixel(getattr(row, y_field)), str(getattr(row, text)))
-        for row in each(points)
-    ]
-    panel = Box(0, 0, x.pixels, y.pixels)
-    placed = labels.place(pixels, panel, theme.LABEL_SIZE, taken)
-    if not placed:
-        return None
-
-    def at(pixel: tuple[float, float], end: str = "") -> dict[str, float]:
-        return {f"x{end}": _round(x.value(pixel[0])), f"y{end}": _round(y.value(pixel[1]))}
-
-    texts = pd.DataFrame([{**at(label.center), "text": pixels[label.index][2]} for label in placed])
-    written = alt.Chart(texts).mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True)
-    layers = [written.encode(x.channel("x"), y.channel("y"), alt.Text("text:N"))]
-    lines = [
-        {**at(pixels[label.index][:2]), **at(label.leader_end, "2")} for label in placed if label.leader_end
-    ]
-    if lines:
-        leaders = alt.Chart(pd.DataFrame(lines)).mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True)
-        layers.insert(0, leaders.encode(x.channel("x"), y.channel("y"), x2="x2:Q", y2="y2:Q"))
-    return alt.layer(*layers, description=LABELS)
+    """The names of points, placed free of overlaps, with leader lines to those that stand off; None without any."""
+    values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(points)]
+    pixels = [(x.pixel(at), y.pixel(over), name) for at, over, name in values]
+    names = []
+    for label in labels.place(pixels, Box(0, 0, x.pixels, y.pixels), theme.LABEL_SIZE, taken):
+        mark = pixels[label.index]
+        names.append(_name(values[label.index], mark[:2], label.center, label.leader_end or mark[:2]))
+    return _written(names, x, y, "center") if names else None
 
 
 def named_ends(
     ends: pd.DataFrame, text: str, x: LogAxis, x_field: str, y: LogAxis, y_field: str, column: float
 ) -> Layers:
     """The names of lines, a row each, one above the other from the pixel ``column`` on, joined by leaders."""
-    wished = [y.pixel(value) for value in ends[y_field]]
+    values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(ends)]
     height = text_size("x", theme.LABEL_SIZE)[1]
-    rows = spread(wished, height, height / 2, y.pixels - height / 2)
-    names = pd.DataFrame(
-        {
-            "text": ends[text].tolist(),
-            "end": [_round(x.value(x.pixel(value) + 2)) for value in ends[x_field]],
-            "rate": [_round(value) for value in ends[y_field]],
-            "x": _round(x.value(column + 12)),
-            "y": [_round(y.value(row)) for row in rows],
-        }
-    )
-    base = alt.Chart(names)
-    leaders = base.mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True)
-    written = base.mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, align="left", dx=2, clip=True)
-    return alt.layer(
-        leaders.encode(x.channel("end"), y.channel("rate"), x2="x:Q", y2="y:Q"),
-        written.encode(x.channel("x"), y.channel("y"), alt.Text("text:N")),
-        description=LABELS,
-    )
+    rows = spread([y.pixel(over) for _, over, _ in values], height, height / 2, y.pixels - height / 2)
+    names = []
+    for value, row in zip(values, rows, strict=True):
+        names.append(
+            _name(value, (x.pixel(value[0]), y.pixel(value[1])), (column + 14, row), (column + 12, row))
+        )
+    return _written(names, x, y, "left")
 
 
-def _round(value: float) -> float:
-    """Enough digits to place a mark, and no more in the page."""
-    return float(f"{value:.5g}")
+def _name(
+    value: tuple[float, float, str],
+    mark: tuple[float, float],
+    place: tuple[float, float],
+    end: tuple[float, float],
+) -> dict[str, Any]:
+    """A name's row: the mark in the data's units, and from it, in pixels, the name's place and its leader's end."""
+    (x, y), (dx, dy), (ex, ey) = mark, place, end
+    offsets = {"dx": dx - x, "dy": dy - y, "ex": ex - x, "ey": ey - y}
+    where = {"x": float(f"{value[0]:.5g}"), "y": float(f"{value[1]:.5g}")}
+    return {"text": value[2], **where, **{name: round(offset, 1) for name, offset in offsets.items()}}
+
+
+def _written(names: list[dict[str, Any]], x: LogAxis, y: LogAxis, align: Literal["left", "center"]) -> Layers:
+    """Names and leaders as layers, tied to their marks in pixels, so that they keep their distance in a zoom."""
+    base = alt.Chart(pd.DataFrame(names)).encode(x.channel("x"), y.channel("y"))
+    to_end: dict[str, Any] = {"x2Offset": {"expr": "datum.ex"}, "y2Offset": {"expr": "datum.ey"}}
+    leaders = base.mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True, **to_end)
+    to_place: dict[str, Any] = {"dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}}
+    texts = base.mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, align=align, clip=True, **to_place)
+    return alt.layer(leaders.encode(x2="x:Q", y2="y:Q"), texts.encode(text="text:N"), description=LABELS)

@@ -29,6 +29,7 @@ function narrowed(specification, excess) {
     panel.width = Math.max(120, panel.width - excess);
     panel.layer = panel.layer?.filter((layer) => layer.description !== "labels");
   }
+  copy.config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
   JSON.stringify(copy, (key, value) => {
     if (key === "legend" && value) value.columns = 3;
     return value;

@@ -133,7 +133,9 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = name.strip().casefold()
 
-    known = [{name.strip().casefold() for name in (row.chip, *row.alias.split(";"))} for row in each(chips)]
+    known = [
+        {name.strip().casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in each(chips)
+    ]
     return chips[[wanted in names for names in known]]
 
 

@@ -9,7 +9,7 @@ from report import available, chips
 from report.available import or_missing
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.prose import escape
-from report.quantities import intensity, percent, rate_unit, si, significant, throughput
+from report.quantities import SPACE, intensity, percent, rate_unit, si, significant, throughput
 from report.rows import each
 
 LEFT, RIGHT = "left", "right"
@@ -75,15 +75,16 @@ def fastest_chips(paper: Paper, count: int = 3) -> str:
         ("Sparse / dense", RIGHT),
         ("Bandwidth", RIGHT),
     ]
-    header += [("Ridge point, per B", RIGHT), ("Sources", LEFT)]
+    header += [("Ridge point", RIGHT), ("Sources", LEFT)]
     rows = []
     for kind in chips.KINDS:
         shown = chips.comparable(paper.chips, kind)[0].head(count)
         for chip, inside in zip(each(shown), chips.on_chip(shown), strict=True):
             ratio = chip.sparse_peak_flop_per_s / chip.peak_flop_per_s
+            doubt = "" if chip.verified == "yes" else f"{SPACE}\\*"
             rows.append(
                 [
-                    escape(chip.chip) + ("" if chip.verified == "yes" else " \\*"), f"{chip.precision} {chip.unit}",
+                    escape(chip.chip) + doubt, f"{chip.precision} {chip.unit}",
                     si(chip.peak_flop_per_s, rate_unit(chip.precision)), NONE if pd.isna(ratio) else significant(ratio),
                     si(chip.bandwidth_byte_per_s, "B/s") + (" †" if inside else ""),
                     significant(chip.ridge_flop_per_byte), cited(chip.source),

@@ -32,7 +32,7 @@ def precision_of(cells: pd.DataFrame) -> str:
     if widths.empty:
         return "No cell has the six samples that a 95 % interval needs."
     return (
-        f"Half the width of the 95 % interval is {percent(widths.median())} of the median latency in the middle of "
+        f"Half the width of the 95 % interval is {percent(widths.median())} of the median latency in the median of "
         f"{number(len(widths), 'cell')}, at most {percent(widths.max())}."
     )
 

@@ -104,11 +104,12 @@ def leaders(paper: Paper, kind: str) -> str:
     rows, shared = table.comparable(paper.chips, kind)
     total, name = own.chip.nunique(), table.KINDS[kind]
     if shared:
-        text = (
-            f"{len(rows)} of {total} {name}s print a rate at {shared}."
-            if total > 1
-            else f"The {name} is at {shared}."
-        )
+        some = "All" if len(rows) == total else f"{len(rows)} of"
+        text = f"The {name} is at {shared}."
+        if total > 1:
+            text = (
+                f"{some} {number(total, name)} {'print' if len(rows) > 1 else 'prints'} a rate at {shared}."
+            )
     else:
         text = (
             f"No floating-point precision is shared by half of the {number(total, name)}, so each is shown at its "

@@ -44,11 +44,9 @@ def _absent(paper: Paper, kind: str) -> str:
 def environments(paper: Paper) -> str:
     """Versions and threads of each machine shown."""
     parts = [
-        f"The {available.title(machine)} ran torch {machine.environment.torch} on Python "
-        f"{machine.environment.python} with "
-        f"{number(machine.environment.threads, 'thread')} (environment "
-        f"{machine.environment.environment_id}, first seen "
-        f"{machine.environment.recorded_at[:10]})."
+        f"The {available.title(machine)} ran torch {machine.environment.torch} on Python {machine.environment.python} "
+        f"with {number(machine.environment.threads, 'thread')} (environment {machine.environment.environment_id}, "
+        f"first seen {machine.environment.recorded_at[:10]})."
         for machine in available.machines(paper)
     ]
     return " ".join(parts)
@@ -61,11 +59,12 @@ def cells(machine: Machine) -> str:
         return (
             f"all {number(tried, 'cell')} that were tried were measured"
             if tried > 1
-            else f"{number(tried, 'cell')} was tried"
+            else "one cell was measured"
         )
     others = machine.cells[machine.cells.status != "ok"].status.value_counts()
     parts = [f"{count} {REASONS[str(status)]}" for status, count in others.items()]
-    return f"{measured} of {number(tried, 'cell')} were measured; {listing(parts)}"
+    verb = "were" if measured > 1 else "was"
+    return f"{measured or 'none'} of {number(tried, 'cell')} {verb} measured; {listing(parts)}"
 
 
 @finding

@@ -1,0 +1,58 @@
+import pandas as pd
+import pytest
+
+from report.axes import LABELS, LogAxis, named_ends, named_points
+from report.labels import Box
+
+X = LogAxis(1, 100, 200, "intensity", "FLOP/B")
+Y = LogAxis(1, 100, 100, "rate", "FLOP/s", vertical=True)
+
+
+def test_pixels_and_values():
+    # Two decades in 200 pixels: 10 is in the middle; a vertical axis counts from the top.
+    assert [X.pixel(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
+    assert [Y.pixel(value) for value in (1, 10, 100)] == pytest.approx([100, 50, 0])
+    assert X.value(X.pixel(37)) == pytest.approx(37)
+    assert Y.value(Y.pixel(37)) == pytest.approx(37)
+
+
+def test_around_leaves_margins():
+    axis = LogAxis.around([10, 1000], 100, "t", margins=(0.1, 0.3))
+    assert axis.pixel(10) == pytest.approx(10)
+    assert axis.pixel(1000) == pytest.approx(70)
+
+
+def test_around_equal_values_has_an_extent():
+    axis = LogAxis.around([5, 5], 100, "t")
+    assert axis.low < 5 < axis.high
+
+
+def test_batches():
+    axis = LogAxis.of_batches([64, 1, 1, 256], 300, 100)
+    assert axis.ticks == (1, 64, 256)
+    assert axis.pixel(256) == pytest.approx(200)
+    assert 0 < axis.pixel(1) < 20
+    lone = LogAxis.of_batches([8], 300, 100)
+    assert 0 < lone.pixel(8) < 200
+
+
+def test_names_of_points_are_tied_to_their_marks():
+    points = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 10.0], "r": [10.0, 12.0]})
+    chart = named_points(points, "who", X, "i", Y, "r").to_dict()
+    assert chart["description"] == LABELS
+    (rows,) = chart["datasets"].values()
+    assert [(row["text"], row["x"], row["y"]) for row in rows] == [("one", 10, 10), ("two", 10, 12)]
+    centers = [(X.pixel(row["x"]) + row["dx"], Y.pixel(row["y"]) + row["dy"]) for row in rows]
+    assert all(Box(0, 0, 200, 100).left <= x <= 200 and 0 <= y <= 100 for x, y in centers)
+
+
+def test_no_points_have_no_names():
+    assert named_points(pd.DataFrame({"who": [], "i": [], "r": []}), "who", X, "i", Y, "r") is None
+
+
+def test_names_of_ends_stand_in_a_column():
+    ends = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 5.0], "r": [10.0, 10.0]})
+    (rows,) = named_ends(ends, "who", X, "i", Y, "r", 150).to_dict()["datasets"].values()
+    assert [X.pixel(row["x"]) + row["dx"] for row in rows] == pytest.approx([164, 164], abs=0.2)
+    first, second = (Y.pixel(row["y"]) + row["dy"] for row in rows)
+    assert abs(first - second) >= 10

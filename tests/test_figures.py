@@ -1,0 +1,183 @@
+"""Every figure on the tiny cache: a valid chart whose data are those of arithmetic by hand."""
+
+import inspect
+import warnings
+from itertools import product
+
+import pytest
+import vl_convert
+from papers import empty, tiny
+
+from report import figures
+from report.available import Missing
+from report.quantities import SPACE
+
+MODULES = (figures.chips, figures.workload, figures.benchmarks, figures.utilisation)
+KINDS = {figures.chips: ("cpu", "gpu", "asic", "fpga")}
+
+
+def calls():
+    """Every figure with every combination of what it is asked for."""
+    for module in MODULES:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ != module.__name__ or not hasattr(function, "__wrapped__"):
+                continue
+            asked = list(inspect.signature(function).parameters)[1:]
+            choices = {
+                "kind": KINDS.get(module, ("cpu", "gpu")),
+                "against": tuple(figures.benchmarks.AGAINST),
+            }
+            for arguments in product(*(choices[parameter] for parameter in asked)):
+                yield pytest.param(
+                    function, arguments, id="-".join([module.__name__.split(".")[-1], name, *arguments])
+                )
+
+
+def rows(chart, *columns):
+    """The rows of the chart's data sets that hold all these columns."""
+    found = [row for data in chart.to_dict()["datasets"].values() for row in data if set(columns) <= set(row)]
+    unique = {tuple(sorted((key, str(value)) for key, value in row.items())): row for row in found}
+    return list(unique.values())
+
+
+def plain(text):
+    return text.replace(SPACE, " ")
+
+
+@pytest.mark.parametrize(("function", "arguments"), list(calls()))
+def test_every_figure_is_valid_named_described_and_drawn(function, arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specification = function(tiny(), *arguments).to_dict()
+    assert specification["name"]
+    assert len(specification["description"]) > 60
+    assert "nan" not in str(specification["datasets"])
+    picture = vl_convert.vegalite_to_svg(specification)
+    assert "mark-" in picture
+    assert "NaN" not in picture
+    assert "undefined" not in picture
+
+
+@pytest.mark.parametrize(("function", "arguments"), list(calls()))
+def test_without_data_every_figure_is_a_sentence(function, arguments):
+    assert isinstance(function(empty(), *arguments), Missing)
+
+
+def test_names_of_pictures_are_unique():
+    names = [call.values[0](tiny(), *call.values[1]).to_dict()["name"] for call in calls()]
+    assert len(set(names)) == len(names)
+
+
+def test_a_kind_without_chips_is_a_sentence():
+    assert isinstance(figures.chips.roofs(tiny(), "soc"), Missing)
+
+
+def test_plane():
+    points = {row["chip"]: row for row in rows(figures.chips.plane(tiny()), "chip", "peak")}
+    assert set(points) == {"Abacus 1", "Bead 2", "Cog 3", "Dial 4"}
+    assert (points["Bead 2"]["peak"], points["Bead 2"]["flow"]) == (1e14, 1e12)
+    assert plain(points["Bead 2"]["ridge point"]) == "100.0 FLOP/B"
+    assert plain(points["Bead 2"]["sparse peak"]) == "200.0 TFLOP/s"
+    assert plain(points["Dial 4"]["dense peak"]) == "10.00 TOP/s"
+    assert points["Cog 3"]["name"] == "Cog 3 †"
+    assert [chip for chip, row in points.items() if not row["confirmed"]] == ["Cog 3"]
+
+
+def test_plane_has_diagonals_of_equal_ridge_point():
+    ends = rows(figures.chips.plane(tiny()), "ridge", "flow", "peak")
+    diagonals = [row for row in ends if "chip" not in row]
+    assert {row["ridge"] for row in diagonals} >= {10, 100}
+    assert all(row["peak"] / row["flow"] == pytest.approx(row["ridge"]) for row in diagonals)
+
+
+def test_roofs_bend_at_the_ridge_point():
+    corners = rows(figures.chips.roofs(tiny(), "cpu"), "chip", "intensity", "rate")
+    # 1e12 FLOP/s and 1e11 B/s
+    assert (10, 1e12) in [(row["intensity"], row["rate"]) for row in corners]
+    assert max(row["rate"] for row in corners) == 1e12
+
+
+def test_roofs_of_integers_are_in_operations():
+    chart = figures.chips.roofs(tiny(), "fpga").to_dict()
+    assert "attainable OP/s" in str(chart)
+    assert [row["name"] for row in rows(figures.chips.roofs(tiny(), "fpga"), "name")] == ["Dial 4 (int8)"]
+
+
+def test_demands():
+    bars = rows(figures.workload.demands(tiny()), "model", "exactly")
+    exactly = {(row["model"], plain(row["exactly"])) for row in bars}
+    assert ("broad", "510,000,000 FLOP") in exactly
+    assert ("broad", "25,000,000 parameters") in exactly
+    assert ("broad", "102,000,000 B") in exactly
+    assert ("broad", "5.0000 FLOP/B") in exactly
+    assert len(bars) == 16
+
+
+def test_intensity_by_batch():
+    points = {
+        (row["model"], row["batch"]): row["intensity"]
+        for row in rows(figures.workload.intensity_by_batch(tiny()), "model", "intensity")
+    }
+    # deep at batch 8: 40 GFLOP over 40 + 4 + 76 MB
+    assert points["deep", 8] == pytest.approx(40e9 / 120e6, rel=1e-5)
+    assert len(points) == 8
+
+
+def test_latency():
+    points = {
+        (row["model"], row["batch"]): row
+        for row in rows(figures.benchmarks.latency(tiny(), "cpu", "flop"), "model", "latency_s")
+    }
+    assert len(points) == 7  # the failed cell is not a point
+    lean = points["lean", 1]
+    assert (lean["x"], lean["latency_s"], lean["low"], lean["high"]) == (100e6, 0.004, 0.0038, 0.005)
+    assert plain(lean["latency"]) == "4.0000 ms"
+    assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
+    assert points["broad", 1]["enclosed"] is False
+    assert points["broad", 1]["95 % interval"] == "none (fewer than six samples)"
+
+
+def test_latency_has_a_panel_a_batch_size():
+    titles = [
+        panel["title"] for panel in figures.benchmarks.latency(tiny(), "cpu", "flop").to_dict()["concat"]
+    ]
+    assert titles == ["batch size 1", "batch size 8"]
+
+
+def test_throughput():
+    points = {
+        (row["model"], row["batch"]): row["rate"]
+        for row in rows(figures.benchmarks.throughput(tiny(), "cpu"), "model", "rate")
+    }
+    assert points["lean", 8] == 500  # 8 / 16 ms
+    assert points["deep", 1] == 10  # 1 / 100 ms
+
+
+def test_models_on_roof():
+    chart = figures.utilisation.models_on_roof(tiny(), "cpu")
+    points = {(row["model"], row["batch"]): row for row in rows(chart, "model", "rate")}
+    assert (points["broad", 1]["x"], points["broad", 1]["rate"]) == (5, 25.5e9)
+    assert plain(points["broad", 1]["attainable"]) == "50.00 GFLOP/s"
+    assert plain(points["deep", 8]["share of attainable"]) == "125 %"
+    # Nothing answers to "Example CPU": no dashed roof.
+    assert {row["roof"] for row in rows(chart, "roof", "rate")} == {"measured"}
+
+
+def test_models_on_roof_with_a_datasheet():
+    roofs = rows(figures.utilisation.models_on_roof(tiny(), "gpu"), "roof", "rate")
+    # Measured 128 GFLOP / 16 ms; the alias "Example GPU" prints 1e13 at fp32.
+    assert max(row["rate"] for row in roofs if row["roof"] == "measured") == pytest.approx(8e12)
+    assert max(row["rate"] for row in roofs if row["roof"] == "datasheet") == 1e13
+
+
+def test_attained():
+    points = {
+        (row["model"], row["batch"]): row["share"]
+        for row in rows(figures.utilisation.attained(tiny(), "cpu"), "share", "model")
+    }
+    assert points == pytest.approx(
+        {
+            ("lean", 1): 0.25, ("broad", 1): 0.51, ("deep", 1): 0.5, ("tokens", 1): 0.8,
+            ("lean", 8): 0.5, ("broad", 8): 0.85, ("deep", 8): 1.25,
+        }
+    )  # fmt: skip

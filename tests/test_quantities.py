@@ -1,0 +1,68 @@
+import pytest
+
+from report import quantities
+from report.quantities import exact, intensity, listing, number, percent, si, significant, throughput
+
+
+def plain(text):
+    return text.replace(quantities.SPACE, " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (989.4e12, "FLOP/s", "989 TFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (49.6e9, "B/s", "49.6 GB/s"),
+        (0.0123, "s", "12.3 ms"),
+        (4.56e-7, "s", "456 ns"),
+        (2.5e-5, "s", "25.0 µs"),
+        (1.0, "s", "1.00 s"),
+        (999.6, "B", "1.00 kB"),  # rounds into the next prefix
+        (1.835e15, "FLOP/s", "1.84 PFLOP/s"),  # half is rounded up
+        (61_100_840, "", "61.1 M"),
+        (0, "B", "0 B"),
+    ],
+)
+def test_si(value, unit, text):
+    assert plain(si(value, unit)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (1979.2, 3, "1980"),
+        (0.0456, 2, "0.046"),
+        (9.996, 3, "10.0"),
+        (100, 3, "100"),
+        (2.0, 3, "2.00"),
+        (0, 3, "0"),
+    ],
+)
+def test_significant(value, digits, text):
+    assert significant(value, digits) == text
+
+
+def test_other_numbers():
+    assert plain(intensity(989.4e12 / 3.35e12)) == "295 FLOP/B"
+    assert plain(percent(0.4567)) == "46 %"
+    assert plain(exact(4089184256, "FLOP")) == "4,089,184,256 FLOP"
+    assert plain(throughput(29312.4)) == "29,300 inputs/s"
+    assert plain(throughput(21.04)) == "21.0 inputs/s"
+
+
+def test_words():
+    assert [plain(number(count, "model")) for count in (0, 1, 24)] == ["no model", "1 model", "24 models"]
+    assert plain(number(2, "family", "families")) == "2 families"
+    assert [listing(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+
+
+def test_integers_do_operations():
+    assert quantities.rate_unit("int8") == "OP/s"
+    assert quantities.rate_unit("fp8") == "FLOP/s"
+    assert quantities.ridge_unit("int8") == "OP/B"

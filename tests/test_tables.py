@@ -1,0 +1,81 @@
+import pypandoc
+from papers import empty, tiny
+
+from report import tables
+from report.available import Missing
+from report.quantities import SPACE
+
+
+def cells(table):
+    """The rows of a pipe table, below its rule."""
+    return [
+        [cell.strip().replace(SPACE, " ") for cell in line.strip("| \n").split(" | ")]
+        for line in table.splitlines()[2:]
+    ]
+
+
+def test_models():
+    # In the order of families; broad: 25 M parameters, 102 MB, 510 MFLOP / 102 MB, 510 MFLOP / 100.504 MB.
+    rows = cells(tables.models(tiny()))
+    assert [row[0] for row in rows] == ["lean", "broad", "deep", "tokens"]
+    assert rows[1] == ["broad", "plain", "torchvision", "25.0 M", "510 MFLOP", "102 MB", "5.00", "5.07"]
+
+
+def test_chips_cite_their_sources():
+    rows = {row[0]: row[1:] for row in cells(tables.fastest_chips(tiny()))}
+    assert rows["Bead 2"] == [
+        "bf16 tensor",
+        "100 TFLOP/s",
+        "2.00",
+        "1.00 TB/s",
+        "100",
+        "[@epoch_hw; @stas_mle]",
+    ]
+    assert rows["Cog 3 \\*"] == ["bf16 tensor", "200 TFLOP/s", "–", "20.0 TB/s †", "10.0", "[@epoch_hw]"]
+    assert rows["Dial 4"][1] == "10.0 TOP/s"
+
+
+def test_roofs():
+    rows = cells(tables.measured_roofs(tiny()))
+    assert rows[0] == [
+        "Example CPU \\(4 cores\\)", "fp32", "100 GFLOP/s", "80.0 GFLOP/s to 125 GFLOP/s",
+        "10.0 GB/s", "8.00 GB/s to 12.0 GB/s", "10.0 FLOP/B",
+    ]  # fmt: skip
+    assert rows[1][0] == "Example GPU"
+
+
+def test_machines():
+    rows = {row[0]: row[1:] for row in cells(tables.machines(tiny()))}
+    assert rows["folder"] == ["example\\-cpu", "example\\-gpu"]
+    assert rows["driver"] == ["–", "550\\.54"]
+    assert rows["torch"] == ["2\\.14\\.1", "2\\.14\\.1"]  # the newest environment, not 2.13
+    assert rows["memory"] == ["8\\.00 GB", "8\\.00 GB"]
+
+
+def test_latencies():
+    rows = {(row[0], row[1]): row[2:] for row in cells(tables.latencies(tiny(), "cpu"))}
+    assert rows["lean", "1"] == ["4.00 ms", "3.80 ms to 5.00 ms", "6", "250 inputs/s", "25 %"]
+    assert rows["broad", "1"][:3] == ["20.0 ms", "–", "3"]
+    assert rows["tokens", "8"] == ["–", "oom: needs 9 GB \\| 8 GB are free", "–", "–", "–"]
+    assert len(rows) == 8
+
+
+def test_pandoc_reads_each_table_as_one():
+    paper = tiny()
+    for table in (
+        tables.models(paper), tables.fastest_chips(paper), tables.measured_roofs(paper), tables.machines(paper),
+        tables.latencies(paper, "cpu"), tables.latencies(paper, "gpu"),
+    ):  # fmt: skip
+        html = pypandoc.convert_text(table, "html", format="markdown")
+        assert html.count("<table") == 1
+        assert html.count("<tr") == len(table.splitlines()) - 1
+        assert "|" not in html.replace("9 GB | 8 GB", "")
+
+
+def test_an_empty_cache_gives_sentences():
+    paper = empty()
+    for table in (
+        tables.models(paper), tables.fastest_chips(paper), tables.measured_roofs(paper), tables.machines(paper),
+        tables.latencies(paper, "cpu"), tables.latencies(paper, "gpu"),
+    ):  # fmt: skip
+        assert isinstance(table, Missing)
