@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -181,3 +182,9 @@ def test_attained():
             ("lean", 8): 0.5, ("broad", 8): 0.85, ("deep", 8): 1.25,
         }
     )  # fmt: skip
+
+
+def test_cells_without_any_roof_at_their_precision():
+    cpu = tiny().machine("cpu")
+    half = replace(tiny(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.precision == "bf16"]),))
+    assert "bf16 roof of the Example CPU" in figures.utilisation.attained(half, "cpu")

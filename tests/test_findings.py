@@ -147,14 +147,14 @@ def test_throughput():
 
 
 def test_roofs():
-    text = plain(findings.utilisation.roofs(tiny(), "cpu"))
+    text = plain(findings.utilisation.roofs(tiny(), tiny().machine("cpu")))
     assert (
         "100 GFLOP/s for arithmetic and 10.0 GB/s for memory; they meet at the ridge point of 10.0 FLOP/B"
         in text
     )
     assert "No chip of the table answers to the name Example CPU" in text
     # 8 of 10 TFLOP/s; 500 of 1000 GB/s
-    text = plain(findings.utilisation.roofs(tiny(), "gpu"))
+    text = plain(findings.utilisation.roofs(tiny(), tiny().machine("gpu")))
     assert "80 % of that peak and 50 % of that bandwidth were measured" in text
 
 

@@ -93,9 +93,9 @@ def attained(paper: Paper, kind: str) -> alt.ConcatChart:
     """Achieved share of the attainable rate, a row a model, a mark a batch size, a panel a precision."""
     machine = available.machine(paper, kind)
     cells = available.cells(machine, None)
+    if cells.attained.isna().all():
+        available.roof(machine, cells.iloc[0].precision)
     cells = cells[cells.attained.notna()]
-    if cells.empty:
-        available.roof(machine)
     points = pd.DataFrame(
         {
             "model": cells.model,

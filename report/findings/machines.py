@@ -20,7 +20,7 @@ def _names(machines: tuple[Machine, ...]) -> str:
 
 @finding
 def shown(paper: Paper) -> str:
-    """The machines, and which of them the figures show."""
+    """The machines, which of them the figures show, and what became of their cells."""
     machines = available.machines(paper)
     text = f"The cache holds {number(len(machines), 'machine')}: {_names(machines)}."
     newest = [(kind, paper.machine(kind)) for kind in ("cpu", "gpu")]
@@ -29,7 +29,7 @@ def shown(paper: Paper) -> str:
     for kind, machine in newest:
         if machine is None:
             text += " " + _absent(paper, kind)
-    return text
+    return f"{text} {outcome(paper)}"
 
 
 def _absent(paper: Paper, kind: str) -> str:
@@ -67,7 +67,6 @@ def cells(machine: Machine) -> str:
     return f"{measured or 'none'} of {number(tried, 'cell')} {verb} measured; {listing(parts)}"
 
 
-@finding
 def outcome(paper: Paper) -> str:
     """The cells of all machines, and those with too few samples for an interval."""
     sentences = []

@@ -17,16 +17,13 @@ def _named(models: list[str]) -> str:
     return f" ({listing(models)})" if 0 < len(models) <= NAMED else ""
 
 
-@finding
-def roofs(paper: Paper, kind: str) -> str:
+def roofs(paper: Paper, machine: Machine) -> str:
     """The measured roof, and the datasheet's beside it."""
-    machine = available.machine(paper, kind)
     roof = available.roof(machine)
     return (
         f"The measured roof of the {available.title(machine)} at {BASE_PRECISION} is "
-        f"{si(roof.peak_flop_per_s, 'FLOP/s')} for "
-        f"arithmetic and {si(roof.bandwidth_byte_per_s, 'B/s')} for memory; they meet at the ridge point of "
-        f"{intensity(roof.ridge_flop_per_byte)}. {datasheet(paper, machine)}"
+        f"{si(roof.peak_flop_per_s, 'FLOP/s')} for arithmetic and {si(roof.bandwidth_byte_per_s, 'B/s')} for memory; "
+        f"they meet at the ridge point of {intensity(roof.ridge_flop_per_byte)}. {datasheet(paper, machine)}"
     )
 
 
@@ -98,7 +95,7 @@ def above(cells: pd.DataFrame) -> str:
 
 @finding
 def attained(paper: Paper, kind: str) -> str:
+    """The roofs of the machine of this kind, and how near the models come to them."""
     machine = available.machine(paper, kind)
-    cells = available.cells(machine)
-    available.roof(machine)
-    return f"{bounds(cells)} {shares(cells)} {above(cells)}"
+    limits, cells = roofs(paper, machine), available.cells(machine)
+    return f"{limits} {bounds(cells)} {shares(cells)} {above(cells)}"
