@@ -38,7 +38,9 @@ def show(content: Any) -> Display:
     specification = content.to_dict()
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / f"{specification['name']}.svg"
-    picture.write_text(vl_convert.vegalite_to_svg(specification), encoding="utf-8")
+    # The alt text stands in the page: without one for every mark the picture takes half the room.
+    svg = vl_convert.vegalite_to_svg(specification | {"config": specification["config"] | {"aria": False}})
+    picture.write_text(svg, encoding="utf-8")
     alt_text = specification["description"].replace("\\", "\\\\").replace('"', '\\"')
     # "</" must not occur within a script element: it would end it.
     text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")

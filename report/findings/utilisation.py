@@ -47,6 +47,8 @@ def datasheet(paper: Paper, machine: Machine) -> str:
 
 def bounds(cells: pd.DataFrame) -> str:
     """How many models are memory-bound at each batch size, by their footprint."""
+    if not cells.memory_bound.any():
+        return "By footprint, against the measured ridge point, every model is compute-bound at every batch size."
     parts: list[str] = []
     for batch, rows in cells.groupby("batch"):
         bound = sorted(rows[rows.memory_bound].model)
