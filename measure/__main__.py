@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -184,6 +185,7 @@ def measure(arguments: argparse.Namespace) -> int:
         f"Measuring {environment.name} ({device.torch_name}, {threads} threads) into {folder.folder}",
         flush=True,
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill leaves no worker behind either
     worker = Worker(device.torch_name, threads, environment.environment_id)
     store = runner.Store(workloads, folder, environment)
     alone = folder.locked() if any(task.section != "workload" for task in tasks) else nullcontext()

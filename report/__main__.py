@@ -52,7 +52,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     # Imported late: --help answers at once.
     from report.engine.embedded import render_embedded
     from report.engine.project import read_project
-    from report.engine.quarto import find_quarto, render_with_quarto
+    from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
     if not data.is_dir():
         raise UserError(
@@ -64,6 +64,11 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
             "there is no quarto on the PATH or beside this Python; install it with pip install 'ridgepoint[quarto]' "
             "or from quarto.org, or use --engine embedded, which needs nothing more"
         )
+    if quarto and (reason := outdated(quarto)):
+        if engine == "quarto":
+            raise UserError(f"{reason}; update it, or use --engine embedded")
+        _progress(f"{reason}: the embedded engine renders instead")
+        quarto = None
     out = out or read_project(project).output_directory
     formats = [name for name in ("html", "pdf") if name in formats]
     if quarto:

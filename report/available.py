@@ -9,6 +9,7 @@ import pandas as pd
 from report import chips as chip_table
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.prose import Prose
+from report.quantities import listing
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -115,6 +116,35 @@ def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
             f"--device {of.environment.device} --sections workload inference{flag} measures them."
         )
     return rows
+
+
+def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
+    """A part from each machine that figures show, or what it lacks for one; at least one part."""
+    machines(paper)
+    told = [or_missing(part)(shown) for shown in paper.shown]
+    if all(isinstance(text, Missing) for text in told):
+        raise DataMissingError(" ".join(told))
+    return " ".join(told)
+
+
+def shown_cells(paper: Paper, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
+    """The measured cells of all machines that figures show, with the kind of each in ``device``; at least one."""
+    machines(paper)
+    asked = [(shown, or_missing(cells)(shown, precision)) for shown in paper.shown]
+    found = [
+        rows.assign(device=chip_table.KINDS[shown.kind])
+        for shown, rows in asked
+        if not isinstance(rows, Missing)
+    ]
+    if not found:
+        raise DataMissingError(" ".join(str(gap) for _, gap in asked))
+    return pd.concat(found, ignore_index=True)
+
+
+def titles(paper: Paper, rows: pd.DataFrame) -> str:
+    """The machines in the rows of ``shown_cells``, as a sentence names them."""
+    present = set(rows.device)
+    return listing([f"the {title(each)}" for each in paper.shown if chip_table.KINDS[each.kind] in present])
 
 
 def title(of: Machine) -> str:

@@ -66,6 +66,12 @@ class Paper:
         """The machine of this kind ("cpu" or "gpu") that was measured last."""
         return next((machine for machine in self.machines if machine.kind == kind), None)
 
+    @property
+    def shown(self) -> tuple[Machine, ...]:
+        """The machines that figures show: of each kind the one measured last, a CPU first."""
+        newest = (self.machine(kind) for kind in ("cpu", "gpu"))
+        return tuple(machine for machine in newest if machine)
+
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
     """A table's records as a frame with the table's columns, even when it is empty."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from report import available, chips
 from report.available import or_missing
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, Paper
 from report.prose import escape
 from report.quantities import SPACE, intensity, percent, rate_unit, si, significant, throughput
 from report.rows import each
@@ -94,7 +94,10 @@ def fastest_chips(paper: Paper, count: int = 3) -> str:
 
 
 def _between(low: float, high: float, unit: str) -> str:
-    return f"{si(low, unit)} to {si(high, unit)}"
+    """Two quantities, the unit once where both have the same."""
+    first, last = si(low, unit), si(high, unit)
+    number, _, prefixed = first.partition(SPACE)
+    return f"{number} to {last}" if last.endswith(SPACE + prefixed) else f"{first} to {last}"
 
 
 @or_missing
@@ -157,20 +160,17 @@ def _latency(row: pd.Series) -> list[str]:
     return [si(row.latency_s, "s"), enclosed, str(int(row.sample_count))]
 
 
-def _measured_cells(paper: Paper, kind: str, precision: str | None) -> tuple[Machine, pd.DataFrame]:
-    """A machine and all its cells, failed ones too, at one or all precisions; at least one."""
-    machine = available.machine(paper, kind)
-    cells = machine.cells if precision is None else machine.cells[machine.cells.precision == precision]
-    if cells.empty:
-        available.cells(machine, precision)
-    return machine, cells.sort_values(["model", "batch", "precision"])
-
-
 @or_missing
-def latencies(paper: Paper, kind: str) -> str:
-    """Latency of every cell of the machine of this kind, failed cells with their status and reason."""
-    _, cells = _measured_cells(paper, kind, BASE_PRECISION)
+def latencies(paper: Paper) -> str:
+    """Latency of every cell of the machines shown, failed cells with their status and reason."""
+    available.machines(paper)
+    tried = [machine.cells.assign(device=chips.KINDS[machine.kind]) for machine in paper.shown]
+    cells = pd.concat(tried, ignore_index=True)
+    cells = cells[cells.precision == BASE_PRECISION].sort_values(["device", "model", "batch"])
+    if cells.empty:
+        available.shown_cells(paper)
     header = [
+        ("Device", LEFT),
         ("Model", LEFT),
         ("Batch", RIGHT),
         ("Latency", RIGHT),
@@ -182,5 +182,5 @@ def latencies(paper: Paper, kind: str) -> str:
     for row in each(cells):
         rate = NONE if pd.isna(row.throughput_per_s) else throughput(row.throughput_per_s)
         share = NONE if pd.isna(row.attained) else percent(row.attained)
-        rows.append([escape(row.model), str(row.batch), *_latency(row), rate, share])
+        rows.append([row.device, escape(row.model), str(row.batch), *_latency(row), rate, share])
     return pipe(header, rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from report.engine.quarto import find_quarto, render_with_quarto
+from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
 SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pdf\n"
 
@@ -16,6 +16,9 @@ FAKE = """\
 #!{python}
 import json, os, pathlib, sys
 names = ("QUARTO_PYTHON", "RIDGEPOINT_DATA")
+if sys.argv[1:] == ["--version"]:
+    print(os.environ.get("VERSION", "1.9.38"))
+    sys.exit()
 call = {{"arguments": sys.argv[1:], "directory": os.getcwd(), **{{name: os.environ.get(name) for name in names}}}}
 pathlib.Path({record!r}).write_text(json.dumps(call))
 if os.environ.get("FAIL"):
@@ -66,6 +69,22 @@ def test_it_is_found_nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert find_quarto() is None
+
+
+@pytest.mark.parametrize("version", ["1.9.0", "1.10.3", "2.0.1"])
+def test_a_version_that_is_new_enough(quarto, monkeypatch, version):
+    monkeypatch.setenv("VERSION", version)
+    assert outdated(str(quarto)) is None
+
+
+def test_an_old_version_is_named(quarto, monkeypatch):
+    monkeypatch.setenv("VERSION", "1.4.553")
+    assert outdated(str(quarto)) == f"{quarto} is version 1.4.553, and the paper needs 1.9 or later"
+
+
+def test_one_without_a_version_is_no_quarto(quarto, monkeypatch):
+    monkeypatch.setenv("VERSION", "")
+    assert "does not tell its version" in outdated(str(quarto))
 
 
 def test_it_renders_all_formats_at_once_with_this_python(quarto, project, tmp_path):

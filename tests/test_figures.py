@@ -14,7 +14,7 @@ from report.available import Missing
 from report.quantities import SPACE
 
 MODULES = (figures.chips, figures.workload, figures.benchmarks, figures.utilisation)
-KINDS = {figures.chips: ("cpu", "gpu", "asic", "fpga")}
+KINDS = ("cpu", "gpu", "asic", "fpga")
 
 
 def calls():
@@ -24,10 +24,7 @@ def calls():
             if function.__module__ != module.__name__ or not hasattr(function, "__wrapped__"):
                 continue
             asked = list(inspect.signature(function).parameters)[1:]
-            choices = {
-                "kind": KINDS.get(module, ("cpu", "gpu")),
-                "against": tuple(figures.benchmarks.AGAINST),
-            }
+            choices = {"kind": KINDS, "against": tuple(figures.benchmarks.AGAINST)}
             for arguments in product(*(choices[parameter] for parameter in asked)):
                 yield pytest.param(
                     function, arguments, id="-".join([module.__name__.split(".")[-1], name, *arguments])
@@ -124,12 +121,24 @@ def test_intensity_by_batch():
     assert len(points) == 8
 
 
-def test_latency():
-    points = {
+def on(device, chart, *columns):
+    """The rows of a device by model and batch size."""
+    return {
         (row["model"], row["batch"]): row
-        for row in rows(figures.benchmarks.latency(tiny(), "cpu", "flop"), "model", "latency_s")
+        for row in rows(chart, "device", *columns)
+        if row["device"] == device
     }
+
+
+def only_cpu():
+    return replace(tiny(), machines=(tiny().machine("cpu"),))
+
+
+def test_latency():
+    chart = figures.benchmarks.latency(tiny(), "flop")
+    points = on("CPU", chart, "model", "latency_s")
     assert len(points) == 7  # the failed cell is not a point
+    assert len(on("GPU", chart, "model", "latency_s")) == 2
     lean = points["lean", 1]
     assert (lean["x"], lean["latency_s"], lean["low"], lean["high"]) == (100e6, 0.004, 0.0038, 0.005)
     assert plain(lean["latency"]) == "4.0000 ms"
@@ -138,25 +147,36 @@ def test_latency():
     assert points["broad", 1]["95 % interval"] == "none (fewer than six samples)"
 
 
-def test_latency_has_a_panel_a_batch_size():
-    titles = [
-        panel["title"] for panel in figures.benchmarks.latency(tiny(), "cpu", "flop").to_dict()["concat"]
-    ]
-    assert titles == ["batch size 1", "batch size 8"]
+def titles(chart):
+    return [panel["title"] for panel in chart.to_dict()["concat"]]
+
+
+@pytest.mark.parametrize(
+    "figure", [lambda paper: figures.benchmarks.latency(paper, "flop"), figures.utilisation.models_on_roof]
+)
+def test_a_panel_a_batch_size_and_device_that_was_measured(figure):
+    assert titles(figure(tiny())) == ["CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8"]
+    assert titles(figure(only_cpu())) == ["CPU, batch size 1", "CPU, batch size 8"]
+
+
+def test_a_panel_a_device_that_was_measured():
+    assert titles(figures.benchmarks.throughput(tiny())) == ["CPU", "GPU"]
+    assert titles(figures.benchmarks.throughput(only_cpu())) == ["CPU"]
+
+
+def test_a_panel_a_device_and_precision_the_base_precision_first():
+    assert titles(figures.utilisation.attained(tiny())) == ["CPU, fp32", "GPU, fp32"]
 
 
 def test_throughput():
-    points = {
-        (row["model"], row["batch"]): row["rate"]
-        for row in rows(figures.benchmarks.throughput(tiny(), "cpu"), "model", "rate")
-    }
-    assert points["lean", 8] == 500  # 8 / 16 ms
-    assert points["deep", 1] == 10  # 1 / 100 ms
+    points = on("CPU", figures.benchmarks.throughput(tiny()), "model", "rate")
+    assert points["lean", 8]["rate"] == 500  # 8 / 16 ms
+    assert points["deep", 1]["rate"] == 10  # 1 / 100 ms
 
 
 def test_models_on_roof():
-    chart = figures.utilisation.models_on_roof(tiny(), "cpu")
-    points = {(row["model"], row["batch"]): row for row in rows(chart, "model", "rate")}
+    chart = figures.utilisation.models_on_roof(only_cpu())
+    points = on("CPU", chart, "model", "rate")
     assert (points["broad", 1]["x"], points["broad", 1]["rate"]) == (5, 25.5e9)
     assert plain(points["broad", 1]["attainable"]) == "50.00 GFLOP/s"
     assert plain(points["deep", 8]["share of attainable"]) == "125 %"
@@ -165,18 +185,16 @@ def test_models_on_roof():
 
 
 def test_models_on_roof_with_a_datasheet():
-    roofs = rows(figures.utilisation.models_on_roof(tiny(), "gpu"), "roof", "rate")
+    only_gpu = replace(tiny(), machines=(tiny().machine("gpu"),))
+    roofs = rows(figures.utilisation.models_on_roof(only_gpu), "roof", "rate")
     # Measured 128 GFLOP / 16 ms; the alias "Example GPU" prints 1e13 at fp32.
     assert max(row["rate"] for row in roofs if row["roof"] == "measured") == pytest.approx(8e12)
     assert max(row["rate"] for row in roofs if row["roof"] == "datasheet") == 1e13
 
 
 def test_attained():
-    points = {
-        (row["model"], row["batch"]): row["share"]
-        for row in rows(figures.utilisation.attained(tiny(), "cpu"), "share", "model")
-    }
-    assert points == pytest.approx(
+    points = on("CPU", figures.utilisation.attained(tiny()), "share", "model")
+    assert {cell: row["share"] for cell, row in points.items()} == pytest.approx(
         {
             ("lean", 1): 0.25, ("broad", 1): 0.51, ("deep", 1): 0.5, ("tokens", 1): 0.8,
             ("lean", 8): 0.5, ("broad", 8): 0.85, ("deep", 8): 1.25,
@@ -187,4 +205,4 @@ def test_attained():
 def test_cells_without_any_roof_at_their_precision():
     cpu = tiny().machine("cpu")
     half = replace(tiny(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.precision == "bf16"]),))
-    assert "bf16 roof of the Example CPU" in figures.utilisation.attained(half, "cpu")
+    assert "bf16 roof of the Example CPU" in figures.utilisation.attained(half)

@@ -33,10 +33,9 @@ def plain(text):
 
 
 def with_cells(keep):
-    """The tiny paper whose CPU has only the cells for which ``keep`` holds."""
-    paper = tiny()
-    cpu = paper.machine("cpu")
-    return replace(paper, machines=(replace(cpu, cells=cpu.cells[keep(cpu.cells)]), *paper.machines[1:]))
+    """The tiny paper with its CPU alone, and of that only the cells for which ``keep`` holds."""
+    cpu = tiny().machine("cpu")
+    return replace(tiny(), machines=(replace(cpu, cells=cpu.cells[keep(cpu.cells)]),))
 
 
 @pytest.mark.parametrize(("function", "arguments"), list(calls()))
@@ -120,7 +119,7 @@ def test_machines():
 
 
 def test_latency():
-    text = plain(findings.benchmarks.latency(tiny(), "cpu"))
+    text = plain(findings.benchmarks.latency(tiny()))
     assert "4 models were measured at fp32" in text
     assert (
         "at batch size 1 from 4.00 ms (lean) to 100 ms (deep); at batch size 8 from 16.0 ms (lean) to 320 ms (deep)"
@@ -131,7 +130,7 @@ def test_latency():
 
 
 def test_throughput():
-    text = plain(findings.benchmarks.throughput(tiny(), "cpu"))
+    text = plain(findings.benchmarks.throughput(tiny()))
     assert (
         "The highest throughput of the Example CPU (4 cores) is 500 inputs/s, by lean at batch size 8."
         in text
@@ -141,9 +140,7 @@ def test_throughput():
     assert "2.50 times the throughput of the smallest in the median, and 3.33 times for broad" in text
     # lean at bf16 8 ms against 4 ms
     assert "0.500 times as fast as at fp32 in the median of 1 pair; 1 of them is slower" in text
-    assert "No model was measured at more than one batch size" in findings.benchmarks.throughput(
-        tiny(), "gpu"
-    )
+    assert "No model was measured at more than one batch size" in findings.benchmarks.throughput(tiny())
 
 
 def test_roofs():
@@ -159,7 +156,7 @@ def test_roofs():
 
 
 def test_attained():
-    text = plain(findings.utilisation.attained(tiny(), "cpu"))
+    text = plain(findings.utilisation.attained(tiny()))
     assert "1 of 4 models is memory-bound at batch size 1 (broad) and none of 3 models at 8" in text
     # sorted shares .25 .5 .5 .51 .8 .85 1.25
     assert "51 % in the median of 7 cells; highest in deep at batch size 8 (130 %, 125 GFLOP/s)" in text
@@ -171,7 +168,7 @@ def test_attained():
 
 def test_below_the_roof():
     text = findings.utilisation.attained(
-        with_cells(lambda cells: (cells.batch == 8) & (cells.model != "deep")), "cpu"
+        with_cells(lambda cells: (cells.batch == 8) & (cells.model != "deep"))
     )
     assert "every model is compute-bound" in text
     assert text.endswith("No point is above the measured roof.")
@@ -179,16 +176,14 @@ def test_below_the_roof():
 
 def test_one_cell():
     one = with_cells(lambda cells: (cells.model == "lean") & (cells.batch == 1) & (cells.precision == "fp32"))
-    assert "at batch size 1 4.00 ms (lean, the only one measured)" in plain(
-        findings.benchmarks.latency(one, "cpu")
-    )
-    assert "The one cell measured (lean) achieves 25 %" in plain(findings.utilisation.attained(one, "cpu"))
-    assert "1 model was measured" in plain(findings.benchmarks.latency(one, "cpu"))
+    assert "at batch size 1 4.00 ms (lean, the only one measured)" in plain(findings.benchmarks.latency(one))
+    assert "The one cell measured (lean) achieves 25 %" in plain(findings.utilisation.attained(one))
+    assert "1 model was measured" in plain(findings.benchmarks.latency(one))
 
 
 def test_only_failed_cells():
     failed = with_cells(lambda cells: cells.status != "ok")
-    for text in (findings.benchmarks.latency(failed, "cpu"), findings.utilisation.attained(failed, "cpu")):
+    for text in (findings.benchmarks.latency(failed), findings.utilisation.attained(failed)):
         assert isinstance(text, Missing)
         assert "python -m measure --device cpu" in text
     assert "none of 1 cell was measured; 1 ran out of memory" in plain(findings.machines.outcome(failed))
@@ -202,3 +197,11 @@ def test_abstract():
     text = plain(findings.abstract.measured(tiny()))
     assert "On the Example CPU (4 cores), 8 of 9 cells were measured" in text
     assert "On the Example GPU, all 2 cells" in text
+
+
+def test_what_one_machine_lacks_is_said_beside_what_the_other_has():
+    cpu, gpu = tiny().machine("cpu"), tiny().machine("gpu")
+    bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
+    text = plain(findings.utilisation.attained(replace(tiny(), machines=(cpu, bare))))
+    assert "The measured roof of the Example CPU" in text
+    assert "The fp32 roof of the Example GPU has not been measured; python -m measure --device cuda" in text

@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,25 @@ def test_the_list_shows_every_model_without_torch():
 def test_importing_the_package_imports_neither_torch_nor_pandas():
     answer = python("-c", "import sys, measure, measure.cache; print({'torch', 'pandas'} & set(sys.modules))")
     assert answer.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number):
+    pytest.importorskip("torchvision", reason="the models are torchvision's")
+    arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
+    command = [sys.executable, "-m", "measure", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout:
+            if line.startswith("[2/"):
+                run.send_signal(number)
+                break
+        rest = run.stdout.read()
+    assert run.returncode == 130
+    assert "Everything measured so far is kept; the same command goes on from here." in rest
+    plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
+    assert "workload alexnet" not in plan
+    assert "roof matmul fp32 512" not in plan
+    assert "alexnet batch 1 fp32" in plan
 
 
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):

@@ -75,9 +75,19 @@ def test_quarto_is_taken_where_it_is(project, monkeypatch, capsys):
     page = root / "page"
     page.write_text("")
     monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: "/bin/quarto")
+    monkeypatch.setattr(report.engine.quarto, "outdated", lambda quarto: None)
     monkeypatch.setattr(report.engine.quarto, "render_with_quarto", lambda *arguments: [page])
     assert main([], root) == 0
     assert capsys.readouterr().out == f"{page}  0.0 MB\n"
+
+
+def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatch, capsys, tmp_path):
+    root = project()
+    monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: "/bin/quarto")
+    monkeypatch.setattr(report.engine.quarto, "outdated", lambda quarto: "/bin/quarto is version 1.4.5")
+    assert main(["--formats", "html", "--out", str(tmp_path / "site")], root) == 0
+    assert "/bin/quarto is version 1.4.5: the embedded engine renders instead" in capsys.readouterr().err
+    assert "/bin/quarto is version 1.4.5; update it" in refusal(capsys, root, "--engine", "quarto")
 
 
 def test_quarto_where_there_is_none(project, no_quarto, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,26 @@ from pathlib import Path
 from measure.errors import UserError
 from report.engine.project import read_project
 
+OLDEST_VERSION = (1, 9)
+"""The one that the sources were checked with."""
+
 
 def find_quarto() -> str | None:
     """The `quarto` command on the PATH, or beside the running Python."""
     return shutil.which("quarto") or shutil.which("quarto", path=str(Path(sys.executable).parent))
+
+
+def outdated(quarto: str) -> str | None:
+    """Why this `quarto` cannot render the paper, in a sentence; None where it can.
+
+    One that does not tell its version is no better: the wheel `quarto-cli` is a shell around a download.
+    """
+    run = subprocess.run([quarto, "--version"], capture_output=True, text=True, check=False)
+    said = re.match(r"(\d+)\.(\d+)", run.stdout.strip())
+    if said and (int(said[1]), int(said[2])) >= OLDEST_VERSION:
+        return None
+    is_what = f"is version {run.stdout.strip()}" if said else "does not tell its version"
+    return f"{quarto} {is_what}, and the paper needs {'.'.join(map(str, OLDEST_VERSION))} or later"
 
 
 def render_with_quarto(

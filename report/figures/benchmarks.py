@@ -30,6 +30,7 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "model": cells.model,
+            "device": cells.device,
             "family": cells.family,
             "batch": cells.batch,
             "latency_s": cells.latency_s,
@@ -49,10 +50,9 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 @or_missing
-def latency(paper: Paper, kind: str, against: str) -> alt.ConcatChart:
-    """Latency against FLOP or parameters, a panel a batch size, with the interval as a whisker."""
-    machine = available.machine(paper, kind)
-    cells = available.cells(machine)
+def latency(paper: Paper, against: str) -> alt.ConcatChart:
+    """Latency against FLOP or parameters, a panel a batch size and device, with the interval as a whisker."""
+    cells = available.shown_cells(paper)
     column, title, unit = AGAINST[against]
     points = described(cells).assign(x=cells[column])
     batches = sorted(points.batch.unique())
@@ -62,8 +62,7 @@ def latency(paper: Paper, kind: str, against: str) -> alt.ConcatChart:
     enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
     legends = [alt.Legend(orient="top", columns=columns) for columns in (len(batches), 7)]
     panels: list[Any] = []
-    for batch in batches:
-        own = points[points.batch == batch]
+    for (batch, device), own in points.groupby(["batch", "device"]):
         x = LogAxis.around(own.x, theme.WIDTH / 2 - 40, title, unit, margins=(0.1, 0.1))
         y = LogAxis.around(own.latency_s, 270, "latency", "s", vertical=True, margins=(0.1, 0.1))
         base = alt.Chart(own).encode(x.channel("x"), opacity=opacity)
@@ -77,60 +76,64 @@ def latency(paper: Paper, kind: str, against: str) -> alt.ConcatChart:
             fillOpacity=enclosed,
             tooltip=["model", "family", "batch", "latency", "95 % interval", "samples", "FLOP", "parameters"],
         )
-        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{batch}")
+        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch}")
         dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
         names = axes.named_points(own, "model", x, "x", y, "latency_s")
         panel = alt.layer(*[layer for layer in (names, whiskers, dots) if layer is not None])
-        panels.append(panel.properties(title=f"batch size {batch}", width=x.pixels, height=y.pixels))
+        panels.append(
+            panel.properties(title=f"{device}, batch size {batch}", width=x.pixels, height=y.pixels)
+        )
     slowest, quickest = highest(cells, "latency_s"), lowest(cells, "latency_s")
     description = (
-        f"Scatter plots of inference latency against {title} on the {available.title(machine)} at "
-        f"{BASE_PRECISION}, one "
-        f"for each of {number(len(batches), 'batch size')}, on logarithmic axes, "
-        f"{number(len(points), 'point')} in all. "
-        f"Latency runs from {si(quickest.latency_s, 's')} ({quickest.model}, batch size {quickest.batch}) to "
-        f"{si(slowest.latency_s, 's')} ({slowest.model}, batch size {slowest.batch})."
+        f"Scatter plots of inference latency against {title} on {available.titles(paper, cells)} at "
+        f"{BASE_PRECISION}, {number(len(panels), 'panel')} for {number(len(batches), 'batch size')}, on logarithmic "
+        f"axes, {number(len(points), 'point')} in all. Latency runs from {si(quickest.latency_s, 's')} "
+        f"({quickest.model}, {quickest.device}, batch size {quickest.batch}) to {si(slowest.latency_s, 's')} "
+        f"({slowest.model}, {slowest.device}, batch size {slowest.batch})."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=14), f"latency-{against}-{kind}", description)
+    return theme.finish(alt.concat(*panels, columns=2, spacing=14), f"latency-{against}", description)
 
 
 @or_missing
-def throughput(paper: Paper, kind: str) -> alt.LayerChart:
-    """Throughput against batch size, a line a model."""
-    machine = available.machine(paper, kind)
-    cells = available.cells(machine)
+def throughput(paper: Paper) -> alt.ConcatChart:
+    """Throughput against batch size, a line a model, a panel a device."""
+    cells = available.shown_cells(paper)
     lines = described(cells).assign(
         rate=[float(f"{value:.6g}") for value in cells.throughput_per_s],
         throughput=[quantities.throughput(value, 5) for value in cells.throughput_per_s],
     )
-    ends = lines.sort_values("batch").drop_duplicates("model", keep="last")
     room = max(text_size(name, theme.LABEL_SIZE)[0] for name in lines.model) + 18
-    x = LogAxis.of_batches(lines.batch, theme.WIDTH, room)
-    y = LogAxis.around(lines.rate, 330, "throughput (images or clips per second)", "", vertical=True)
     picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
     opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
     enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
     legend = alt.Legend(orient="top", columns=7)
-    colors = theme.family_colors(lines.family)
-    base = alt.Chart(lines).encode(x.channel("batch"), y.channel("rate"), opacity=opacity)
-    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(
-        alt.Stroke("family:N", scale=colors, title="family", legend=legend), detail="model:N"
-    )
-    dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
-        stroke=alt.Stroke("family:N", scale=colors, title="family", legend=legend),
-        fill=alt.Fill("family:N", scale=colors, title="family", legend=legend),
-        shape=alt.Shape("family:N", scale=theme.family_shapes(lines.family), title="family", legend=legend),
-        fillOpacity=enclosed,
-        tooltip=["model", "family", "batch", "throughput", "latency", "95 % interval", "samples"],
-    )
-    dots = dots.add_params(picked, alt.selection_interval(bind="scales", name="zoom"))
-    ended = axes.named_ends(ends, "model", x, "batch", y, "rate", theme.WIDTH - room)
+    colors, shapes = theme.family_colors(lines.family), theme.family_shapes(lines.family)
+    panels: list[Any] = []
+    for device, own in lines.groupby("device"):
+        ends = own.sort_values("batch").drop_duplicates("model", keep="last")
+        x = LogAxis.of_batches(own.batch, theme.WIDTH, room)
+        y = LogAxis.around(own.rate, 330, "throughput (images or clips per second)", "", vertical=True)
+        base = alt.Chart(own).encode(x.channel("batch"), y.channel("rate"), opacity=opacity)
+        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(
+            alt.Stroke("family:N", scale=colors, title="family", legend=legend), detail="model:N"
+        )
+        dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
+            stroke=alt.Stroke("family:N", scale=colors, title="family", legend=legend),
+            fill=alt.Fill("family:N", scale=colors, title="family", legend=legend),
+            shape=alt.Shape("family:N", scale=shapes, title="family", legend=legend),
+            fillOpacity=enclosed,
+            tooltip=["model", "family", "batch", "throughput", "latency", "95 % interval", "samples"],
+        )
+        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}")
+        dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
+        ended = axes.named_ends(ends, "model", x, "batch", y, "rate", theme.WIDTH - room)
+        panel = alt.layer(drawn, ended, dots)
+        panels.append(panel.properties(title=device, width=x.pixels, height=y.pixels))
     best = highest(cells, "throughput_per_s")
     description = (
-        f"Line chart of throughput against batch size for {number(lines.model.nunique(), 'model')} on the "
-        f"{available.title(machine)} at {BASE_PRECISION}. The highest is "
-        f"{quantities.throughput(best.throughput_per_s)} "
-        f"({best.model} at batch size {best.batch})."
+        f"Line chart of throughput against batch size for {number(lines.model.nunique(), 'model')} on "
+        f"{available.titles(paper, cells)} at {BASE_PRECISION}. The highest is "
+        f"{quantities.throughput(best.throughput_per_s)} ({best.model} on the {best.device} at batch size "
+        f"{best.batch})."
     )
-    chart = alt.layer(drawn, ended, dots).properties(width=x.pixels, height=y.pixels)
-    return theme.finish(chart, f"throughput-{kind}", description)
+    return theme.finish(alt.concat(*panels, columns=1, spacing=14), "throughput", description)

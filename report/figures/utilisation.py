@@ -8,9 +8,10 @@ import pandas as pd
 from report import available, axes, chips, roofline, theme
 from report.available import or_missing
 from report.axes import LogAxis
+from report.chips import KINDS
 from report.labels import Box
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
-from report.quantities import intensity, number, percent, si
+from report.quantities import intensity, listing, number, percent, si
 from report.rows import highest
 
 
@@ -22,16 +23,21 @@ def datasheet_roof(paper: Paper, machine: Machine, precision: str = BASE_PRECISI
 
 
 @or_missing
-def models_on_roof(paper: Paper, kind: str) -> alt.ConcatChart:
-    """Achieved rate against intensity by footprint under the machine's roofs, a panel a batch size."""
-    machine = available.machine(paper, kind)
-    cells = available.cells(machine)
-    measured, printed = available.roof(machine), datasheet_roof(paper, machine)
-    limits = [({"roof": "measured", "printed": False}, measured)]
-    limits += [({"roof": "datasheet", "printed": True}, printed)] if printed else []
+def models_on_roof(paper: Paper) -> alt.ConcatChart:
+    """Achieved rate against intensity by footprint under the roofs of each machine, a panel a batch size."""
+    cells = available.shown_cells(paper)
+    limits = {
+        KINDS[machine.kind]: _limits(paper, machine)
+        for machine in paper.shown
+        if machine.roof(BASE_PRECISION)
+    }
+    cells = cells[cells.device.isin(list(limits))]
+    if cells.empty:
+        available.roof(paper.shown[0])
     points = pd.DataFrame(
         {
             "model": cells.model,
+            "device": cells.device,
             "family": cells.family,
             "batch": cells.batch,
             "x": [float(f"{value:.6g}") for value in cells.footprint_intensity],
@@ -42,63 +48,75 @@ def models_on_roof(paper: Paper, kind: str) -> alt.ConcatChart:
             "share of attainable": [percent(value, 3) for value in cells.attained],
         }
     )
-    ridges = [roof.ridge_flop_per_byte for _, roof in limits]
-    peaks = [roof.peak_flop_per_s for _, roof in limits]
     picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
     opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
     legend = alt.Legend(orient="top", columns=7)
     colors, shapes = theme.family_colors(points.family), theme.family_shapes(points.family)
+    columns = points.device.nunique()
+    width = theme.WIDTH if columns == 1 else theme.WIDTH / 2 - 40
     panels: list[Any] = []
-    for batch in sorted(points.batch.unique()):
-        own = points[points.batch == batch]
+    for (batch, device), own in points.groupby(["batch", "device"]):
+        all_own, roofs = points[points.device == device], limits[str(device)]
+        flat = [roof.peak_flop_per_s for _, roof in roofs]
         x = LogAxis.around(
-            [*points.x, *ridges],
-            theme.WIDTH,
+            [*all_own.x, *(roof.ridge_flop_per_byte for _, roof in roofs)],
+            width,
             "operational intensity by footprint",
             "FLOP/B",
             margins=(0.05, 0.08),
         )
         y = LogAxis.around(
-            [*points.rate, *peaks], 215, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
+            [*all_own.rate, *flat], 215, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
         )
-        outline = roofline.outline(limits, x)
-        drawn = roofline.lines(outline, x, y, "roof", "printed")
+        drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
         dots = alt.Chart(own).mark_point(filled=True, size=46, clip=True).encode(
             x.channel("x"), y.channel("rate"), opacity=opacity,
             color=alt.Color("family:N", scale=colors, title="family", legend=legend),
             shape=alt.Shape("family:N", scale=shapes, title="family", legend=legend),
             tooltip=["model", "family", "batch", "intensity", "achieved", "attainable", "share of attainable"],
         )  # fmt: skip
-        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{batch}")
+        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch}")
         dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
-        flat = [y.pixel(peak) for peak in peaks]
-        taken = tuple(Box(0, row - 1, x.pixels, row + 1) for row in flat)
+        taken = tuple(Box(0, y.pixel(peak) - 1, x.pixels, y.pixel(peak) + 1) for peak in flat)
         layers = (drawn, axes.named_points(own, "model", x, "x", y, "rate", taken), dots)
         panel = alt.layer(*[layer for layer in layers if layer is not None])
-        panels.append(panel.properties(title=f"batch size {batch}", width=x.pixels, height=y.pixels))
+        panels.append(
+            panel.properties(title=f"{device}, batch size {batch}", width=x.pixels, height=y.pixels)
+        )
+    peaks = [
+        f"that of the {device} is flat at {si(roofs[0][1].peak_flop_per_s, 'FLOP/s')} from "
+        f"{intensity(roofs[0][1].ridge_flop_per_byte)} on"
+        + (", with the datasheet's beside it" if len(roofs) > 1 else "")
+        for device, roofs in limits.items()
+    ]
     best = highest(cells, "flop_per_s")
-    beside = "and the datasheet's roof" if printed else "alone"
     description = (
-        f"Rooflines of the {available.title(machine)} at {BASE_PRECISION}, the measured roof {beside}, with "
-        f"{number(len(points), 'point')} in {number(len(panels), 'panel')}, one for each batch size. The roof peaks at "
-        f"{si(measured.peak_flop_per_s, 'FLOP/s')} from {intensity(measured.ridge_flop_per_byte)} on. The "
-        "fastest point "
-        f"is {best.model} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
+        f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} with {number(len(points), 'point')} in "
+        f"{number(len(panels), 'panel')}, one for each batch size. Of the measured roofs {listing(peaks)}. "
+        f"The fastest point is {best.model} on the {best.device} at batch size {best.batch} with "
+        f"{si(best.flop_per_s, 'FLOP/s')}."
     )
-    return theme.finish(alt.concat(*panels, columns=1, spacing=12), f"models-on-roof-{kind}", description)
+    return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "models-on-roof", description)
+
+
+def _limits(paper: Paper, machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
+    """A machine's measured roof, and the datasheet's where its name tells its chip."""
+    limits = [({"roof": "measured", "printed": False}, available.roof(machine))]
+    printed = datasheet_roof(paper, machine)
+    return [*limits, ({"roof": "datasheet", "printed": True}, printed)] if printed else limits
 
 
 @or_missing
-def attained(paper: Paper, kind: str) -> alt.ConcatChart:
-    """Achieved share of the attainable rate, a row a model, a mark a batch size, a panel a precision."""
-    machine = available.machine(paper, kind)
-    cells = available.cells(machine, None)
+def attained(paper: Paper) -> alt.ConcatChart:
+    """Achieved share of the attainable rate, a row a model, a mark a batch size, a panel a device and precision."""
+    cells = available.shown_cells(paper, None)
     if cells.attained.isna().all():
-        available.roof(machine, cells.iloc[0].precision)
+        available.roof(paper.shown[0], cells.iloc[0].precision)
     cells = cells[cells.attained.notna()]
     points = pd.DataFrame(
         {
             "model": cells.model,
+            "device": cells.device,
             "batch": cells.batch,
             "precision": cells.precision,
             "share": [float(f"{value:.6g}") for value in cells.attained],
@@ -108,7 +126,6 @@ def attained(paper: Paper, kind: str) -> alt.ConcatChart:
         }
     )
     order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
-    precisions = sorted(points.precision.unique(), key=lambda name: name != BASE_PRECISION)
     picked = alt.selection_point(fields=["batch"], bind="legend", name="picked")
     opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
     batches = sorted(points.batch.unique())
@@ -117,9 +134,12 @@ def attained(paper: Paper, kind: str) -> alt.ConcatChart:
         domain=batches, range=[["circle", "square", "diamond", "cross"][at % 4] for at in range(len(batches))]
     )
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
+    ranked = points.assign(rank=points.precision != BASE_PRECISION)  # the base precision comes first
+    groups = list(ranked.groupby(["device", "rank", "precision"]))
+    columns = min(len(groups), 2)
     panels: list[Any] = []
-    for precision in precisions:
-        base = alt.Chart(points[points.precision == precision])
+    for (device, _, precision), own in groups:
+        base = alt.Chart(own.drop(columns="rank"))
         rows = alt.Y(
             "model:N", sort=order, scale=alt.Scale(domain=order), title=None, axis=alt.Axis(grid=True)
         )
@@ -142,12 +162,12 @@ def attained(paper: Paper, kind: str) -> alt.ConcatChart:
         panel = alt.layer(
             span, whole.encode(alt.X("share:Q", scale=scale)), dots if panels else dots.add_params(picked)
         )
-        width = theme.WIDTH / len(precisions) - 60
-        panels.append(panel.properties(title=precision, width=width, height=14 * len(order)))
+        width = theme.WIDTH / columns - 60
+        panels.append(panel.properties(title=f"{device}, {precision}", width=width, height=14 * len(order)))
     best = highest(cells, "attained")
     description = (
-        f"Dot plot of the achieved share of the attainable rate for {number(len(order), 'model')} on the "
-        f"{available.title(machine)}, a mark for each batch size. The highest share is {percent(best.attained)} "
-        f"({best.model} at batch size {best.batch}, {best.precision})."
+        f"Dot plot of the achieved share of the attainable rate for {number(len(order), 'model')} on "
+        f"{available.titles(paper, cells)}, a mark for each batch size. The highest share is {percent(best.attained)} "
+        f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision})."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=14), f"attained-{kind}", description)
+    return theme.finish(alt.concat(*panels, columns=columns, spacing=14), "attained", description)

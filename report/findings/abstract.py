@@ -23,10 +23,7 @@ def scope(paper: Paper) -> str:
 @finding
 def measured(paper: Paper) -> str:
     """Each machine shown: its cells, its roof and how near the models come to it."""
-    shown = [machine for kind in ("cpu", "gpu") if (machine := paper.machine(kind))]
-    if not shown:
-        available.machines(paper)
-    return " ".join(_machine(machine) for machine in shown)
+    return available.told_of_each(paper, _machine)
 
 
 def _machine(machine: Machine) -> str:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from report import available, quantities
 from report.available import finding
-from report.paper import BASE_PRECISION, Paper
+from report.paper import BASE_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, si, significant
 from report.rows import highest, lowest
 
@@ -72,9 +72,7 @@ def half_precision(cells: pd.DataFrame) -> str:
     )
 
 
-@finding
-def latency(paper: Paper, kind: str) -> str:
-    machine = available.machine(paper, kind)
+def _latency(machine: Machine) -> str:
     cells = available.cells(machine)
     models = cells.model.nunique()
     return (
@@ -83,9 +81,7 @@ def latency(paper: Paper, kind: str) -> str:
     )
 
 
-@finding
-def throughput(paper: Paper, kind: str) -> str:
-    machine = available.machine(paper, kind)
+def _throughput(machine: Machine) -> str:
     cells = available.cells(machine)
     top = highest(cells, "throughput_per_s")
     return (
@@ -93,3 +89,15 @@ def throughput(paper: Paper, kind: str) -> str:
         f"{quantities.throughput(top.throughput_per_s)}, by {top.model} "
         f"at batch size {top.batch}. {best_batches(cells)} {half_precision(available.cells(machine, None))}"
     )
+
+
+@finding
+def latency(paper: Paper) -> str:
+    """The latencies of each machine shown."""
+    return available.told_of_each(paper, _latency)
+
+
+@finding
+def throughput(paper: Paper) -> str:
+    """The throughputs of each machine shown."""
+    return available.told_of_each(paper, _throughput)

@@ -96,8 +96,11 @@ def above(cells: pd.DataFrame) -> str:
 
 
 @finding
-def attained(paper: Paper, kind: str) -> str:
-    """The roofs of the machine of this kind, and how near the models come to them."""
-    machine = available.machine(paper, kind)
-    limits, cells = roofs(paper, machine), available.cells(machine)
-    return f"{limits} {bounds(cells)} {shares(cells)} {above(cells)}"
+def attained(paper: Paper) -> str:
+    """The roofs of each machine shown, and how near the models come to them."""
+
+    def part(machine: Machine) -> str:
+        limits, cells = roofs(paper, machine), available.cells(machine)
+        return f"{limits} {bounds(cells)} {shares(cells)} {above(cells)}"
+
+    return available.told_of_each(paper, part)

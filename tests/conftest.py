@@ -1,0 +1,40 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The paper of the committed data, rendered once by the embedded engine."""
+    out = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "report", "--engine", "embedded", "--out", out], cwd=ROOT, check=True
+    )
+    return out
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium; a browser test without it is skipped, or fails where RIDGEPOINT_REQUIRE_BROWSER is set."""
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        reason = "no Chromium on this machine: install it to run the browser tests"
+        if os.environ.get("RIDGEPOINT_REQUIRE_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"],
+        )
+        yield chromium
+        chromium.close()

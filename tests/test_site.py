@@ -1,0 +1,156 @@
+"""The paper as its readers have it: the page in a browser without a network, and the PDF."""
+
+import re
+
+import pypdfium2
+import pytest
+
+PHONE = {"width": 390, "height": 844}
+DESKTOP = {"width": 1400, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def text(site):
+    return (site / "index.html").read_text(encoding="utf-8")
+
+
+class Visit:
+    """A page opened with the network off, and everything that it asked for or complained of."""
+
+    def __init__(self, browser, path, viewport, **settings):
+        self.context = browser.new_context(viewport=viewport, offline=True, **settings)
+        self.page = self.context.new_page()
+        self.requests = []
+        self.complaints = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on(
+            "console",
+            lambda message: message.type in ("error", "warning") and self.complaints.append(message.text),
+        )
+        self.page.goto(path.as_uri())
+
+    def wait_for_charts(self):
+        declared = self.page.locator("script.chart").count()
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared
+        )
+        return declared
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, site):
+    visit = Visit(browser, site / "index.html", DESKTOP)
+    yield visit
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_every_figure_that_is_declared_is_drawn(desktop):
+    declared = desktop.wait_for_charts()
+    assert declared >= 8
+    assert desktop.page.locator(".vega-embed svg.marks").count() == declared
+    # A chart without a mark is an empty panel.
+    for chart in desktop.page.locator(".vega-embed svg.marks").all():
+        assert chart.locator("[class*=mark-] path, [class*=mark-] line, [class*=mark-] text").count() > 10
+
+
+@pytest.mark.browser
+def test_the_page_asks_for_nothing_and_complains_of_nothing(desktop, site):
+    desktop.wait_for_charts()
+    elsewhere = [url for url in desktop.requests if not url.startswith(("data:", "blob:"))]
+    assert elsewhere == [(site / "index.html").as_uri()]
+    assert desktop.complaints == []
+
+
+@pytest.mark.browser
+def test_every_link_within_the_page_has_its_target(desktop):
+    broken = desktop.page.evaluate(
+        "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => decodeURIComponent(a.hash.slice(1)))"
+        ".filter(id => id && !document.getElementById(id))"
+    )
+    assert broken == []
+
+
+@pytest.mark.browser
+def test_a_tooltip_shows_values_with_units(desktop):
+    desktop.wait_for_charts()
+    point = desktop.page.locator(".vega-embed svg.marks [aria-roledescription='point']").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    tooltip = desktop.page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
+
+
+@pytest.mark.browser
+def test_a_phone_scrolls_only_downwards(browser, site):
+    visit = Visit(browser, site / "index.html", PHONE, has_touch=True, is_mobile=True)
+    visit.wait_for_charts()
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    assert visit.complaints == []
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_without_scripts_every_figure_is_a_picture(browser, site):
+    visit = Visit(browser, site / "index.html", DESKTOP, java_script_enabled=False)
+    figures = visit.page.locator("figure:has(script.chart)")
+    pictures = visit.page.locator("figure img, figure > svg, figure p > svg")
+    assert pictures.count() >= figures.count() > 0
+    for picture in pictures.all():
+        box = picture.bounding_box()
+        assert box is not None
+        assert box["width"] > 200
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_print_shows_pictures_and_no_side_bar(desktop):
+    desktop.wait_for_charts()
+    desktop.page.emulate_media(media="print")
+    assert not desktop.page.locator(".vega-embed").first.is_visible()
+    assert desktop.page.locator("figure img").first.is_visible()
+    desktop.page.emulate_media(media="screen")
+
+
+def test_the_page_is_one_file_within_its_limit(site):
+    assert (site / "index.html").stat().st_size <= 5_000_000
+
+
+def test_no_syntax_is_left_raw(text):
+    visible = re.sub(r"(?s)<script.*?</script>|<style.*?</style>", "", text)
+    for raw in ("{python}", "{{<", ":::", "```", "@fig-", "@tbl-", "@sec-", "@eq-", "#| ", "**"):
+        assert raw not in visible, raw
+
+
+@pytest.fixture(scope="module")
+def pdf(site):
+    document = pypdfium2.PdfDocument(site / "paper.pdf")
+    yield [page.get_textpage().get_text_bounded() for page in document]
+    document.close()
+
+
+def test_the_pdf_has_title_abstract_and_references(pdf):
+    whole = "\n".join(pdf)
+    assert len(pdf) >= 8
+    assert "Ridgepoint: how deep networks run on a chip" in pdf[0]
+    assert "Abstract" in pdf[0]
+    assert "References" in whole
+    assert "Williams" in whole
+
+
+def test_no_glyph_of_the_pdf_is_missing(pdf):
+    whole = "\n".join(pdf)
+    # pdfium gives these for a glyph without a character: U+FFFD, U+FFFE (also its mark of a hyphen) and U+0000.
+    assert "\ufffd" not in whole
+    assert "\x00" not in whole
+
+
+def test_pdf_and_page_have_the_same_figures_and_tables(pdf, text):
+    whole = "\n".join(pdf)
+    for kind in ("Figure", "Table"):
+        of_page = set(map(int, re.findall(rf"<figcaption[^>]*>\s*{kind}(?:\s|&nbsp;|&#160;)(\d+)", text)))
+        of_pdf = set(map(int, re.findall(rf"{kind}\s(\d+):", whole)))
+        assert of_page, kind
+        assert of_pdf == of_page == set(range(1, max(of_page) + 1))
