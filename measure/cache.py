@@ -6,7 +6,6 @@ loses at most the cell it was in: a torn last line is dropped, and so are sample
 
 import csv
 import dataclasses
-import fcntl
 import io
 import os
 import types
@@ -230,6 +229,8 @@ class MachineFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps other writers out of this folder; the system releases the lock of a process that died."""
+        import fcntl  # only where something is written: a paper renders on systems without it
+
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:

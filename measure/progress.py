@@ -1,7 +1,6 @@
 """What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
 
 import time
-from statistics import median
 from types import TracebackType
 
 from rich.console import Console
@@ -52,17 +51,18 @@ class TimeLeft:
 
     def __init__(self, total_effort: float) -> None:
         self._effort_left = total_effort
-        self._seconds_per_effort: list[float] = []
+        self._done: list[tuple[float, float]] = []
 
     def done(self, effort: float, seconds: float) -> None:
         self._effort_left -= effort
-        self._seconds_per_effort.append(seconds / effort)
+        self._done.append((effort, seconds))
 
     def seconds(self) -> float | None:
         """None until a task is done. The latest tasks count, since they resemble the next ones most."""
-        if not self._seconds_per_effort:
+        latest = self._done[-12:]
+        if not latest:
             return None
-        return self._effort_left * median(self._seconds_per_effort[-12:])
+        return self._effort_left * sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
 
     def text(self) -> str:
         left = self.seconds()

@@ -18,6 +18,13 @@ def parser(project: Path) -> argparse.ArgumentParser:
         prog="python -m report", description="Render the paper from the cached measurements, as HTML and PDF."
     )
     flags.add_argument(
+        "verb",
+        nargs="?",
+        choices=["render", "check"],
+        default="render",
+        help="render the paper (default), or only check that every table of the cache reads and is sound",
+    )
+    flags.add_argument(
         "--engine",
         choices=["auto", "quarto", "embedded"],
         default="auto",
@@ -54,10 +61,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     from report.engine.project import read_project
     from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
-    if not data.is_dir():
-        raise UserError(
-            f"there is no data folder {data}; measure first with python -m measure, or give --data"
-        )
+    _require(data)
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
@@ -76,6 +80,26 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     return render_embedded(project, formats, data.resolve(), out, _progress)
 
 
+def check(project: Path, data: Path) -> str:
+    """Reads every table of the cache and says what is in it; raises UserError for the first row that is wrong."""
+    from report.paper import load
+
+    _require(data)
+    paper = load(data, project / "bib" / "references.bib")
+    cells = sum(len(machine.cells) for machine in paper.machines)
+    return (
+        f"{data} is sound: {len(paper.chips)} roofs of {paper.chips.chip.nunique()} chips, "
+        f"{paper.workloads.model.nunique()} models counted, {len(paper.machines)} machines with {cells} cells"
+    )
+
+
+def _require(data: Path) -> None:
+    if not data.is_dir():
+        raise UserError(
+            f"there is no data folder {data}; measure first with python -m measure, or give --data"
+        )
+
+
 def _progress(step: str) -> None:
     print(step, file=sys.stderr, flush=True)
 
@@ -84,6 +108,9 @@ def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int
     """Runs the command line; 0 when all is written, 2 for bad input."""
     flags = parser(project).parse_args(arguments)
     try:
+        if flags.verb == "check":
+            print(check(project, flags.data))
+            return 0
         written = render(project, flags.engine, flags.formats, flags.data, flags.out)
     except UserError as error:
         print(f"ridgepoint: {error}", file=sys.stderr)

@@ -74,12 +74,9 @@ def machine(paper: Paper, kind: str) -> Machine:
     """The machine of a kind that was measured last."""
     found = paper.machine(kind)
     if found is None:
-        devices = {
-            "cpu": "--device cpu measures one",
-            "gpu": "--device cuda (or mps) on a machine with a GPU does",
-        }
+        flags = {"cpu": "--device cpu", "gpu": "--device cuda (or mps) on a machine that has one"}
         raise DataMissingError(
-            f"No {chip_table.KINDS[kind]} has been measured yet; python -m measure {devices[kind]}."
+            f"No {chip_table.KINDS[kind]} has been measured yet; to add one, run python -m measure {flags[kind]}."
         )
     return found
 

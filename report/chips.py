@@ -27,7 +27,21 @@ TEXT = (
 )
 NUMBERS = ("year", "peak_flop_per_s", "sparse_peak_flop_per_s", "bandwidth_byte_per_s", "power_w")
 MAY_BE_EMPTY = {"alias", "sparse_peak_flop_per_s", "memory_type", "power_w", "derivation", "note"}
-CHOICES = {"kind": tuple(KINDS), "unit": ("vector", "tensor"), "verified": ("yes", "no")}
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
+CHOICES = {
+    "kind": tuple(KINDS),
+    "precision": PRECISIONS,
+    "unit": ("vector", "tensor"),
+    "verified": ("yes", "no"),
+}
+PLAUSIBLE = {
+    "year": (1970, 2100),
+    "peak_flop_per_s": (1e9, 1e18),
+    "sparse_peak_flop_per_s": (1e9, 1e18),
+    "bandwidth_byte_per_s": (1e8, 1e15),
+    "power_w": (0.1, 1e5),
+}
+"""Beyond these a number is more likely in another unit than true: FLOP/s, B/s and W are meant, without a prefix."""
 
 SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 """Precisions at which the chips of a kind can be compared, the one that networks run at first."""
@@ -46,6 +60,9 @@ def _cell(name: str, text: str) -> Any:
             raise ValueError(f"is {text!r}, not a number") from None
         if not 0 < number < float("inf"):
             raise ValueError(f"is {text}, not a positive number")
+        low, high = PLAUSIBLE[name]
+        if not low <= number <= high:
+            raise ValueError(f"is {text}, which is not plausible (from {low:g} to {high:g})")
         return number
     if name in CHOICES and text not in CHOICES[name]:
         raise ValueError(f"is {text!r}, not one of {', '.join(CHOICES[name])}")
@@ -58,7 +75,8 @@ def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
     ``keys`` are the bibliography's. A file that is not there is an empty table. Raises UserError naming file, line
     and column where a cell does not parse, and naming chip and key where a source is not in the bibliography.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
+    lines_of: dict[tuple[str, ...], int] = {}
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
             lines = csv.reader(file)
@@ -70,6 +88,13 @@ def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
                 )
             for cells in lines:
                 rows.append(_row(f"{path}, line {lines.line_num}", header, cells, keys))
+                key = tuple(rows[-1][name] for name in ("chip", "precision", "unit"))
+                first = lines_of.setdefault(key, lines.line_num)
+                if first != lines.line_num:
+                    raise UserError(
+                        f"{path}, line {lines.line_num}: {' '.join(key)} stands in line {first} already; "
+                        "delete one of the two"
+                    )
     frame = pd.DataFrame(rows, columns=[*TEXT, *NUMBERS]).astype(dict.fromkeys(NUMBERS, float))
     frame["ridge_flop_per_byte"] = frame.peak_flop_per_s / frame.bandwidth_byte_per_s
     return frame
@@ -88,6 +113,12 @@ def _row(place: str, header: list[str], cells: list[str], keys: frozenset[str]) 
             raise UserError(
                 f"{place}, column {name}: the cell {problem}; mend the line or delete it"
             ) from None
+    sparse = row["sparse_peak_flop_per_s"]
+    if sparse is not None and sparse < row["peak_flop_per_s"]:
+        raise UserError(
+            f"{place}, {row['chip']} at {row['precision']}: the sparse peak is below the dense one; "
+            "exchange the two, or mend the one that is wrong"
+        )
     for key in row["source"].split(";"):
         if key not in keys:
             raise UserError(

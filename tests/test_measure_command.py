@@ -124,6 +124,27 @@ def test_the_list_shows_every_model_without_torch():
     assert "61.10 M    1.43" in answer.stdout  # AlexNet, from the committed workload table
 
 
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package, *absent = sys.argv[1:]
+sys.modules.update(dict.fromkeys(absent))
+for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+    importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "absent"),
+    [
+        ("measure", ["report", "altair", "pandas", "typst"]),
+        ("report", ["torch", "torchvision", "torchaudio", "timm", "psutil", "rich", "pynvml"]),
+    ],
+)
+def test_each_side_of_the_cache_works_without_what_only_the_other_needs(package, absent):
+    answer = python("-c", IMPORT_ALL, package, *absent)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_importing_the_package_imports_neither_torch_nor_pandas():
     answer = python("-c", "import sys, measure, measure.cache; print({'torch', 'pandas'} & set(sys.modules))")
     assert answer.stdout.strip() == "set()"

@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -136,3 +137,20 @@ def test_a_chapter_that_is_wrong(project, no_quarto, capsys, chapter, message):
     said = refusal(capsys, root, "--formats", "html")
     assert said.startswith(message)
     assert not (root / "_site" / "index.html").exists()
+
+
+def test_check_reads_every_table_and_says_what_is_in_it(capsys):
+    assert main(["check", "--data", str(PROJECT / "tests" / "data")]) == 0
+    # tests/data by hand: 5 roofs of 4 chips, 4 models, a CPU with 9 cells in its newest environment and a GPU with 2.
+    said = "is sound: 5 roofs of 4 chips, 4 models counted, 2 machines with 11 cells"
+    assert said in capsys.readouterr().out
+
+
+def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(PROJECT / "tests" / "data", data)
+    chips = data / "chips.csv"
+    lines = chips.read_text("utf-8").splitlines()
+    chips.write_text("\n".join([*lines, lines[-1]]) + "\n", "utf-8")
+    assert main(["check", "--data", str(data)]) == 2
+    assert f"{chips}, line {len(lines) + 1}: " in capsys.readouterr().err
