@@ -94,10 +94,10 @@ def fastest_chips(paper: Paper, count: int = 3) -> str:
 
 
 def _between(low: float, high: float, unit: str) -> str:
-    """Two quantities, the unit once where both have the same."""
+    """Two quantities on one line, the unit once where both have the same."""
     first, last = si(low, unit), si(high, unit)
     number, _, prefixed = first.partition(SPACE)
-    return f"{number} to {last}" if last.endswith(SPACE + prefixed) else f"{first} to {last}"
+    return SPACE.join([number if last.endswith(SPACE + prefixed) else first, "to", last])
 
 
 @or_missing

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from report.engine.columns import CELL_PADDING, LINE_CHARACTERS, with_column_widths
+from report.engine.columns import CELL_PADDING, LINE_CHARACTERS, WORD_STRETCH, with_column_widths
 from report.engine.pandoc import run_pandoc
 
 
@@ -27,13 +27,14 @@ def test_a_table_that_fits_is_left_alone():
 def test_long_lines_share_what_the_words_leave():
     """Words of 20 and 5 characters, lines of 20 and 205: the second column gets all that is left."""
     content = with_column_widths(table(["x" * 20, "word"], ["1", "abcde " * 34 + "f"]))
-    first = (20 + CELL_PADDING) / LINE_CHARACTERS
+    first = (20 * WORD_STRETCH + CELL_PADDING) / LINE_CHARACTERS
     assert shares(content) == pytest.approx([first, 1 - first])
 
 
 def test_words_that_do_not_fit_share_by_their_length():
     content = with_column_widths(table(["x" * 100, "y" * 300], ["1", "2"]))
-    assert shares(content) == pytest.approx([102.5 / 405, 302.5 / 405])
+    # Words of 100 and 300 characters: 100 * 1.1 + 2.5 and 300 * 1.1 + 2.5.
+    assert shares(content) == pytest.approx([112.5 / 445, 332.5 / 445])
 
 
 def test_given_widths_stay():

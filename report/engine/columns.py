@@ -15,6 +15,8 @@ from report.engine.pandoc import plain_text
 LINE_CHARACTERS = 105
 # The space on both sides of a cell, in characters.
 CELL_PADDING = 2.5
+# A word of capitals and digits, such as a unit, is wider than the average of a line.
+WORD_STRETCH = 1.1
 
 
 def with_column_widths(table: list[Any]) -> list[Any]:
@@ -30,8 +32,11 @@ def with_column_widths(table: list[Any]) -> list[Any]:
     if any(cell[2:4] != [1, 1] for row in rows for cell in row):
         return table
     texts = [[plain_text(row[number][4]) for row in rows] for number in range(len(columns))]
-    lines = [max(len(text) for text in column) + CELL_PADDING for column in texts]
-    words = [max(_longest_word(text) for text in column) + CELL_PADDING for column in texts]
+    words = [WORD_STRETCH * max(_longest_word(text) for text in column) + CELL_PADDING for column in texts]
+    lines = [
+        max(word, max(len(text) for text in column) + CELL_PADDING)
+        for word, column in zip(words, texts, strict=True)
+    ]
     if sum(lines) <= LINE_CHARACTERS:
         return table
     spare = max(0.0, LINE_CHARACTERS - sum(words))
