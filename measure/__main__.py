@@ -48,8 +48,8 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         metavar="S",
         default=list(plan.SECTIONS),
-        help="workload (count FLOP and bytes), ceilings (measure the roofs), inference (time the models); "
-        "default: all",
+        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
+        "(time the models); default: all",
     )
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
@@ -157,7 +157,7 @@ def measure(arguments: argparse.Namespace) -> int:
     request = make_request(arguments)
     budget_s = parse_budget(arguments.budget) if arguments.budget else None
     device = devices.find(arguments.device)
-    threads = devices.default_threads()
+    threads = devices.physical_cores()
     environment = devices.environment(device, threads)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)

@@ -161,6 +161,15 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     return [row for row in old if tuple(getattr(row, name) for name in key) not in fresh] + list(new)
 
 
+def _completed(old: Environment, new: Environment) -> Environment:
+    """The old row, where it is of the same environment with the columns that an earlier version did not have."""
+    if old.environment_id != new.environment_id:
+        return old
+    later = [field.name for field in dataclasses.fields(Environment) if field.default is None]
+    unknown = [name for name in later if getattr(old, name) is None]
+    return dataclasses.replace(old, **{name: getattr(new, name) for name in unknown})
+
+
 def _cell(row: Run | Sample) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in CELL)
 
@@ -204,9 +213,14 @@ class MachineFolder:
         return [row for row in read(self.folder / "samples.csv", Sample) if _cell(row) in committed]
 
     def put_environment(self, environment: Environment) -> None:
-        known = self.environments()
+        """Adds an environment that is new; of a known one only what an earlier version did not record."""
+        path, known = self.folder / "machine.csv", self.environments()
         if environment.environment_id not in {row.environment_id for row in known}:
-            append(self.folder / "machine.csv", Environment, [environment])
+            append(path, Environment, [environment])
+            return
+        completed = [_completed(row, environment) for row in known]
+        if completed != known:
+            write(path, Environment, completed)
 
     def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
         write(self.folder / "ceilings.csv", Ceiling, merged(self.ceilings(), rows))

@@ -1,9 +1,12 @@
-"""The roofs of this machine, measured: the largest matrix product and the largest stream of memory."""
+"""The roofs of this machine, measured: the largest matrix product, the largest stream of memory, and the clock."""
 
 import dataclasses
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from measure import clock
 from measure.devices import Device
 from measure.records import PRECISION_BYTE, Ceiling
 from measure.statistics import estimate_median
@@ -35,34 +38,67 @@ def torch_dtype(precision: str) -> "torch.dtype":
     return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
 
 
-def _matmul(size: int, device: str, dtype: "torch.dtype") -> Callable[[], object]:
+def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int]]:
+    """What is measured on a kind of device: kernel, precision and size. A clock is a processor's alone."""
+    roofs = [
+        (kernel, precision, size)
+        for precision in precisions
+        for kernel in KERNELS
+        for size in SIZES[kernel, device_kind]
+    ]
+    chains = [("chain", precision, size) for precision, size in clock.CHAINS] if device_kind == "cpu" else []
+    return roofs + chains
+
+
+def _matmul(size: int, device: str, precision: str) -> Callable[[], object]:
     import torch
 
+    dtype = torch_dtype(precision)
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     product = torch.empty(size, size, device=device, dtype=dtype)
     return lambda: torch.mm(left, right, out=product)
 
 
-def _triad(size: int, device: str, dtype: "torch.dtype") -> Callable[[], object]:
+def _triad(size: int, device: str, precision: str) -> Callable[[], object]:
     import torch
 
+    dtype = torch_dtype(precision)
     added, scaled = (torch.ones(size, device=device, dtype=dtype) for _ in range(2))
     result = torch.zeros(size, device=device, dtype=dtype)
     return lambda: torch.add(added, scaled, alpha=3.0, out=result)
 
 
-PREPARATIONS = {"matmul": _matmul, "triad": _triad}
+def _chain(size: int, _device: str, precision: str) -> Callable[[], object]:
+    import torch
+
+    return clock.chain(size, torch.get_num_threads(), precision)
+
+
+PREPARATIONS = {"matmul": _matmul, "triad": _triad, "chain": _chain}
+
+
+def _clock(kernel: str) -> Callable[[], int]:
+    """What a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
+    if kernel == "chain":
+        import torch
+
+        return partial(clock.processor_ns, torch.get_num_threads())
+    return time.perf_counter_ns
+
+
+def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
+    """FLOP and bytes of one call. An addition of integers is no FLOP, and a chain stays in registers."""
+    if kernel == "chain":
+        return (size if precision == "fp64" else 0), 0
+    width = PRECISION_BYTE[precision]
+    return {"matmul": (2 * size**3, 3 * size**2 * width), "triad": (2 * size, 3 * size * width)}[kernel]
 
 
 def unmeasured(
     environment_id: str, kernel: str, precision: str, size: int, status: str, reason: str | None
 ) -> Ceiling:
     """The row of a roof without its times: what the kernel does, and what became of it."""
-    width = PRECISION_BYTE[precision]
-    flop, byte = {
-        "matmul": (2 * size**3, 3 * size**2 * width),
-        "triad": (2 * size, 3 * size * width),
-    }[kernel]
+    flop, byte = _work(kernel, precision, size)
     return Ceiling(
         environment_id, kernel, precision, size, flop, byte, status, reason, None, None, None, None
     )
@@ -72,8 +108,8 @@ def measure(
     device: Device, environment_id: str, kernel: str, precision: str, size: int, beat: Callable[[], None]
 ) -> Ceiling:
     """One kernel at one size. Raises whatever torch raises where it does not fit or is not supported."""
-    call = PREPARATIONS[kernel](size, device.torch_name, torch_dtype(precision))
-    timing = sample(call, device.synchronize, SAMPLING, beat=beat)
+    call = PREPARATIONS[kernel](size, device.torch_name, precision)
+    timing = sample(call, device.synchronize, SAMPLING, _clock(kernel), beat)
     estimate = estimate_median(timing.latencies_s)
     return dataclasses.replace(
         unmeasured(environment_id, kernel, precision, size, "ok", None),

@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from measure.errors import UserError
-from measure.records import Environment
-
-VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sve2", "sve", "asimd")
-"""What a processor's flags say of its vector units, widest first."""
+from measure.records import VECTOR_EXTENSIONS, Environment
 
 
 class Device(Protocol):
@@ -62,6 +59,21 @@ def vector_extension() -> str | None:
     return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
 
 
+def _whole_number(text: str | None) -> int | None:
+    """The number that a processor says, in decimals or, as on Arm, in hexadecimals; None where it is none."""
+    return int(text, 0) if text and re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None
+
+
+def processor_numbers() -> tuple[str | None, int | None, int | None]:
+    """Vendor, family and model by which the processor says what it is; on Arm implementer, architecture and part."""
+    processor = _processor()
+    return (
+        processor.get("vendor_id") or processor.get("CPU implementer"),
+        _whole_number(processor.get("cpu family") or processor.get("CPU architecture")),
+        _whole_number(processor.get("model") or processor.get("CPU part")),
+    )
+
+
 def visible_cores() -> int:
     """Logical cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -69,7 +81,7 @@ def visible_cores() -> int:
     return os.cpu_count() or 1
 
 
-def default_threads() -> int:
+def physical_cores() -> int:
     """The physical cores that this process may use."""
     import psutil
 
@@ -279,6 +291,7 @@ def environment(device: Device, threads: int) -> Environment:
         raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
     identity = device.identity()
     hardware_id = _hash(identity, 12)
+    cpu_vendor, cpu_family, cpu_model = processor_numbers()
     checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
     return Environment(
         environment_id=_hash(checked, 12),
@@ -296,6 +309,10 @@ def environment(device: Device, threads: int) -> Environment:
         torchvision=_version("torchvision"),
         torchaudio=_version("torchaudio"),
         recorded_at=now(),
+        cpu_vendor=cpu_vendor,
+        cpu_family=cpu_family,
+        cpu_model=cpu_model,
+        physical_cores=physical_cores(),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from measure.catalog import Model
-from measure.ceilings import KERNELS, SIZES
+from measure.ceilings import kernels
 from measure.records import Ceiling, Run, Workload
 
 SECTIONS = ("workload", "ceilings", "inference")
@@ -26,7 +26,7 @@ class WorkloadTask:
 
 @dataclass(frozen=True)
 class CeilingTask:
-    """Measure a roof with one kernel at one size."""
+    """Measure a roof, or the clock, with one kernel at one size."""
 
     kernel: str
     precision: str
@@ -107,11 +107,9 @@ def tasks_to_do(
                 tasks.append(WorkloadTask(model, tuple(batches)))
     if "ceilings" in request.sections:
         tasks += [
-            CeilingTask(kernel, precision, size)
-            for precision in request.precisions
-            for kernel in KERNELS
-            for size in SIZES[kernel, device_kind]
-            if request.force or (kernel, precision, size) not in roofs
+            CeilingTask(*kernel)
+            for kernel in kernels(device_kind, request.precisions)
+            if request.force or kernel not in roofs
         ]
     if "inference" in request.sections:
         tasks += [

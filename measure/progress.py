@@ -42,6 +42,8 @@ def describe(outcome: Outcome) -> str:
         assert outcome.latency_s is not None
         if outcome.kernel == "matmul":
             return f"{outcome.flop / outcome.latency_s / 1e9:.1f} GFLOP/s"
+        if outcome.kernel == "chain":
+            return f"{outcome.size / outcome.latency_s / 1e9:.3f} additions/ns"
         return f"{outcome.byte / outcome.latency_s / 1e9:.1f} GB/s"
     return f"{outcome[0].forward_flop / outcome[0].batch / 1e9:.2f} GFLOP an input"
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 PRECISION_BYTE = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 """Bytes that one stored element takes, by precision (tf32 is stored as fp32)."""
 
+VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
+"""What a processor's flags say of its vector units, widest first."""
+
 STATUSES = ("ok", "oom", "timeout", "unsupported", "error")
 """What became of a cell. Every status but ``ok`` carries a reason and no samples."""
 
@@ -43,7 +46,9 @@ class Environment:
 
     ``environment_id`` is a hash of what can change a measurement (``hardware_id``, ``driver``, ``torch``,
     ``threads``); every measured row carries it. ``hardware_id`` is a hash of the hardware alone.
-    ``recorded_at`` is the UTC time at which this environment was first seen.
+    ``recorded_at`` is the UTC time at which this environment was first seen. ``cores`` are logical ones.
+    ``cpu_vendor``, ``cpu_family`` and ``cpu_model`` are the numbers by which a processor says what it is (on Arm its
+    implementer, architecture and part); empty, as ``physical_cores``, where an earlier version did not record them.
     """
 
     environment_id: str
@@ -61,14 +66,20 @@ class Environment:
     torchvision: str | None
     torchaudio: str | None
     recorded_at: str
+    cpu_vendor: str | None = None
+    cpu_family: int | None = None
+    cpu_model: int | None = None
+    physical_cores: int | None = None
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """A roof as measured: one kernel at one size and precision, its work a call, its time a call, its status.
 
-    ``kernel`` is ``matmul`` (a square matrix product of ``size`` rows) or ``triad`` (``a = b + s*c`` on vectors of
-    ``size`` elements, STREAM's convention: two reads and one write). ``latency_s`` is the median of
+    ``kernel`` is ``matmul`` (a square matrix product of ``size`` rows), ``triad`` (``a = b + s*c`` on vectors of
+    ``size`` elements, STREAM's convention: two reads and one write) or ``chain`` (``size`` additions in each thread,
+    each of which waits for the one before: a clock; work and time are one thread's, the time that of the processor,
+    not of the wall). ``latency_s`` is the median of
     ``sample_count`` samples with its 95 % interval (their extremes, where fewer than six samples were taken); the
     rate is the work divided by it. All four are empty where the status is not ``ok``.
     """

@@ -128,6 +128,25 @@ def test_an_environment_is_kept_once(folder):
     assert cache.machine_names(folder.folder.parents[1]) == ["box"]
 
 
+def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_it_changes(folder):
+    path = folder.folder / "machine.csv"
+    cache.write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
+    later = ("cpu_vendor", "cpu_family", "cpu_model", "physical_cores")
+    header, *lines = path.read_text().splitlines()
+    assert header.endswith("," + ",".join(later))
+    path.write_text(
+        "\n".join([header.removesuffix("," + ",".join(later)), *(line[:-4] for line in lines), ""])
+    )
+    known = dataclasses.replace(ENVIRONMENT, cpu_vendor="V", cpu_family=6, cpu_model=85, physical_cores=1)
+    newer = dataclasses.replace(known, torchvision="0.29.2", recorded_at="2027-01-01")
+    folder.put_environment(newer)
+    # torchvision was not there when this environment measured: only columns that there were not are filled.
+    assert folder.environments() == [dataclasses.replace(ENVIRONMENT, environment_id="e0"), known]
+    written = path.read_bytes()
+    folder.put_environment(newer)
+    assert path.read_bytes() == written
+
+
 def test_a_roof_measured_again_replaces_the_old_one(folder):
     folder.put_ceilings([ceiling(8), ceiling(16)])
     folder.put_ceilings([ceiling(8, latency_s=0.25)])

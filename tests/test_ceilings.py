@@ -19,12 +19,25 @@ def test_the_work_of_a_triad():
     assert row.byte == 12_000  # STREAM: two vectors read, one written, 4 bytes an element
 
 
+def test_the_work_of_a_chain():
+    row = ceilings.unmeasured("e1", "chain", "fp64", 1000, "ok", None)
+    assert (row.flop, row.byte) == (1000, 0)  # an addition each, in registers
+    row = ceilings.unmeasured("e1", "chain", "int64", 1000, "unsupported", "no Numba")
+    assert (row.flop, row.byte) == (0, 0)  # integers are no FLOP
+
+
 def test_the_kernels_compute_what_they_say():
-    product = ceilings.PREPARATIONS["matmul"](4, "cpu", torch.float32)()
+    product = ceilings.PREPARATIONS["matmul"](4, "cpu", "fp32")()
     assert product.shape == (4, 4)
-    assert torch.equal(
-        ceilings.PREPARATIONS["triad"](3, "cpu", torch.float32)(), torch.full((3,), 4.0)
-    )  # 1 + 3 * 1
+    assert torch.equal(ceilings.PREPARATIONS["triad"](3, "cpu", "fp32")(), torch.full((3,), 4.0))  # 1 + 3 * 1
+
+
+def test_a_clock_is_measured_as_a_roof_is(monkeypatch):
+    pytest.importorskip("numba", reason="the clock is measured with Numba")
+    monkeypatch.setattr(ceilings, "SAMPLING", Sampling(warm_up_s=0.01, least_s=0.0, block_s=0.001, most=8))
+    row = ceilings.measure(devices.find("cpu"), "e1", "chain", "int64", 2**16, lambda: None)
+    assert (row.kernel, row.size, row.status) == ("chain", 2**16, "ok")
+    assert row.latency_low_s <= row.latency_s <= row.latency_high_s
 
 
 @pytest.mark.parametrize("kernel", ceilings.KERNELS)

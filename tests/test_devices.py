@@ -36,7 +36,7 @@ def test_a_device_that_is_not_there_is_answered_with_what_is(monkeypatch):
 
 
 def test_threads_are_physical_cores_within_those_that_this_process_may_use():
-    assert 1 <= devices.default_threads() <= devices.visible_cores()
+    assert 1 <= devices.physical_cores() <= devices.visible_cores()
 
 
 def test_an_environment_changes_with_what_can_change_a_measurement(environment):
@@ -58,6 +58,26 @@ def test_folder_names_are_readable_and_carry_the_hardware(environment):
     assert devices.folder_name(gpu) == "nvidia-h200-71c0"
     intel = dataclasses.replace(cpu, name="Intel(R) Xeon(R) CPU @ 2.20GHz")
     assert devices.folder_name(intel) == "intel-xeon-cpu-2-20ghz-2c-3f9a"
+
+
+def test_a_processor_says_its_vendor_family_and_model(monkeypatch):
+    amd = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "model name": "AMD EPYC"}
+    monkeypatch.setattr(devices, "_processor", lambda: amd)
+    assert devices.processor_numbers() == ("AuthenticAMD", 25, 17)
+    arm = {"CPU implementer": "0x41", "CPU architecture": "8", "CPU part": "0xd4f"}
+    monkeypatch.setattr(devices, "_processor", lambda: arm)
+    assert devices.processor_numbers() == ("0x41", 8, 3407)  # 0xd4f = 13 * 256 + 4 * 16 + 15
+    monkeypatch.setattr(
+        devices, "_processor", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"}
+    )
+    assert devices.processor_numbers() == (None, None, None)
+
+
+def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypatch, environment):
+    monkeypatch.setattr(devices, "processor_numbers", lambda: ("Other", 1, 2))
+    again = devices.environment(devices.find("cpu"), 2)
+    assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
+    assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
 
 
 def test_without_a_driver_there_is_no_gpu(monkeypatch):

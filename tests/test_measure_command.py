@@ -136,7 +136,7 @@ for module in pkgutil.walk_packages(importlib.import_module(package).__path__, p
 @pytest.mark.parametrize(
     ("package", "absent"),
     [
-        ("measure", ["report", "altair", "pandas", "typst"]),
+        ("measure", ["report", "altair", "pandas", "typst", "numba"]),
         ("report", ["torch", "torchvision", "torchaudio", "timm", "psutil", "rich", "pynvml"]),
     ],
 )

@@ -1,6 +1,6 @@
 from measure import catalog, plan
 from measure.plan import CeilingTask, InferenceTask, Request, WorkloadTask
-from measure.records import Run, Workload
+from measure.records import Ceiling, Run, Workload
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 
@@ -52,9 +52,24 @@ def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
 
 def test_each_precision_has_its_roofs():
     tasks = to_do(Request([], [], ["fp32", "bf16"], ["ceilings"]))
-    assert {(task.kernel, task.precision) for task in tasks} == {
+    assert {(task.kernel, task.precision) for task in tasks if task.kernel != "chain"} == {
         ("matmul", "fp32"),
         ("matmul", "bf16"),
         ("triad", "fp32"),
         ("triad", "bf16"),
     }
+
+
+def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
+    request = Request([], [], ["fp32", "bf16"], ["ceilings"])
+    chains = [task for task in to_do(request) if task.kernel == "chain"]
+    assert [task.precision for task in chains] == ["int64", "fp64"]
+    gpu = plan.tasks_to_do(request, "cuda", "now", (), (), ())
+    assert not [task for task in gpu if task.kernel == "chain"]
+
+
+def test_a_clock_that_could_not_be_measured_is_not_tried_again():
+    request = Request([], [], ["fp32"], ["ceilings"])
+    (size,) = {task.size for task in to_do(request) if (task.kernel, task.precision) == ("chain", "int64")}
+    failed = Ceiling("now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None)
+    assert f"roof chain int64 {size}" not in [task.label for task in to_do(request, ceilings=[failed])]

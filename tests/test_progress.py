@@ -44,6 +44,8 @@ def test_outcomes_in_a_few_words():
     assert progress.describe(product) == "2.0 GFLOP/s"
     triad = Ceiling("e", "triad", "fp32", 8, 1, 6_000_000_000, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(triad) == "3.0 GB/s"
+    chain = Ceiling("e", "chain", "int64", 7_400_000_000, 0, 0, "ok", None, 2.0, 2.0, 2.0, 6)
+    assert progress.describe(chain) == "3.700 additions/ns"
 
 
 def test_the_time_left_follows_the_effort():

@@ -1,0 +1,57 @@
+import sys
+import time
+
+import pytest
+
+from measure import clock
+from measure.worker import classify
+
+numba = pytest.importorskip("numba", reason="the clock is measured with Numba")
+
+
+def test_a_round_is_sixteen_additions():
+    # 1, 1, then 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584
+    assert clock.compiled("int64")(1, 1, 1) == 2584
+    assert clock.compiled("fp64")(1, 1.0, 1.0) == 2584.0
+    assert clock.compiled("int64")(0, 1, 1) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_thread_does_the_chain(threads):
+    assert clock.chain(2 * clock.ROUND, threads, "int64")() == [clock.fibonacci(2, 1, 1)] * threads
+
+
+def shortest_ns(additions, precision):
+    """The shortest of some runs of a chain."""
+    add, times = clock.compiled(precision), []
+    for _ in range(9):
+        start = clock.processor_ns(1)
+        add(additions // clock.ROUND, 1, 1)
+        times.append(clock.processor_ns(1) - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("precision", ["int64", "fp64"])
+def test_a_chain_twice_as_long_takes_twice_as_long(precision):
+    """So no compiler folded it away: a closed form would take no time whatever its length."""
+    assert shortest_ns(2**25, precision) / shortest_ns(2**24, precision) == pytest.approx(2, rel=0.25)
+
+
+def test_a_floating_point_addition_takes_a_few_cycles():
+    """From two (AMD Zen 5) to four (Intel Skylake), five on small cores: A. Fog's instruction tables."""
+    assert 1.8 < shortest_ns(2**24, "fp64") / shortest_ns(2**24, "int64") < 5.5
+
+
+def test_time_in_which_nothing_is_computed_does_not_count():
+    start = clock.processor_ns(1)
+    time.sleep(0.2)
+    assert 0 <= clock.processor_ns(1) - start < 0.1e9
+
+
+def test_without_numba_a_clock_is_unsupported(monkeypatch):
+    clock.compiled.cache_clear()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(NotImplementedError, match="pip install numba") as caught:
+        clock.chain(16, 1, "int64")
+    assert classify(caught.value).status == "unsupported"
+    clock.compiled.cache_clear()
