@@ -1,7 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
 import os
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pandas as pd
 from measure.cache import MachineFolder, Workloads, machine_names
 from measure.records import CELL, PRECISION_BYTE, Ceiling, Environment, Run, Sample, Workload
 from measure.statistics import estimate_median
-from report import bibliography, chips
+from report import bibliography, chips, flop_per_cycle
+from report.flop_per_cycle import FlopPerCycle
 
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
@@ -20,12 +21,24 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 
 
 @dataclass(frozen=True)
+class Clock:
+    """The clock of a processor in Hz, and the cycles that a floating-point addition took (None: not measured).
+
+    Both come from chains of dependent additions, of which one of integers takes a cycle.
+    """
+
+    hertz: float
+    addition_cycle: float | None
+
+
+@dataclass(frozen=True)
 class Machine:
-    """One machine in its newest environment, with its roofs (as ``measured_roofs`` gives them) and cells."""
+    """One machine in its newest environment, with its roofs (as ``measured_roofs`` gives them), clock and cells."""
 
     folder: str
     environment: Environment
     roofs: pd.DataFrame
+    clock: Clock | None
     cells: pd.DataFrame
 
     @property
@@ -59,6 +72,7 @@ class Paper:
     """The frames. ``machines`` holds the one measured last first."""
 
     chips: pd.DataFrame
+    flop_per_cycle: tuple[FlopPerCycle, ...]
     workloads: pd.DataFrame
     machines: tuple[Machine, ...]
 
@@ -91,8 +105,12 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
         if MachineFolder(data, name).environments()
     ]
     machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+    keys = bibliography.read_keys(references)
     return Paper(
-        chips.read(data / "chips.csv", bibliography.read_keys(references)), workloads, tuple(machines)
+        chips.read(data / "chips.csv", keys),
+        flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
+        workloads,
+        tuple(machines),
     )
 
 
@@ -122,10 +140,22 @@ def load_machine(folder: MachineFolder, workloads: pd.DataFrame) -> Machine:
     def ours(rows: list[Any], record: type) -> pd.DataFrame:
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
-    roofs = measured_roofs(ours(folder.ceilings(), Ceiling))
-    machine = Machine(folder.name, environment, roofs, pd.DataFrame())
+    ceilings = ours(folder.ceilings(), Ceiling)
+    machine = Machine(
+        folder.name, environment, measured_roofs(ceilings), measured_clock(ceilings), pd.DataFrame()
+    )
     cells = derive_cells(ours(folder.runs(), Run), ours(folder.samples(), Sample), workloads, machine)
-    return Machine(folder.name, environment, roofs, cells)
+    return replace(machine, cells=cells)
+
+
+def measured_clock(ceilings: pd.DataFrame) -> Clock | None:
+    """The clock that the chain of integer additions shows; None where it was not measured."""
+    chains = ceilings[(ceilings.kernel == "chain") & (ceilings.status == "ok")]
+    addition_s = dict(zip(chains.precision, chains.latency_s.astype(float) / chains["size"], strict=True))
+    if "int64" not in addition_s:
+        return None
+    cycle_s = addition_s["int64"]
+    return Clock(1 / cycle_s, addition_s["fp64"] / cycle_s if "fp64" in addition_s else None)
 
 
 def measured_roofs(ceilings: pd.DataFrame) -> pd.DataFrame:

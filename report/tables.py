@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from report import available, chips
+from report import available, chips, datasheet
 from report.available import or_missing
 from report.paper import BASE_PRECISION, Paper
 from report.prose import escape
@@ -123,6 +123,37 @@ def measured_roofs(paper: Paper) -> str:
 
 
 @or_missing
+def datasheet_roofs(paper: Paper) -> str:
+    """The datasheet roofs of all machines beside the share of each peak that was measured."""
+    rows = []
+    for machine in available.machines(paper):
+        for roof in datasheet.roofs(paper, machine):
+            measured = machine.roof(roof.precision)
+            doubt = "" if roof.confirmed else f"{SPACE}\\*"
+            rows.append(
+                [
+                    escape(available.title(machine)), escape(roof.chip), roof.precision + doubt,
+                    escape(roof.derivation), si(roof.peak_flop_per_s, rate_unit(roof.precision)),
+                    NONE if roof.bandwidth_byte_per_s is None else si(roof.bandwidth_byte_per_s, "B/s"),
+                    percent(measured.peak_flop_per_s / roof.peak_flop_per_s) if measured else NONE,
+                    cited(roof.source),
+                ]
+            )  # fmt: skip
+    if not rows:
+        gaps = [datasheet.gap(paper, machine, BASE_PRECISION) for machine in available.machines(paper)]
+        raise available.DataMissingError(" ".join(gaps))
+    header = [
+        ("Machine", LEFT),
+        ("Rate of", LEFT),
+        ("Precision", LEFT),
+        ("Derivation", LEFT),
+        ("Peak", RIGHT),
+    ]
+    header += [("Bandwidth", RIGHT), ("Measured", RIGHT), ("Sources", LEFT)]
+    return pipe(header, rows)
+
+
+@or_missing
 def machines(paper: Paper) -> str:
     """The machines, a column each, in their newest environments."""
     shown = available.machines(paper)
@@ -130,6 +161,8 @@ def machines(paper: Paper) -> str:
     properties: list[tuple[str, list[str | None]]] = [
         ("folder", [machine.folder for machine in shown]),
         ("device", [each.device for each in about]),
+        ("processor", [datasheet.identity(each) for each in about]),
+        ("physical cores", [str(each.physical_cores) if each.physical_cores else None for each in about]),
         ("threads", [str(each.threads) for each in about]),
         ("memory", [si(each.memory_byte, "B") for each in about]),
         ("vector units", [each.vector_extension for each in about]),

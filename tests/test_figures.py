@@ -180,7 +180,15 @@ def test_models_on_roof():
     assert (points["broad", 1]["x"], points["broad", 1]["rate"]) == (5, 25.5e9)
     assert plain(points["broad", 1]["attainable"]) == "50.00 GFLOP/s"
     assert plain(points["deep", 8]["share of attainable"]) == "125 %"
-    # Nothing answers to "Example CPU": no dashed roof.
+    # 2 cores * 32 FLOP/cycle * 2 GHz; flat, since no bandwidth is known
+    derived = [row["rate"] for row in rows(chart, "roof", "rate") if row["roof"] == "datasheet"]
+    assert derived
+    assert all(rate == pytest.approx(128e9) for rate in derived)
+
+
+def test_models_on_roof_without_a_datasheet():
+    cpu = replace(tiny().machine("cpu"), clock=None)
+    chart = figures.utilisation.models_on_roof(replace(tiny(), machines=(cpu,)))
     assert {row["roof"] for row in rows(chart, "roof", "rate")} == {"measured"}
 
 

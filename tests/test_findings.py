@@ -8,6 +8,7 @@ from papers import empty, tiny
 
 from report import findings
 from report.available import Missing
+from report.paper import Clock
 from report.prose import Prose
 from report.quantities import SPACE
 
@@ -149,10 +150,28 @@ def test_roofs():
         "100 GFLOP/s for arithmetic and 10.0 GB/s for memory; they meet at the ridge point of 10.0 FLOP/B"
         in text
     )
-    assert "No chip of the table answers to the name Example CPU" in text
+    # 100 of 128 GFLOP/s
+    assert (
+        "from the rate of Example core: 2 cores × 32 FLOP/cycle (avx2) × 2.00 GHz = 128 GFLOP/s, of which 78 % was "
+        "measured" in text
+    )
+    assert "what it says (ExampleVendor family 1 model 5)" in text
+    assert "a floating-point addition took 3.00 cycles" in text
+    assert "At no precision was more measured than derived" in text
     # 8 of 10 TFLOP/s; 500 of 1000 GB/s
     text = plain(findings.utilisation.roofs(tiny(), tiny().machine("gpu")))
     assert "80 % of that peak and 50 % of that bandwidth were measured" in text
+
+
+def test_roofs_without_a_datasheet():
+    cpu = tiny().machine("cpu")
+    text = findings.utilisation.roofs(tiny(), replace(cpu, clock=None))
+    assert "No datasheet roof of the Example CPU can be derived, since its clock was not measured" in text
+    slow = replace(cpu, clock=Clock(1e9, None))
+    # 100 GFLOP/s measured, 2 * 32 * 1 GHz = 64 GFLOP/s derived
+    text = plain(findings.utilisation.roofs(tiny(), slow))
+    assert "Of the derived peak 160 % at fp32 was measured, so one of these assumptions does not hold" in text
+    assert "floating-point addition" not in text
 
 
 def test_attained():

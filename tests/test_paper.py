@@ -1,7 +1,9 @@
 import pytest
 from papers import REFERENCES, TESTS, empty, tiny
 
-from report.paper import Roof, load
+from measure.cache import MachineFolder
+from measure.records import Ceiling
+from report.paper import Roof, frame, load, measured_clock
 
 
 def cell(machine, model, batch, precision="fp32"):
@@ -44,6 +46,21 @@ def test_measured_roofs():
     ) == pytest.approx((10e9, 8e9, 12e9))
     assert machine.roof("fp32").ridge_flop_per_byte == pytest.approx(10)
     assert machine.roof("bf16") is None
+
+
+def test_the_clock():
+    clock = tiny().machine("cpu").clock
+    # 10^9 additions of integers in 0.5 s at a cycle each; as many of floating-point numbers in 1.5 s
+    assert clock.hertz == pytest.approx(2e9)
+    assert clock.addition_cycle == pytest.approx(3)
+    assert tiny().machine("gpu").clock is None
+
+
+def test_a_clock_without_its_check_and_a_check_without_its_clock():
+    ceilings = frame(MachineFolder(TESTS / "data", "example-cpu").ceilings(), Ceiling)
+    assert measured_clock(ceilings[ceilings.precision != "fp64"]).addition_cycle is None
+    assert measured_clock(ceilings[ceilings.precision != "int64"]) is None
+    assert measured_clock(ceilings.assign(status="unsupported")) is None
 
 
 def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():

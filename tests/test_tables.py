@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pypandoc
 from papers import empty, tiny
 
@@ -48,6 +50,7 @@ def test_machines():
     rows = {row[0]: row[1:] for row in cells(tables.machines(tiny()))}
     assert rows["folder"] == ["example\\-cpu", "example\\-gpu"]
     assert rows["driver"] == ["–", "550\\.54"]
+    assert rows["processor"] == ["ExampleVendor family 1 model 5", "–"]
     assert rows["torch"] == ["2\\.14\\.1", "2\\.14\\.1"]  # the newest environment, not 2.13
     assert rows["memory"] == ["8\\.00 GB", "8\\.00 GB"]
 
@@ -81,3 +84,39 @@ def test_an_empty_cache_gives_sentences():
         tables.latencies(paper),
     ):  # fmt: skip
         assert isinstance(table, Missing)
+
+
+def test_datasheet_roofs():
+    rows = cells(tables.datasheet_roofs(tiny()))
+    # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; fp64 was not measured
+    assert rows[0] == [
+        "Example CPU \\(4 cores\\)", "Example core", "fp32", "2 cores × 32 FLOP/cycle \\(avx2\\) × 2\\.00 GHz",
+        "128 GFLOP/s", "–", "78 %", "[@epoch_hw; @stas_mle]",
+    ]  # fmt: skip
+    assert rows[1][2:5:2] == ["fp64", "64.0 GFLOP/s"]
+    assert rows[1][6] == "–"
+    # 8 of 10 TFLOP/s
+    assert rows[2][:3] + rows[2][4:7] == [
+        "Example GPU",
+        "Bead 2",
+        "fp32",
+        "10.0 TFLOP/s",
+        "1.00 TB/s",
+        "80 %",
+    ]
+
+
+def test_an_unconfirmed_datasheet_roof_is_marked():
+    doubtful = replace(tiny(), chips=tiny().chips.assign(verified="no"))
+    assert [row[2] for row in cells(tables.datasheet_roofs(doubtful))] == [
+        "fp32",
+        "fp64",
+        "fp32 \\*",
+        "bf16 \\*",
+    ]
+
+
+def test_no_datasheet_roof_at_all_is_a_sentence():
+    bare = replace(tiny(), machines=(replace(tiny().machine("cpu"), clock=None),))
+    assert "its clock was not measured" in tables.datasheet_roofs(bare)
+    assert isinstance(tables.datasheet_roofs(bare), Missing)

@@ -1,11 +1,12 @@
 """Figures of achieved rates under the roofs of the machine."""
 
+from math import inf, isfinite
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from report import available, axes, chips, roofline, theme
+from report import available, axes, datasheet, roofline, theme
 from report.available import or_missing
 from report.axes import LogAxis
 from report.chips import KINDS
@@ -13,13 +14,6 @@ from report.labels import Box
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.quantities import intensity, listing, number, percent, si
 from report.rows import highest
-
-
-def datasheet_roof(paper: Paper, machine: Machine, precision: str = BASE_PRECISION) -> Roof | None:
-    """The vendor's roof of a machine at a precision, its fastest unit; None where no chip answers to its name."""
-    rows = chips.datasheet(paper.chips, machine.environment.name)
-    rows = chips.fastest(rows[rows.precision == precision])
-    return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
 
 @or_missing
@@ -59,7 +53,10 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         all_own, roofs = points[points.device == device], limits[str(device)]
         flat = [roof.peak_flop_per_s for _, roof in roofs]
         x = LogAxis.around(
-            [*all_own.x, *(roof.ridge_flop_per_byte for _, roof in roofs)],
+            [
+                *all_own.x,
+                *(roof.ridge_flop_per_byte for _, roof in roofs if isfinite(roof.bandwidth_byte_per_s)),
+            ],
             width,
             "operational intensity by footprint",
             "FLOP/B",
@@ -100,10 +97,13 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
 
 
 def _limits(paper: Paper, machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
-    """A machine's measured roof, and the datasheet's where its name tells its chip."""
+    """A machine's measured roof, and its datasheet roof where there is one: flat where its bandwidth is not known."""
     limits = [({"roof": "measured", "printed": False}, available.roof(machine))]
-    printed = datasheet_roof(paper, machine)
-    return [*limits, ({"roof": "datasheet", "printed": True}, printed)] if printed else limits
+    printed = datasheet.roof(paper, machine, BASE_PRECISION)
+    if printed:
+        bandwidth = inf if printed.bandwidth_byte_per_s is None else printed.bandwidth_byte_per_s
+        limits.append(({"roof": "datasheet", "printed": True}, Roof(printed.peak_flop_per_s, bandwidth)))
+    return limits
 
 
 @or_missing

@@ -2,11 +2,10 @@
 
 import pandas as pd
 
-from report import available, chips
+from report import available, datasheet
 from report.available import finding
-from report.figures.utilisation import datasheet_roof
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import intensity, listing, number, percent, si
+from report.quantities import intensity, listing, number, percent, si, significant
 from report.rows import highest, lowest
 
 NAMED = 4
@@ -23,25 +22,58 @@ def roofs(paper: Paper, machine: Machine) -> str:
     return (
         f"The measured roof of the {available.title(machine)} at {BASE_PRECISION} is "
         f"{si(roof.peak_flop_per_s, 'FLOP/s')} for arithmetic and {si(roof.bandwidth_byte_per_s, 'B/s')} for memory; "
-        f"they meet at the ridge point of {intensity(roof.ridge_flop_per_byte)}. {datasheet(paper, machine)}"
+        f"they meet at the ridge point of {intensity(roof.ridge_flop_per_byte)}. {expected(paper, machine)}"
     )
 
 
-def datasheet(paper: Paper, machine: Machine) -> str:
-    """Whether a vendor's roof is known for this machine, and what share of it was measured."""
-    name = machine.environment.name
-    if chips.datasheet(paper.chips, name).empty:
-        return f"No chip of the table answers to the name {name}, so the measured roof stands alone."
-    printed = datasheet_roof(paper, machine)
+def expected(paper: Paper, machine: Machine) -> str:
+    """The datasheet roof and what share of it was measured, or why there is none."""
+    printed = datasheet.roof(paper, machine, BASE_PRECISION)
     if printed is None:
-        return (
-            f"The datasheet of the {name} prints no {BASE_PRECISION} peak, so the measured roof stands alone."
-        )
+        return datasheet.gap(paper, machine, BASE_PRECISION)
     measured = available.roof(machine)
+    share = percent(measured.peak_flop_per_s / printed.peak_flop_per_s)
+    if machine.kind == "cpu":
+        return (
+            f"Its datasheet roof is derived, from the rate of {printed.chip}: {printed.derivation} = "
+            f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {clock(machine)} "
+            f"{excess(paper, machine)}"
+        )
+    assert printed.bandwidth_byte_per_s is not None  # every row of the chips' table has one
     return (
-        f"The datasheet prints {si(printed.peak_flop_per_s, 'FLOP/s')} and {si(printed.bandwidth_byte_per_s, 'B/s')}: "
-        f"{percent(measured.peak_flop_per_s / printed.peak_flop_per_s)} of that peak and "
+        f"The datasheet of the {printed.chip} prints {si(printed.peak_flop_per_s, 'FLOP/s')} and "
+        f"{si(printed.bandwidth_byte_per_s, 'B/s')}: {share} of that peak and "
         f"{percent(measured.bandwidth_byte_per_s / printed.bandwidth_byte_per_s)} of that bandwidth were measured."
+    )
+
+
+def clock(machine: Machine) -> str:
+    """What a derived roof assumes of the clock and the cores, and the check of the clock."""
+    assert machine.clock is not None  # a roof was derived from it
+    text = (
+        f"This assumes that the processor is what it says ({datasheet.identity(machine.environment)}), that every core "
+        "has vector units of its own, and that its clock under their load is the one at which all cores added integers."
+    )
+    if machine.clock.addition_cycle is None:
+        return text
+    return (
+        f"{text} By that clock a floating-point addition took {significant(machine.clock.addition_cycle)} cycles, "
+        "which processors do in a small whole number of them."
+    )
+
+
+def excess(paper: Paper, machine: Machine) -> str:
+    """At which precisions more was measured than derived, which refutes an assumption."""
+    over = [
+        f"{percent(measured.peak_flop_per_s / roof.peak_flop_per_s)} at {roof.precision}"
+        for roof in datasheet.roofs(paper, machine)
+        if (measured := machine.roof(roof.precision)) and measured.peak_flop_per_s > roof.peak_flop_per_s
+    ]
+    if not over:
+        return "At no precision was more measured than derived. A bandwidth cannot be derived."
+    return (
+        f"Of the derived peak {listing(over)} was measured, so one of these assumptions does not hold here: a virtual "
+        "machine, for one, may call its processor by an older family. A bandwidth cannot be derived."
     )
 
 
