@@ -8,6 +8,8 @@ import pandas as pd
 
 from report import chips as chip_table
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
+from report.product_lines import FEWEST, LINES, Series, members
+from report.product_lines import growing as enough_for_growth
 from report.prose import Prose
 from report.quantities import listing
 
@@ -54,6 +56,39 @@ def chips(paper: Paper, kind: str | None = None) -> pd.DataFrame:
         what = "chip" if kind is None else chip_table.KINDS[kind]
         raise DataMissingError(f"The table data/chips.csv holds no {what}; add rows to it, or restore it.")
     return rows
+
+
+def powered(paper: Paper) -> pd.DataFrame:
+    """The chips with a stated power, each at its headline rate, with ``peak_per_watt`` (FLOP/s/W); at least one."""
+    rows = chip_table.headline(chips(paper))
+    rows = rows[rows.power_w.notna()]
+    if rows.empty:
+        raise DataMissingError(
+            "The table data/chips.csv states no chip's power; fill its column power_w, or restore it."
+        )
+    return rows.assign(peak_per_watt=rows.peak_flop_per_s / rows.power_w)
+
+
+def product_lines(paper: Paper) -> list[Series]:
+    """The lines of products that have chips; at least one."""
+    found = members(chips(paper))
+    if not found:
+        names = listing([line.name for line in LINES])
+        raise DataMissingError(
+            f"The table data/chips.csv holds no chip of the lines {names}; add rows to it, or restore it."
+        )
+    return found
+
+
+def growing(paper: Paper) -> list[Series]:
+    """The kinds and lines of products that have chips enough for a rate of growth; at least one."""
+    found = enough_for_growth(chips(paper))
+    if not found:
+        raise DataMissingError(
+            f"No kind of chip in data/chips.csv has {FEWEST} chips of different years at one precision and unit; "
+            "add rows to it, or restore it."
+        )
+    return found
 
 
 def workloads(paper: Paper, precision: str = BASE_PRECISION, batch: int | None = None) -> pd.DataFrame:

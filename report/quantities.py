@@ -44,6 +44,12 @@ def percent(share: float, digits: int = 2) -> str:
     return f"{significant(100 * share, digits)}{SPACE}%"
 
 
+def change(share: float, low: float, high: float) -> str:
+    """A change as a percentage, with its interval: ``26 % (20 to 33 %)``."""
+    middle, least, most = (percent(value).replace("-", "−") for value in (share, low, high))
+    return f"{middle} ({least.partition(SPACE)[0]}{SPACE}to{SPACE}{most})"
+
+
 def exact(count: int, unit: str) -> str:
     """A whole number in full, with its thousands set apart: ``4,089,184,256 FLOP``."""
     return f"{count:,}{SPACE}{unit}"

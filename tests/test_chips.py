@@ -1,5 +1,5 @@
 import pytest
-from papers import REFERENCES, ROOT, tiny
+from papers import REFERENCES, ROOT, tiny, wide
 
 from measure.errors import UserError
 from report import bibliography, chips
@@ -69,6 +69,7 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
     assert row("NVIDIA H100 SXM", "bf16", "tensor").peak_flop_per_s == pytest.approx(989.4e12, rel=1e-3)
     assert row("NVIDIA H100 SXM", "bf16", "tensor").ridge_flop_per_byte == pytest.approx(295, rel=5e-3)
     assert row("NVIDIA A100 SXM 80GB", "bf16", "tensor").peak_flop_per_s == pytest.approx(312e12, rel=1e-3)
+    assert row("NVIDIA T4", "fp32", "vector").peak_flop_per_s == 8.1e12
     assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9
     assert (
         table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]
@@ -109,3 +110,8 @@ def test_datasheet_matches_chip_or_alias_and_nothing_else():
 def test_on_chip():
     table = tiny().chips
     assert table[chips.on_chip(table)].chip.tolist() == ["Cog 3"]
+
+
+def test_measured_power():
+    table = wide().chips
+    assert table[chips.measured_power(table)].chip.tolist() == ["Google TPU v1"]

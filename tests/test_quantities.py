@@ -1,7 +1,7 @@
 import pytest
 
 from report import quantities
-from report.quantities import exact, intensity, listing, number, percent, si, significant, throughput
+from report.quantities import change, exact, intensity, listing, number, percent, si, significant, throughput
 
 
 def plain(text):
@@ -66,3 +66,8 @@ def test_integers_do_operations():
     assert quantities.rate_unit("int8") == "OP/s"
     assert quantities.rate_unit("fp8") == "FLOP/s"
     assert quantities.ridge_unit("int8") == "OP/B"
+
+
+def test_change():
+    assert plain(change(0.258, 0.2, 0.331)) == "26 % (20 to 33 %)"
+    assert plain(change(0.03, -0.085, 0.16)) == "3.0 % (−8.5 to 16 %)"
