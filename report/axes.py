@@ -1,8 +1,8 @@
-"""Logarithmic axes whose pixels are known, so that labels can be placed before the chart is drawn."""
+"""Axes whose pixels are known, so that labels can be placed before the chart is drawn."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log10
+from math import inf, isinf, log10
 from typing import Any, Literal
 
 import altair as alt
@@ -30,6 +30,8 @@ class LogAxis:
     unit: str = ""
     vertical: bool = False
     ticks: tuple[int, ...] = ()
+    last: float = inf
+    """Beyond it the axis only makes room, for names: it has no ticks there."""
 
     @classmethod
     def around(
@@ -71,17 +73,20 @@ class LogAxis:
         if self.ticks:
             return alt.Axis(values=list(self.ticks), format="d")
         decades = log10(self.high / self.low)
-        room = self.pixels / decades / (1 if self.vertical else 3)
-        named = "1|2|5" if room > 45 else "1|3" if room > 30 else "1"
+        room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
+        named = "1|2|5" if room > 45 else "1|3" if room > 35 else "1"
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
         if self.unit:
             number = f"replace(format(datum.value, '~s'), regexp('([a-zµA-Z]?)$'), ' $1{self.unit}')"
-        major = "test(/^1(\\.0*)?e/, format(datum.value, 'e'))"
+        before = "" if isinf(self.last) else f" && datum.value <= {self.last:.6g}"
+        major = f"test(/^1(\\.0*)?e/, format(datum.value, 'e')){before}"
+        # In a narrow decade, lines at all of 1 to 9 would be hatching.
+        tick, grid = (0.0, 0.0) if named == "1" or before else (0.3, 0.4)
         return alt.Axis(
-            labelExpr=f"test(/^({named})(\\.0*)?e/, format(datum.value, 'e')) ? {number} : ''",
+            labelExpr=f"test(/^({named})(\\.0*)?e/, format(datum.value, 'e')){before} ? {number} : ''",
             tickCount=int(decades) + 3,  # more than the decades: ticks at all of 1 to 9, near or far
-            tickOpacity=alt.condition(major, alt.value(1), alt.value(0.3)),
-            gridOpacity=alt.condition(major, alt.value(1), alt.value(0.4)),
+            tickOpacity=alt.condition(major, alt.value(1), alt.value(tick)),
+            gridOpacity=alt.condition(major, alt.value(1), alt.value(grid)),
             labelOverlap="greedy",
         )
 
@@ -91,37 +96,76 @@ class LogAxis:
         return kind(f"{field}:Q", title=self.title, scale=self.scale, axis=self.axis, **options)
 
 
+@dataclass(frozen=True)
+class YearAxis:
+    """A horizontal axis of years from ``low`` to ``high``, ``pixels`` long."""
+
+    low: float
+    high: float
+    pixels: float
+
+    def pixel(self, value: float) -> float:
+        return self.pixels * (value - self.low) / (self.high - self.low)
+
+    def channel(self, field: str, **options: Any) -> Any:
+        """The encoding of a quantitative field on this axis."""
+        scale = alt.Scale(domain=[self.low, self.high], nice=False)
+        axis = alt.Axis(format="d", tickMinStep=1)
+        return alt.X(f"{field}:Q", title="year", scale=scale, axis=axis, **options)
+
+
 def named_points(
     points: pd.DataFrame,
+    text: str,
+    x: LogAxis | YearAxis,
+    x_field: str,
+    y: LogAxis,
+    y_field: str,
+    taken: tuple[Box, ...] = (),
+    kept: tuple[str, ...] = (),
+) -> Layers | None:
+    """The names of points, placed free of overlaps, with leader lines to those that stand off; None without any.
+
+    The columns ``kept`` go with the names. Points that differ in the last of them are never seen together: each
+    group is placed by itself.
+    """
+    names = []
+    for _, own in points.groupby(kept[-1], sort=False) if kept else [(None, points)]:
+        rows = list(each(own))
+        values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in rows]
+        pixels = [(x.pixel(at), y.pixel(over), name) for at, over, name in values]
+        for label in labels.place(pixels, Box(0, 0, x.pixels, y.pixels), theme.LABEL_SIZE, taken):
+            mark, row = pixels[label.index], rows[label.index]
+            name = _name(values[label.index], mark[:2], label.center, label.leader_end or mark[:2])
+            names.append(name | {column: getattr(row, column) for column in kept})
+    return _written(names, x, y, "center") if names else None
+
+
+def named_ends(
+    ends: pd.DataFrame,
     text: str,
     x: LogAxis,
     x_field: str,
     y: LogAxis,
     y_field: str,
-    taken: tuple[Box, ...] = (),
-) -> Layers | None:
-    """The names of points, placed free of overlaps, with leader lines to those that stand off; None without any."""
-    values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(points)]
-    pixels = [(x.pixel(at), y.pixel(over), name) for at, over, name in values]
-    names = []
-    for label in labels.place(pixels, Box(0, 0, x.pixels, y.pixels), theme.LABEL_SIZE, taken):
-        mark = pixels[label.index]
-        names.append(_name(values[label.index], mark[:2], label.center, label.leader_end or mark[:2]))
-    return _written(names, x, y, "center") if names else None
-
-
-def named_ends(
-    ends: pd.DataFrame, text: str, x: LogAxis, x_field: str, y: LogAxis, y_field: str, column: float
+    column: float,
+    kept: tuple[str, ...] = (),
 ) -> Layers:
-    """The names of lines, a row each, one above the other from the pixel ``column`` on, joined by leaders."""
-    values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(ends)]
+    """The names of lines, a row each, one above the other from the pixel ``column`` on, joined by leaders.
+
+    The columns ``kept`` go with the names. Lines that differ in the last of them are never seen together.
+    """
     height = text_size("x", theme.LABEL_SIZE)[1]
-    rows = spread([y.pixel(over) for _, over, _ in values], height, height / 2, y.pixels - height / 2)
     names = []
-    for value, row in zip(values, rows, strict=True):
-        names.append(
-            _name(value, (x.pixel(value[0]), y.pixel(value[1])), (column + 14, row), (column + 12, row))
-        )
+    for _, own in ends.groupby(kept[-1], sort=False) if kept else [(None, ends)]:
+        values = [
+            (getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(own)
+        ]
+        heights = spread([y.pixel(over) for _, over, _ in values], height, height / 2, y.pixels - height / 2)
+        for row, value, over in zip(each(own), values, heights, strict=True):
+            mark = (x.pixel(value[0]), y.pixel(value[1]))
+            name = _name(value, mark, (column + 14, over), (column + 12, over))
+            names.append(name | {kept_column: getattr(row, kept_column) for kept_column in kept})
     return _written(names, x, y, "left")
 
 
@@ -138,7 +182,9 @@ def _name(
     return {"text": value[2], **where, **{name: round(offset, 1) for name, offset in offsets.items()}}
 
 
-def _written(names: list[dict[str, Any]], x: LogAxis, y: LogAxis, align: Literal["left", "center"]) -> Layers:
+def _written(
+    names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, align: Literal["left", "center"]
+) -> Layers:
     """Names and leaders as layers, tied to their marks in pixels, so that they keep their distance in a zoom."""
     base = alt.Chart(pd.DataFrame(names)).encode(x.channel("x"), y.channel("y"))
     to_end: dict[str, Any] = {"x2Offset": {"expr": "datum.ex"}, "y2Offset": {"expr": "datum.ey"}}

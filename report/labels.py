@@ -9,10 +9,12 @@ MARK = 4.6
 """Half the side of the square that a point's mark takes."""
 AWAY = 6.0
 """Free pixels left and right of a mark for labels of other marks."""
-GAP = 1.0
+GAP = 2.0
 """Free pixels around each label."""
 RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)
 """Distances tried between a mark and its label's nearest side."""
+STEP = 4.0
+"""Pixels from one to the next of the boxes that cover a line."""
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
 
@@ -79,6 +81,20 @@ def text_size(text: str, font_size: float) -> tuple[float, float]:
     """Width and height of a line of sans-serif text, a little more than it takes."""
     em = sum(0.32 if character in NARROW else 0.88 if character in WIDE else 0.6 for character in text)
     return em * font_size, 1.15 * font_size
+
+
+def along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
+    """Boxes that cover a line between two marks, apart from its ends, so that its own marks' leaders can leave."""
+    length = hypot(end[0] - start[0], end[1] - start[1])
+    steps = range(3, int(length / STEP) - 2)
+    middles = [
+        (
+            start[0] + (end[0] - start[0]) * at * STEP / length,
+            start[1] + (end[1] - start[1]) * at * STEP / length,
+        )
+        for at in steps
+    ]
+    return [Box(x - STEP / 2, y - STEP / 2, x + STEP / 2, y + STEP / 2) for x, y in middles]
 
 
 def _around(x: float, y: float, width: float, height: float, ring: float, angle: float) -> Box:

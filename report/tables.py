@@ -64,35 +64,6 @@ def models(paper: Paper) -> str:
     )  # fmt: skip
 
 
-@or_missing
-def fastest_chips(paper: Paper, count: int = 3) -> str:
-    """Of each kind, the chips with the highest dense peaks at the precision that its figure shows."""
-    available.chips(paper)
-    header = [
-        ("Chip", LEFT),
-        ("Rate", LEFT),
-        ("Dense peak", RIGHT),
-        ("Sparse / dense", RIGHT),
-        ("Bandwidth", RIGHT),
-    ]
-    header += [("Ridge point", RIGHT), ("Sources", LEFT)]
-    rows = []
-    for kind in chips.KINDS:
-        shown = chips.comparable(paper.chips, kind)[0].head(count)
-        for chip, inside in zip(each(shown), chips.on_chip(shown), strict=True):
-            ratio = chip.sparse_peak_flop_per_s / chip.peak_flop_per_s
-            doubt = "" if chip.verified == "yes" else f"{SPACE}\\*"
-            rows.append(
-                [
-                    escape(chip.chip) + doubt, f"{chip.precision} {chip.unit}",
-                    si(chip.peak_flop_per_s, rate_unit(chip.precision)), NONE if pd.isna(ratio) else significant(ratio),
-                    si(chip.bandwidth_byte_per_s, "B/s") + (" †" if inside else ""),
-                    significant(chip.ridge_flop_per_byte), cited(chip.source),
-                ]
-            )  # fmt: skip
-    return pipe(header, rows)
-
-
 def _between(low: float, high: float, unit: str) -> str:
     """Two quantities on one line, the unit once where both have the same."""
     first, last = si(low, unit), si(high, unit)

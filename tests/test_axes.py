@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from report.axes import LABELS, LogAxis, named_ends, named_points
+from report.axes import LABELS, LogAxis, YearAxis, named_ends, named_points
 from report.labels import Box
 
 X = LogAxis(1, 100, 200, "intensity", "FLOP/B")
@@ -56,3 +56,19 @@ def test_names_of_ends_stand_in_a_column():
     assert [X.pixel(row["x"]) + row["dx"] for row in rows] == pytest.approx([164, 164], abs=0.2)
     first, second = (Y.pixel(row["y"]) + row["dy"] for row in rows)
     assert abs(first - second) >= 10
+
+
+def test_years():
+    years = YearAxis(2010, 2020, 200)
+    assert years.pixel(2015) == 100
+    assert years.channel("year").to_dict()["scale"]["domain"] == [2010, 2020]
+
+
+def test_names_of_points_that_are_never_seen_together_are_placed_by_themselves():
+    points = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 10.0], "r": [10.0, 10.0], "choice": ["a", "b"]})
+    (rows,) = named_points(points, "who", X, "i", Y, "r", kept=("choice",)).to_dict()["datasets"].values()
+    assert [(row["text"], row["choice"]) for row in rows] == [("one", "a"), ("two", "b")]
+    assert (rows[0]["dx"], rows[0]["dy"]) == (rows[1]["dx"], rows[1]["dy"])
+    (rows,) = named_ends(points, "who", X, "i", Y, "r", 150, ("choice",)).to_dict()["datasets"].values()
+    assert [row["choice"] for row in rows] == ["a", "b"]
+    assert rows[0]["dy"] == rows[1]["dy"]

@@ -5,16 +5,22 @@ import re
 
 import pytest
 import yaml
-from papers import REFERENCES, ROOT, empty, tiny
+from papers import REFERENCES, ROOT, empty, tiny, wide
 from test_figures import MODULES as FIGURES
 from test_findings import MODULES as FINDINGS
 
-from report import bibliography, figures, findings, show, tables
+from report import bibliography, chip_tables, figures, findings, show, tables
 
 CHAPTERS = [ROOT / "index.qmd", *sorted((ROOT / "report").glob("*.qmd"))]
 CELL = re.compile(r"^```\{python\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`\{python\} ([^`]+)`")
-SHARED = {"figures": figures, "findings": findings, "tables": tables, "show": show}
+SHARED = {
+    "chip_tables": chip_tables,
+    "figures": figures,
+    "findings": findings,
+    "tables": tables,
+    "show": show,
+}
 
 
 def text_of(chapter):
@@ -35,7 +41,7 @@ def calls():
     ]
 
 
-@pytest.mark.parametrize("paper", [tiny, empty])
+@pytest.mark.parametrize("paper", [tiny, wide, empty])
 def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for call in calls():
@@ -47,7 +53,7 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
-    for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", (tables,))):
+    for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", (tables, chip_tables))):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):
                 if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):

@@ -7,13 +7,16 @@ from itertools import product
 
 import pytest
 import vl_convert
-from papers import empty, tiny
+from papers import empty, tiny, wide
 
 from report import figures
 from report.available import Missing
 from report.quantities import SPACE
 
-MODULES = (figures.chips, figures.workload, figures.benchmarks, figures.utilisation)
+MODULES = (
+    figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.benchmarks,
+    figures.utilisation,
+)  # fmt: skip
 KINDS = ("cpu", "gpu", "asic", "fpga")
 
 
@@ -46,7 +49,7 @@ def plain(text):
 def test_every_figure_is_valid_named_described_and_drawn(function, arguments):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        specification = function(tiny(), *arguments).to_dict()
+        specification = function(wide(), *arguments).to_dict()
     assert specification["name"]
     assert len(specification["description"]) > 60
     assert "nan" not in str(specification["datasets"])
@@ -62,43 +65,12 @@ def test_without_data_every_figure_is_a_sentence(function, arguments):
 
 
 def test_names_of_pictures_are_unique():
-    names = [call.values[0](tiny(), *call.values[1]).to_dict()["name"] for call in calls()]
+    names = [call.values[0](wide(), *call.values[1]).to_dict()["name"] for call in calls()]
     assert len(set(names)) == len(names)
 
 
 def test_a_kind_without_chips_is_a_sentence():
     assert isinstance(figures.chips.roofs(tiny(), "soc"), Missing)
-
-
-def test_plane():
-    points = {row["chip"]: row for row in rows(figures.chips.plane(tiny()), "chip", "peak")}
-    assert set(points) == {"Abacus 1", "Bead 2", "Cog 3", "Dial 4"}
-    assert (points["Bead 2"]["peak"], points["Bead 2"]["flow"]) == (1e14, 1e12)
-    assert plain(points["Bead 2"]["ridge point"]) == "100.0 FLOP/B"
-    assert plain(points["Bead 2"]["sparse peak"]) == "200.0 TFLOP/s"
-    assert plain(points["Dial 4"]["dense peak"]) == "10.00 TOP/s"
-    assert points["Cog 3"]["name"] == "Cog 3 †"
-    assert [chip for chip, row in points.items() if not row["confirmed"]] == ["Cog 3"]
-
-
-def test_plane_has_diagonals_of_equal_ridge_point():
-    ends = rows(figures.chips.plane(tiny()), "ridge", "flow", "peak")
-    diagonals = [row for row in ends if "chip" not in row]
-    assert {row["ridge"] for row in diagonals} >= {10, 100}
-    assert all(row["peak"] / row["flow"] == pytest.approx(row["ridge"]) for row in diagonals)
-
-
-def test_roofs_bend_at_the_ridge_point():
-    corners = rows(figures.chips.roofs(tiny(), "cpu"), "chip", "intensity", "rate")
-    # 1e12 FLOP/s and 1e11 B/s
-    assert (10, 1e12) in [(row["intensity"], row["rate"]) for row in corners]
-    assert max(row["rate"] for row in corners) == 1e12
-
-
-def test_roofs_of_integers_are_in_operations():
-    chart = figures.chips.roofs(tiny(), "fpga").to_dict()
-    assert "attainable OP/s" in str(chart)
-    assert [row["name"] for row in rows(figures.chips.roofs(tiny(), "fpga"), "name")] == ["Dial 4 (int8)"]
 
 
 def test_demands():

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import replace
 
 import pytest
-from papers import empty, tiny
+from papers import empty, tiny, wide
 
 from report import findings
 from report.available import Missing
@@ -13,7 +13,8 @@ from report.prose import Prose
 from report.quantities import SPACE
 
 MODULES = (
-    findings.abstract, findings.chips, findings.workload, findings.machines, findings.benchmarks, findings.utilisation,
+    findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
+    findings.workload, findings.machines, findings.benchmarks, findings.utilisation,
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def with_cells(keep):
 
 @pytest.mark.parametrize(("function", "arguments"), list(calls()))
 def test_every_finding_is_whole_sentences(function, arguments):
-    text = function(tiny(), *arguments)
+    text = function(wide(), *arguments)
     assert isinstance(text, Prose)
     assert not isinstance(text, Missing)
     assert text.endswith(".")
@@ -54,34 +55,6 @@ def test_without_data_every_finding_says_what_is_missing(function, arguments):
     text = function(empty(), *arguments)
     assert isinstance(text, Missing)
     assert text.endswith(".")
-
-
-def test_chips():
-    assert plain(findings.chips.extent(tiny())).startswith(
-        "The table holds 4 chips (1 CPU, 1 GPU, 1 ASIC and 1 FPGA) with 5 roofs"
-    )
-    assert "For 1 of these roofs, of 1 chip, one input" in plain(findings.chips.extent(tiny()))
-    assert (
-        "in the median 2.00 times as high and at most 2.00 times (Bead 2 at bf16)"
-        in findings.chips.sparsity(tiny())
-    )
-    assert findings.chips.on_chip(tiny()).startswith(
-        "The bandwidth of the Cog 3 is that of memory on the chip"
-    )
-    # Abacus 1e12/1e11 = 10; Bead 1e14/1e12 = 100; Dial 1e13/1e11 = 100 with integers; Cog's memory is on the chip.
-    assert "from 10.0 FLOP/B (Abacus 1) to 100 FLOP/B (Bead 2), a factor of 10.0" in plain(
-        findings.chips.ridges(tiny())
-    )
-
-
-def test_leaders():
-    assert plain(findings.chips.leaders(tiny(), "gpu")) == (
-        "The GPU is at 16-bit floating point on tensor units. The highest peak is 100 TFLOP/s, of the "
-        "Bead 2. The highest "
-        "bandwidth of memory outside the chip is 1.00 TB/s, of the same chip."
-    )
-    assert "10.0 TOP/s at int8, of the Dial 4" in plain(findings.chips.leaders(tiny(), "fpga"))
-    assert "bandwidth" not in findings.chips.leaders(tiny(), "asic")  # its only memory is on the chip
 
 
 def test_workload():

@@ -55,6 +55,38 @@ def test_every_figure_that_is_declared_is_drawn(desktop):
         assert chart.locator("[class*=mark-] path, [class*=mark-] line, [class*=mark-] text").count() > 10
 
 
+OVERLAPS = """svg => {
+  const texts = [...svg.querySelectorAll("g.mark-text.role-mark text")].filter(text => text.textContent);
+  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
+    .map(([other]) => `${one} / ${other}`));
+}"""
+
+
+@pytest.mark.browser
+def test_names_beside_marks_do_not_overlap(desktop):
+    desktop.wait_for_charts()
+    charts = desktop.page.locator(".vega-embed svg.marks")
+    assert sum(chart.locator("g.mark-text.role-mark text").count() for chart in charts.all()) > 100
+    assert [overlap for chart in charts.all() for overlap in chart.evaluate(OVERLAPS)] == []
+
+
+@pytest.mark.browser
+def test_the_rate_and_the_chip_of_a_figure_can_be_chosen(desktop):
+    desktop.wait_for_charts()
+    plane = desktop.page.locator("figure:has(select[name=choice])")
+    before = plane.locator("svg.marks [aria-roledescription=point]").count()
+    plane.locator("select[name=choice]").select_option("fp64, tensor units")
+    after = plane.locator("svg.marks [aria-roledescription=point]").count()
+    assert 0 < after < before
+    roofs = desktop.page.locator("figure:has(select[name=chosen])")
+    roofs.locator("select[name=chosen]").select_option("NVIDIA T4")
+    assert roofs.locator("svg.marks .role-title").first.text_content() == "NVIDIA T4"
+    assert plane.locator("svg.marks").evaluate(OVERLAPS) == []
+
+
 @pytest.mark.browser
 def test_the_page_asks_for_nothing_and_complains_of_nothing(desktop, site):
     desktop.wait_for_charts()

@@ -1,9 +1,29 @@
-"""The computed prose, a module a chapter.
+"""The computed prose, a module a subject.
 
 A function marked ``finding`` gives the sentences that a chapter prints inline; what it is made of gives one sentence
 each. Where the cache cannot support a sentence, the finding says what is missing and which command fills it.
 """
 
-from report.findings import abstract, benchmarks, chips, machines, utilisation, workload
+from report.findings import (
+    abstract,
+    benchmarks,
+    chips,
+    comparisons,
+    generations,
+    machines,
+    precisions,
+    utilisation,
+    workload,
+)
 
-__all__ = ["abstract", "benchmarks", "chips", "machines", "utilisation", "workload"]
+__all__ = [
+    "abstract",
+    "benchmarks",
+    "chips",
+    "comparisons",
+    "generations",
+    "machines",
+    "precisions",
+    "utilisation",
+    "workload",
+]

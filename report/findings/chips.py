@@ -36,21 +36,6 @@ def extent(paper: Paper) -> str:
 
 
 @finding
-def sparsity(paper: Paper) -> str:
-    chips = available.chips(paper)
-    both = chips[chips.sparse_peak_flop_per_s.notna()]
-    if both.empty:
-        return "No roof of the table has a sparse peak beside the dense one."
-    both = both.assign(ratio=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
-    most = highest(both, "ratio")
-    return (
-        f"For {number(len(both), 'roof')} the vendor prints a sparse peak beside the dense one, in the median "
-        f"{significant(both.ratio.median())} times as high and at most {significant(most.ratio)} times ({most.chip} at "
-        f"{most.precision}): whoever takes the one for the other is wrong by that factor."
-    )
-
-
-@finding
 def on_chip(paper: Paper) -> str:
     chips = available.chips(paper)
     names = sorted(set(chips[table.on_chip(chips)].chip))
@@ -95,6 +80,34 @@ def ridges(paper: Paper) -> str:
 
 def _ridge(row: pd.Series) -> str:
     return intensity(row.ridge_flop_per_byte, ridge_unit(row.precision))
+
+
+@finding
+def demand(paper: Paper) -> str:
+    """Which chips leave the models memory-bound, at 16-bit floating point."""
+    chips = available.chips(paper)
+    points = table.fastest(chips[chips.precision.isin(["bf16", "fp16"]) & ~table.on_chip(chips)])
+    if points.empty:
+        raise available.DataMissingError(
+            "No chip of the table has memory outside the chip and a rate at 16-bit floating point; add rows to "
+            "data/chips.csv."
+        )
+    models = available.workloads(paper, precision="bf16")
+    low, high = lowest(points, "ridge_flop_per_byte"), highest(points, "ridge_flop_per_byte")
+    text = (
+        f"At 16-bit floating point the ridge points of {number(len(points), 'chip')} run from {_ridge(low)} "
+        f"({low.chip}) to {_ridge(high)} ({high.chip})."
+    )
+    for batch in sorted({models.batch.min(), models.batch.max()}):
+        asked = models[models.batch == batch].footprint_intensity
+        bound = int((points.ridge_flop_per_byte > asked.median()).sum())
+        above = int((asked > points.ridge_flop_per_byte.median()).sum())
+        text += (
+            f" At batch size {batch} the median model has {intensity(asked.median())} and is memory-bound on "
+            f"{bound or 'none'} of them; on the median chip {above or 'none'} of {number(len(asked), 'model')} "
+            f"{'is' if above == 1 else 'are'} compute-bound."
+        )
+    return text
 
 
 @finding

@@ -1,0 +1,104 @@
+"""Chips of one kind or class against those of others."""
+
+import pandas as pd
+
+from report import available
+from report import chips as table
+from report.available import finding
+from report.paper import Paper
+from report.product_lines import DATA_CENTER_GPUS, PHONES
+from report.quantities import intensity, listing, number, rate_unit, si, significant
+from report.rows import highest, lowest
+
+
+@finding
+def leading_kinds(paper: Paper) -> str:
+    """Which kind of chip has the highest dense peak at each precision that several kinds print."""
+    chips = available.chips(paper)
+    led: dict[str, list[str]] = {}
+    for precision in table.PRECISIONS:
+        rows = table.fastest(chips[chips.precision == precision])
+        if rows.kind.nunique() < 2:
+            continue
+        first = rows.iloc[0]
+        second = rows[rows.kind != first.kind].iloc[0]
+        peak = si(first.peak_flop_per_s, rate_unit(precision))
+        ahead = significant(first.peak_flop_per_s / second.peak_flop_per_s)
+        led.setdefault(first.kind, []).append(
+            f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.kind]})"
+        )
+    if not led:
+        raise available.DataMissingError(
+            "No precision in data/chips.csv is printed by chips of two kinds; add rows to it, or restore it."
+        )
+    parts = [f"{table.KINDS[kind]}s lead at {listing(precisions)}" for kind, precisions in led.items()]
+    return f"Of the kinds of chip that print a precision, {'; '.join(parts)}."
+
+
+@finding
+def data_center_and_phone(paper: Paper) -> str:
+    """The median data-center GPU beside the median SoC of a phone, at fp32 on vector units, which both have."""
+    chips = available.chips(paper)
+    rows = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
+    gpus, phones = DATA_CENTER_GPUS.of(rows), PHONES.of(rows)
+    if gpus.empty or phones.empty:
+        lacking = DATA_CENTER_GPUS if gpus.empty else PHONES
+        raise available.DataMissingError(
+            f"The table data/chips.csv holds no {lacking.name} at fp32 on vector units; add rows to it, or restore it."
+        )
+    columns = ["peak_flop_per_s", "bandwidth_byte_per_s", "ridge_flop_per_byte"]
+    large, small = gpus[columns].median(), phones[columns].median()
+    ratios = large / small
+    apart = max(ratios.ridge_flop_per_byte, 1 / ratios.ridge_flop_per_byte)
+    return (
+        f"At fp32 on vector units the median of {number(len(gpus), 'data-center GPU')} computes "
+        f"{si(large.peak_flop_per_s, 'FLOP/s')} and moves {si(large.bandwidth_byte_per_s, 'B/s')}, "
+        f"{significant(ratios.peak_flop_per_s)} and {significant(ratios.bandwidth_byte_per_s)} times as much as the "
+        f"median of {number(len(phones), 'SoC')} of phones, {si(small.peak_flop_per_s, 'FLOP/s')} and "
+        f"{si(small.bandwidth_byte_per_s, 'B/s')}. The median ridge points, {intensity(large.ridge_flop_per_byte)} and "
+        f"{intensity(small.ridge_flop_per_byte)}, differ by a factor of {significant(apart)}."
+    )
+
+
+@finding
+def tensor_units(paper: Paper) -> str:
+    """What tensor units of data-center GPUs do to their ridge points, against the vector units of the same chip."""
+    chips = DATA_CENTER_GPUS.of(available.chips(paper))
+    tensor = table.fastest(chips[chips.precision.isin(["bf16", "fp16"]) & (chips.unit == "tensor")])
+    vector = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
+    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
+    if pairs.empty:
+        raise available.DataMissingError(
+            "The table data/chips.csv holds no data-center GPU with a 16-bit rate on tensor units beside one at "
+            "fp32 on vector units; add rows to it, or restore it."
+        )
+    pairs["ratio"] = pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector
+    least, most = lowest(pairs, "ratio"), highest(pairs, "ratio")
+    return (
+        f"The tensor units of {number(len(pairs), 'data-center GPU')} compute at 16 bits {significant(least.ratio)} "
+        f"({least.chip}) to {significant(most.ratio)} times ({most.chip}) what the same chip's vector units do at "
+        "fp32: the memory is the same, so the ridge point moves by as much."
+    )
+
+
+@finding
+def efficiency(paper: Paper) -> str:
+    """Peak per watt of the chips that state a power."""
+    rows = available.powered(paper)
+    best, worst = highest(rows, "peak_per_watt"), lowest(rows, "peak_per_watt")
+    text = (
+        f"For {len(rows)} of {number(paper.chips.chip.nunique(), 'chip')} a power is stated. The dense peak per watt "
+        f"runs from {_per_watt(worst)} ({worst.chip}, {worst.year:.0f}) to {_per_watt(best)} ({best.chip}, "
+        f"{best.year:.0f})."
+    )
+    measured = rows[table.measured_power(rows)]
+    if measured.empty:
+        return text
+    names = listing([f"the {chip}" for chip in measured.chip])
+    verb = "is a measured maximum" if len(measured) == 1 else "are measured maxima"
+    noun = "power" if len(measured) == 1 else "powers"
+    return f"{text} The {noun} of {names} {verb} (marked ‡), the others limits that vendors state."
+
+
+def _per_watt(row: pd.Series) -> str:
+    return f"{si(row.peak_per_watt, rate_unit(row.precision))}/W"

@@ -1,0 +1,54 @@
+"""How chips grew over the years."""
+
+import pandas as pd
+
+from report import available
+from report.available import finding
+from report.growth import fit
+from report.paper import Paper
+from report.product_lines import LINES, Series
+from report.quantities import SPACE, change, number, percent, significant
+from report.rows import highest
+
+LINE_NAMES = {line.name for line in LINES}
+
+
+def _told(series: Series) -> str:
+    rows = series.rows
+    ridge = fit(rows.year.tolist(), rows.ridge_flop_per_byte.tolist())
+    text = (
+        f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} (n = {len(rows)}, {series.rate}, "
+        f"{rows.year.min():.0f} to {rows.year.max():.0f})"
+    )
+    if ridge.low <= 0 <= ridge.high:
+        return f"{text}, which may be chance"
+    verb = "doubling" if ridge.rate > 0 else "halving"
+    return f"{text}, {verb} every {significant(abs(ridge.doubling_years), 2)}{SPACE}years"
+
+
+@finding
+def ridge_growth(paper: Paper) -> str:
+    """How fast the ridge points of each kind moved."""
+    kinds = [series for series in available.growing(paper) if series.name not in LINE_NAMES]
+    return f"Ridge points moved by these rates a year: {'; '.join(_told(series) for series in kinds)}."
+
+
+@finding
+def wall(paper: Paper) -> str:
+    """Whose arithmetic outgrew its memory most."""
+    growths = []
+    for series in available.growing(paper):
+        years = series.rows.year.tolist()
+        peak = fit(years, series.rows.peak_flop_per_s.tolist()).rate
+        bandwidth = fit(years, series.rows.bandwidth_byte_per_s.tolist()).rate
+        growths.append({"name": series.name, "peak": peak, "bandwidth": bandwidth, "lead": peak - bandwidth})
+    rates = pd.DataFrame(growths)
+    most = highest(rates, "lead")
+    ahead = int((rates.lead > 0).sum())
+    text = f"Peaks outgrew bandwidths in {ahead} of {number(len(rates), 'row')} of the table"
+    if not ahead:
+        return f"{text}."
+    return (
+        f"{text}, most for {most['name']}: by {percent(most.peak)} a year for the peaks against "
+        f"{percent(most.bandwidth)} for the bandwidths."
+    )
