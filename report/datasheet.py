@@ -47,7 +47,7 @@ def _printed(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
             row.precision,
             row.peak_flop_per_s,
             row.bandwidth_byte_per_s,
-            row.derivation or f"as printed, {row.unit} units",
+            f"{row.chip}: {row.derivation or f'as printed, {row.unit} units'}",
             row.verified == "yes",
             row.source,
         )
@@ -79,7 +79,8 @@ def _derived(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
             row.precision,
             count * row.flop_per_cycle * hertz,
             None,
-            f"{number(count, 'core')} × {row.flop_per_cycle} FLOP/cycle ({row.vector_extension}) × {si(hertz, 'Hz')}",
+            f"{number(count, 'core')} × {row.flop_per_cycle} FLOP/cycle ({row.microarchitecture}, "
+            f"{row.vector_extension}) × {si(hertz, 'Hz')}",
             True,
             row.source,
         )
@@ -98,13 +99,14 @@ def gap(paper: Paper, machine: Machine, precision: str) -> str:
     """Why a machine has no datasheet roof at a precision, as a sentence."""
     name, environment = machine.environment.name, machine.environment
     if roofs(paper, machine):
-        return f"The datasheet of the {name} gives no {precision} peak, so the measured roof stands alone."
+        return f"The measured roof of the {name} stands alone: its datasheet gives no {precision} peak."
     if machine.kind != "cpu":
-        return f"No chip of the table answers to the name {name}, so the measured roof stands alone."
+        return f"The measured roof of the {name} stands alone: no chip of the table answers to that name."
+    fills = "python -m measure --device cpu --sections ceilings"
     if identity(environment) is None:
-        reason = "which family of processors it is of was not recorded"
+        reason = f"its family of processors was not recorded; {fills} records it"
     elif not any(row.fits(environment) for row in paper.flop_per_cycle):
         reason = f"data/flop_per_cycle.csv holds no row for {identity(environment)} with the vector extensions it shows"
     else:
-        reason = "its clock was not measured"
-    return f"No datasheet roof of the {name} can be derived, since {reason}; the measured roof stands alone."
+        reason = f"its clock was not measured; {fills} measures it, where Numba is installed"
+    return f"The measured roof of the {name} stands alone: no datasheet roof can be derived, since {reason}."

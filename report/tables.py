@@ -103,7 +103,7 @@ def datasheet_roofs(paper: Paper) -> str:
             doubt = "" if roof.confirmed else f"{SPACE}\\*"
             rows.append(
                 [
-                    escape(available.title(machine)), escape(roof.chip), roof.precision + doubt,
+                    escape(available.title(machine)), roof.precision + doubt,
                     escape(roof.derivation), si(roof.peak_flop_per_s, rate_unit(roof.precision)),
                     NONE if roof.bandwidth_byte_per_s is None else si(roof.bandwidth_byte_per_s, "B/s"),
                     percent(measured.peak_flop_per_s / roof.peak_flop_per_s) if measured else NONE,
@@ -115,7 +115,6 @@ def datasheet_roofs(paper: Paper) -> str:
         raise available.DataMissingError(" ".join(gaps))
     header = [
         ("Machine", LEFT),
-        ("Rate of", LEFT),
         ("Precision", LEFT),
         ("Derivation", LEFT),
         ("Peak", RIGHT),

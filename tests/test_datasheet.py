@@ -26,7 +26,7 @@ def test_a_processor_by_arithmetic():
         "fp64": pytest.approx(64e9),
     }
     fp32 = roofs["fp32"]
-    assert plain(fp32.derivation) == "2 cores × 32 FLOP/cycle (avx2) × 2.00 GHz"
+    assert plain(fp32.derivation) == "2 cores × 32 FLOP/cycle (Example core, avx2) × 2.00 GHz"
     assert (fp32.chip, fp32.bandwidth_byte_per_s) == ("Example core", None)
     assert fp32.source == "epoch_hw;stas_mle"
 
@@ -53,7 +53,7 @@ def test_a_gpu_by_its_name():
     }
     bf16 = roofs["bf16"]
     assert (bf16.chip, bf16.bandwidth_byte_per_s, bf16.source) == ("Bead 2", 1e12, "epoch_hw;stas_mle")
-    assert bf16.derivation == "as printed, tensor units"
+    assert bf16.derivation == "Bead 2: as printed, tensor units"
 
 
 def test_a_processor_is_not_taken_for_the_chip_of_its_name():
@@ -66,22 +66,32 @@ def test_a_processor_is_not_taken_for_the_chip_of_its_name():
 @pytest.mark.parametrize(
     ("machine", "reason"),
     [
-        (with_environment(cpu_family=None), "since which family of processors it is of was not recorded"),
+        (
+            with_environment(cpu_family=None),
+            "since its family of processors was not recorded; python -m measure --device cpu --sections ceilings",
+        ),
         (with_environment(cpu_model=9), "holds no row for ExampleVendor family 1 model 9"),
-        (replace(CPU, clock=None), "since its clock was not measured"),
-        (replace(GPU, environment=replace(GPU.environment, name="Other")), "answers to the name Other"),
+        (
+            replace(CPU, clock=None),
+            "since its clock was not measured; python -m measure --device cpu --sections ceilings",
+        ),
+        (
+            replace(GPU, environment=replace(GPU.environment, name="Other")),
+            "of the Other stands alone: no chip of the table answers to that name",
+        ),
     ],
 )
 def test_where_there_is_none_a_sentence_says_why(machine, reason):
     assert datasheet.roofs(tiny(), machine) == ()
     text = datasheet.gap(tiny(), machine, "fp32")
     assert reason in text
-    assert text.endswith("the measured roof stands alone.")
+    assert text.startswith("The measured roof of the ")
+    assert text.endswith(".")
 
 
 def test_a_precision_that_the_datasheet_lacks():
     assert datasheet.roof(tiny(), CPU, "bf16") is None
-    assert "gives no bf16 peak" in datasheet.gap(tiny(), CPU, "bf16")
+    assert "its datasheet gives no bf16 peak" in datasheet.gap(tiny(), CPU, "bf16")
 
 
 def test_a_faster_clock_is_a_higher_peak():

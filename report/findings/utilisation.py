@@ -35,7 +35,7 @@ def expected(paper: Paper, machine: Machine) -> str:
     share = percent(measured.peak_flop_per_s / printed.peak_flop_per_s)
     if machine.kind == "cpu":
         return (
-            f"Its datasheet roof is derived, from the rate of {printed.chip}: {printed.derivation} = "
+            f"Its datasheet roof is derived: {printed.derivation} = "
             f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {clock(machine)} "
             f"{excess(paper, machine)}"
         )
