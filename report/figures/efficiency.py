@@ -24,7 +24,7 @@ def peak_per_watt(paper: Paper) -> alt.LayerChart:
     )
     margins = (0.05, 0.08)
     x = LogAxis.around(points.watts, theme.WIDTH, "power", "W", margins=margins)
-    y = LogAxis.around(points.peak, 430, PEAK_TITLE, vertical=True, margins=margins)
+    y = LogAxis.around(points.peak, 400, PEAK_TITLE, vertical=True, margins=margins)
     names = {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in DIAGONALS}
     grid, taken = diagonals(x, y, names)
     picked = alt.selection_point(fields=["kind"], bind="legend", name="picked")
