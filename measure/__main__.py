@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from measure import catalog, devices, plan
+from measure import catalog, devices, plan, processor
 from measure.cache import MachineFolder, Workloads
+from measure.environment import current, folder_name
 from measure.errors import UserError
 from measure.records import Environment
 
@@ -119,7 +120,7 @@ def machine_folder(data: Path, name: str | None, environment: Environment) -> Ma
     """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
-    folder = MachineFolder(data, name or devices.folder_name(environment))
+    folder = MachineFolder(data, name or folder_name(environment))
     others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
     if others:
         raise UserError(
@@ -157,8 +158,8 @@ def measure(arguments: argparse.Namespace) -> int:
     request = make_request(arguments)
     budget_s = parse_budget(arguments.budget) if arguments.budget else None
     device = devices.find(arguments.device)
-    threads = devices.physical_cores()
-    environment = devices.environment(device, threads)
+    threads = processor.physical_cores()
+    environment = current(device, threads)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
     tasks = plan.tasks_to_do(

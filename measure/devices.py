@@ -3,18 +3,13 @@
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
 
-import hashlib
-import importlib.metadata
 import os
 import platform
 import re
-import subprocess
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
+from measure import processor
 from measure.errors import UserError
-from measure.records import VECTOR_EXTENSIONS, Environment
 
 
 class Device(Protocol):
@@ -39,66 +34,6 @@ class Device(Protocol):
         """Waits until the device has done all that it was given."""
 
 
-def _processor() -> dict[str, str]:
-    """The first processor's block of /proc/cpuinfo, or what the system says of it elsewhere."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
-        return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    if platform.system() == "Darwin":
-        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-        return {"model name": answer}
-    return {"model name": platform.processor()}
-
-
-def vector_extension() -> str | None:
-    """The vector extensions of the processor that decide its peak, widest first; None where it does not say."""
-    processor = _processor()
-    flags = set((processor.get("flags") or processor.get("Features") or "").split())
-    return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
-
-
-def _whole_number(text: str | None) -> int | None:
-    """The number that a processor says, in decimals or, as on Arm, in hexadecimals; None where it is none."""
-    return int(text, 0) if text and re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None
-
-
-def processor_numbers() -> tuple[str | None, int | None, int | None]:
-    """Vendor, family and model by which the processor says what it is; on Arm implementer, architecture and part."""
-    processor = _processor()
-    return (
-        processor.get("vendor_id") or processor.get("CPU implementer"),
-        _whole_number(processor.get("cpu family") or processor.get("CPU architecture")),
-        _whole_number(processor.get("model") or processor.get("CPU part")),
-    )
-
-
-def visible_cores() -> int:
-    """Logical cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def physical_cores() -> int:
-    """The physical cores that this process may use."""
-    import psutil
-
-    return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())
-
-
-def available_memory_byte() -> int:
-    """Main memory that a new process can take without swapping, the control group's limit included."""
-    import psutil
-
-    available = psutil.virtual_memory().available
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.exists() and used.exists() and (text := limit.read_text().strip()).isdigit():
-        available = min(available, int(text) - int(used.read_text()))
-    return available
-
-
 class Cpu:
     """The processor, through all its cores."""
 
@@ -106,13 +41,16 @@ class Cpu:
     torch_name = "cpu"
 
     def identity(self) -> dict[str, str]:
-        processor = _processor()
-        name = (
-            processor.get("model name") or processor.get("Model") or platform.machine() or "unknown processor"
-        )
+        said = processor.described()
+        name = said.get("model name") or said.get("Model") or platform.machine() or "unknown processor"
         keys = ("cpu family", "model", "stepping", "CPU part")
-        parts: dict[str, str] = {key: processor[key] for key in keys if key in processor}
-        return {"name": name, "cores": str(visible_cores()), "architecture": platform.machine(), **parts}
+        parts: dict[str, str] = {key: said[key] for key in keys if key in said}
+        return {
+            "name": name,
+            "cores": str(processor.visible_cores()),
+            "architecture": platform.machine(),
+            **parts,
+        }
 
     def driver(self) -> str | None:
         return None
@@ -126,7 +64,7 @@ class Cpu:
         import torch
 
         torch.set_num_threads(threads)
-        _limit_memory(available_memory_byte())
+        _limit_memory(processor.available_memory_byte())
 
     def synchronize(self) -> None:
         """Operators on the CPU return when they are done."""
@@ -269,60 +207,3 @@ def find(name: str) -> Device:
     if wanted == "cpu":
         return Cpu()
     return Mps() if wanted == "mps" else Cuda(int(wanted.partition(":")[2]))
-
-
-def _hash(facts: dict[str, Any], length: int) -> str:
-    text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
-
-
-def _version(package: str) -> str | None:
-    """The version of an installed package, without importing it."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def environment(device: Device, threads: int) -> Environment:
-    """This machine as it is now."""
-    torch_version = _version("torch")
-    if torch_version is None:
-        raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
-    identity = device.identity()
-    hardware_id = _hash(identity, 12)
-    cpu_vendor, cpu_family, cpu_model = processor_numbers()
-    checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
-    return Environment(
-        environment_id=_hash(checked, 12),
-        hardware_id=hardware_id,
-        device=device.kind,
-        name=identity["name"],
-        cores=visible_cores(),
-        threads=threads,
-        memory_byte=device.memory_byte(),
-        vector_extension=vector_extension(),
-        driver=device.driver(),
-        system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        python=platform.python_version(),
-        torch=torch_version,
-        torchvision=_version("torchvision"),
-        torchaudio=_version("torchaudio"),
-        recorded_at=now(),
-        cpu_vendor=cpu_vendor,
-        cpu_family=cpu_family,
-        cpu_model=cpu_model,
-        physical_cores=physical_cores(),
-    )
-
-
-def now() -> str:
-    """The time, in UTC, as ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def folder_name(environment: Environment) -> str:
-    """How a machine's folder is called where the user does not say: readable, and unique by its hardware's hash."""
-    readable = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", environment.name.lower())).strip("-")
-    cores = f"-{environment.cores}c" if environment.device == "cpu" else ""
-    return f"{readable}{cores}-{environment.hardware_id[:4]}"

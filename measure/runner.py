@@ -8,7 +8,7 @@ from typing import Protocol
 
 from measure import ceilings
 from measure.cache import MachineFolder, Workloads
-from measure.devices import now
+from measure.environment import now
 from measure.plan import PHASE, VARIANT, CeilingTask, InferenceTask, Task
 from measure.records import Ceiling, Environment, Run, Sample
 from measure.timing import Timing

@@ -69,6 +69,16 @@ def finish(chart: Any, name: str, description: str) -> Any:
     return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
 
 
+def choice(field: str) -> alt.Parameter:
+    """A figure's choice by its legend: a click on an entry picks the marks whose field has that value."""
+    return alt.selection_point(fields=[field], bind="legend", name="picked")
+
+
+def faded_unless(condition: Any) -> Any:
+    """The opacity of marks of which those that a reader did not choose step back."""
+    return alt.when(condition).then(alt.value(1)).otherwise(alt.value(0.12))
+
+
 def _scale(styles: Iterable[tuple[str, tuple[str, str]]], part: int) -> alt.Scale:
     pairs = list(styles)
     return alt.Scale(domain=[key for key, _ in pairs], range=[style[part] for _, style in pairs])

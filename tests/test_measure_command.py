@@ -8,6 +8,7 @@ import pytest
 from measure import __main__ as command
 from measure import devices
 from measure.cache import MachineFolder
+from measure.environment import current
 from measure.errors import UserError
 
 pytest.importorskip("torch", reason="measuring needs torch")
@@ -67,7 +68,7 @@ def test_a_damaged_table_is_said_before_measuring(tmp_path, capsys):
 def test_a_folder_of_another_machine_is_refused(tmp_path, capsys):
     import dataclasses
 
-    here = devices.environment(devices.find("cpu"), 1)
+    here = current(devices.find("cpu"), 1)
     other = dataclasses.replace(here, hardware_id="another", name="Other Chip")
     MachineFolder(tmp_path, "box").put_environment(other)
     assert call("--data", tmp_path, "--machine", "box", *SMALL) == 2

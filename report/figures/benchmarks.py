@@ -57,8 +57,8 @@ def latency(paper: Paper, against: str) -> alt.ConcatChart:
     points = described(cells).assign(x=cells[column])
     batches = sorted(points.batch.unique())
     colors, shapes = theme.batch_colors(batches), theme.family_shapes(points.family)
-    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("family")
+    opacity = theme.faded_unless(picked)
     enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
     legends = [alt.Legend(orient="top", columns=columns) for columns in (len(batches), 7)]
     panels: list[Any] = []
@@ -103,8 +103,8 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         throughput=[quantities.throughput(value, 5) for value in cells.throughput_per_s],
     )
     room = max(text_size(name, theme.LABEL_SIZE)[0] for name in lines.model) + 18
-    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("family")
+    opacity = theme.faded_unless(picked)
     enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
     legend = alt.Legend(orient="top", columns=7)
     colors, shapes = theme.family_colors(lines.family), theme.family_shapes(lines.family)

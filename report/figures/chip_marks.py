@@ -117,7 +117,7 @@ def diagonals(x: LogAxis, y: LogAxis, named: Mapping[float, str]) -> tuple[list[
 def found(picked: alt.Parameter, search: alt.Parameter) -> Any:
     """The opacity of what is picked in the legend and found by its name; the rest is faint."""
     named = alt.expr.test(alt.expr.regexp(search, "i"), alt.datum.chip)
-    return alt.when(picked & named).then(alt.value(1)).otherwise(alt.value(0.12))
+    return theme.faded_unless(picked & named)
 
 
 def search_box() -> alt.Parameter:

@@ -37,7 +37,7 @@ def plane(paper: Paper) -> alt.LayerChart:
     y = LogAxis.around(points.peak, 540, PEAK_TITLE, vertical=True, margins=margins)
     grid, taken = diagonals(x, y, {at: intensity(at, digits=len(str(at))) for at in DIAGONALS})
 
-    picked = alt.selection_point(fields=["kind"], bind="legend", name="picked")
+    picked = theme.choice("kind")
     search = search_box()
     choice = alt.param(name="choice", value=HEADLINE, bind=alt.binding_select(options=choices, name="Rate "))
     is_chosen = "datum.choice === choice"

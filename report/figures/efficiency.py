@@ -27,7 +27,7 @@ def peak_per_watt(paper: Paper) -> alt.LayerChart:
     y = LogAxis.around(points.peak, 400, PEAK_TITLE, vertical=True, margins=margins)
     names = {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in DIAGONALS}
     grid, taken = diagonals(x, y, names)
-    picked = alt.selection_point(fields=["kind"], bind="legend", name="picked")
+    picked = theme.choice("kind")
     search = search_box()
     opacity = found(picked, search)
     dots = marks(points, x, y, "watts", alt.Legend(orient="top"), opacity)

@@ -46,8 +46,8 @@ def generations(paper: Paper) -> alt.ConcatChart:
     }
     names = [line.name for line in lines]
     kinds = [line.kind for line in LINES if line.name in names]
-    picked = alt.selection_point(fields=["line"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("line")
+    opacity = theme.faded_unless(picked)
     legend = alt.Legend(orient="top", columns=len(names), symbolStrokeWidth=1.4)
     # Lines of one kind share its colour and shape; the second is dashed.
     styles = [theme.KIND_STYLES[kind] for kind in kinds]

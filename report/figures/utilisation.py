@@ -42,8 +42,8 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
             "share of attainable": [percent(value, 3) for value in cells.attained],
         }
     )
-    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("family")
+    opacity = theme.faded_unless(picked)
     legend = alt.Legend(orient="top", columns=7)
     colors, shapes = theme.family_colors(points.family), theme.family_shapes(points.family)
     columns = points.device.nunique()
@@ -126,8 +126,8 @@ def attained(paper: Paper) -> alt.ConcatChart:
         }
     )
     order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
-    picked = alt.selection_point(fields=["batch"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("batch")
+    opacity = theme.faded_unless(picked)
     batches = sorted(points.batch.unique())
     legend = alt.Legend(orient="top")
     shapes = alt.Scale(

@@ -71,7 +71,7 @@ def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.
 def demands(paper: Paper) -> alt.ConcatChart:
     """Bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
     models = available.workloads(paper, batch=1)
-    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
+    picked = theme.choice("family")
     first, *others = [_bars(models, column, title, unit, picked) for column, title, unit in QUANTITIES]
     most, least = highest(models, "forward_flop"), lowest(models, "forward_flop")
     description = (
@@ -104,8 +104,8 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     y = LogAxis.around(
         lines.intensity, 320, f"operational intensity by footprint, {BASE_PRECISION}", "FLOP/B", vertical=True
     )
-    picked = alt.selection_point(fields=["family"], bind="legend", name="picked")
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    picked = theme.choice("family")
+    opacity = theme.faded_unless(picked)
     legend = alt.Legend(orient="top", columns=7)
     color = alt.Color("family:N", scale=theme.family_colors(lines.family), title="family", legend=legend)
     shape = alt.Shape("family:N", scale=theme.family_shapes(lines.family), title="family", legend=legend)
