@@ -83,14 +83,17 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 def check(project: Path, data: Path) -> str:
     """Reads every table of the cache and says what is in it; raises UserError for the first row that is wrong."""
     from report.paper import load
+    from report.quantities import SPACE, number
 
     _require(data)
     paper = load(data, project / "bib" / "references.bib")
     cells = sum(len(machine.cells) for machine in paper.machines)
-    return (
-        f"{data} is sound: {len(paper.chips)} roofs of {paper.chips.chip.nunique()} chips, "
-        f"{paper.workloads.model.nunique()} models counted, {len(paper.machines)} machines with {cells} cells"
+    found = (
+        f"{number(len(paper.chips), 'roof')} of {number(paper.chips.chip.nunique(), 'chip')}, "
+        f"{number(paper.workloads.model.nunique(), 'model')} counted, "
+        f"{number(len(paper.machines), 'machine')} with {number(cells, 'cell')}"
     )
+    return f"{data} is sound: {found.replace(SPACE, ' ')}"
 
 
 def _require(data: Path) -> None:
