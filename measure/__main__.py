@@ -13,9 +13,8 @@ from measure import catalog, devices, plan, processor
 from measure.cache import MachineFolder, Workloads
 from measure.environment import current, folder_name
 from measure.errors import UserError
-from measure.records import Environment
+from measure.records import PRECISION_BYTE, Environment
 
-PRECISIONS = ("fp32", "bf16")
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
 INTERRUPTED = 130
@@ -110,7 +109,7 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
     return plan.Request(
         models=catalog.find(names),
         batch_sizes=parse_batch_sizes(sizes),
-        precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
+        precisions=parse_choices("--precisions", arguments.precisions, tuple(PRECISION_BYTE)),
         sections=parse_choices("--sections", arguments.sections, plan.SECTIONS),
         force=arguments.force,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from measure.catalog import Model
 from measure.ceilings import kernels
-from measure.records import Ceiling, Run, Workload
+from measure.records import EAGER, INFERENCE, Ceiling, Run, Workload
 
 SECTIONS = ("workload", "ceilings", "inference")
 
@@ -60,8 +60,6 @@ class InferenceTask:
 
 Task = WorkloadTask | CeilingTask | InferenceTask
 
-PHASE, VARIANT = "inference", "eager"
-
 
 @dataclass(frozen=True)
 class Request:
@@ -94,7 +92,7 @@ def tasks_to_do(
     cells = {
         (row.model, row.batch, row.precision)
         for row in runs
-        if row.environment_id == environment_id and (row.phase, row.variant) == (PHASE, VARIANT)
+        if row.environment_id == environment_id and (row.phase, row.variant) == (INFERENCE, EAGER)
     }
     tasks: list[Task] = []
     if "workload" in request.sections:

@@ -7,14 +7,14 @@ A number that can be derived (a rate, an intensity, a median of samples) is not 
 
 from dataclasses import dataclass
 
-PRECISION_BYTE = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
-"""Bytes that one stored element takes, by precision (tf32 is stored as fp32)."""
+PRECISION_BYTE = {"fp32": 4, "bf16": 2}
+"""The precisions that are measured, and the bytes that one stored element takes in each."""
+
+INFERENCE, EAGER = "inference", "eager"
+"""The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
 
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 """What a processor's flags say of its vector units, widest first."""
-
-STATUSES = ("ok", "oom", "timeout", "unsupported", "error")
-"""What became of a cell. Every status but ``ok`` carries a reason and no samples."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,11 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Run:
-    """A cell: one model at one batch size, precision, phase and variant, and what became of it."""
+    """A cell: one model at one batch size, precision, phase and variant, and what became of it.
+
+    ``status`` is ``ok``, ``oom``, ``timeout``, ``unsupported`` or ``error``; all but ``ok`` have a reason and no
+    samples.
+    """
 
     environment_id: str
     model: str

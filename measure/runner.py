@@ -9,8 +9,8 @@ from typing import Protocol
 from measure import ceilings
 from measure.cache import MachineFolder, Workloads
 from measure.environment import now
-from measure.plan import PHASE, VARIANT, CeilingTask, InferenceTask, Task
-from measure.records import Ceiling, Environment, Run, Sample
+from measure.plan import CeilingTask, InferenceTask, Task
+from measure.records import EAGER, INFERENCE, Ceiling, Environment, Run, Sample
 from measure.timing import Timing
 from measure.worker import BudgetSpent, Failure, Outcome
 
@@ -59,7 +59,7 @@ class Store:
             assert isinstance(outcome, Ceiling)
             self._folder.put_ceilings([outcome])
         elif isinstance(task, InferenceTask):
-            cell = (environment_id, task.model.name, task.batch, task.precision, PHASE, VARIANT)
+            cell = (environment_id, task.model.name, task.batch, task.precision, INFERENCE, EAGER)
             if isinstance(outcome, Failure):
                 self._folder.put_run(Run(*cell, outcome.status, outcome.reason, now()), [])
                 return

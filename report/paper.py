@@ -8,7 +8,17 @@ from typing import Any
 import pandas as pd
 
 from measure.cache import MachineFolder, Workloads, machine_names
-from measure.records import CELL, PRECISION_BYTE, Ceiling, Environment, Run, Sample, Workload
+from measure.records import (
+    CELL,
+    EAGER,
+    INFERENCE,
+    PRECISION_BYTE,
+    Ceiling,
+    Environment,
+    Run,
+    Sample,
+    Workload,
+)
 from measure.statistics import estimate_median
 from report import bibliography, chips, flop_per_cycle
 from report.flop_per_cycle import FlopPerCycle
@@ -99,11 +109,8 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
     """
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
     workloads = derive_workloads(frame(Workloads(data).models(), Workload))
-    machines = [
-        load_machine(MachineFolder(data, name), workloads)
-        for name in machine_names(data)
-        if MachineFolder(data, name).environments()
-    ]
+    folders = (MachineFolder(data, name) for name in machine_names(data))
+    machines = [machine for folder in folders if (machine := load_machine(folder, workloads))]
     machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
     keys = bibliography.read_keys(references)
     return Paper(
@@ -121,8 +128,8 @@ def derive_workloads(models: pd.DataFrame) -> pd.DataFrame:
     and outputs.
     """
     wide = []
-    for precision in ("fp32", "bf16"):
-        share = PRECISION_BYTE[precision] / PRECISION_BYTE["fp32"]
+    for precision, byte in PRECISION_BYTE.items():
+        share = byte / PRECISION_BYTE["fp32"]
         at = models.assign(precision=precision)
         at["footprint_byte"] = (models.parameter_byte + models.input_byte + models.activation_byte) * share
         at["compulsory_byte"] = (models.parameter_byte + models.input_byte + models.output_byte) * share
@@ -133,9 +140,11 @@ def derive_workloads(models: pd.DataFrame) -> pd.DataFrame:
     return both
 
 
-def load_machine(folder: MachineFolder, workloads: pd.DataFrame) -> Machine:
-    """A machine's newest environment and what was measured in it."""
-    environment = max(folder.environments(), key=lambda row: row.recorded_at)
+def load_machine(folder: MachineFolder, workloads: pd.DataFrame) -> Machine | None:
+    """A machine's newest environment and what was measured in it; None where none is recorded."""
+    environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
+    if environment is None:
+        return None
 
     def ours(rows: list[Any], record: type) -> pd.DataFrame:
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
@@ -220,7 +229,7 @@ def derive_cells(
     estimates = pd.DataFrame(
         medians, columns=[*cell, "latency_s", "latency_low_s", "latency_high_s", "sample_count"]
     )
-    runs = runs[(runs.phase == "inference") & (runs.variant == "eager")]
+    runs = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
     cells = runs.merge(estimates, on=cell, how="left").merge(
         workloads, on=["model", "batch", "precision"], how="left"
     )
