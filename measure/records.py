@@ -7,8 +7,8 @@ A number that can be derived (a rate, an intensity, a median of samples) is not 
 
 from dataclasses import dataclass
 
-PRECISION_BYTE = {"fp32": 4, "bf16": 2}
-"""The precisions that are measured, and the bytes that one stored element takes in each."""
+PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""The precisions that are counted and measured, and the bytes that one stored element takes in each."""
 
 INFERENCE, EAGER = "inference", "eager"
 """The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
@@ -17,13 +17,42 @@ VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2"
 """What a processor's flags say of its vector units, widest first."""
 
 
+LAYER_KINDS = (
+    "convolution",
+    "depthwise convolution",
+    "linear",
+    "attention",
+    "normalisation",
+    "activation",
+    "pooling",
+    "recurrent",
+    "embedding",
+    "other",
+)
+"""What a layer is, in the order in which figures show the kinds."""
+
+
 @dataclass(frozen=True)
 class Workload:
-    """What one forward pass of a model at one batch size asks for, on any device, at fp32.
+    """What a model at one batch size and precision asks for, on any device: one forward and one backward pass.
 
-    ``forward_flop`` counts convolutions, matrix products and attention at 2 FLOP a multiply-add.
-    ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once;
-    ``output_byte`` the model's own outputs. ``input_shape`` is without the batch, joined by ``x``.
+    ``input_shape`` is one input's without the batch, joined by ``x``. ``precision`` is that of weights and input;
+    where ``autocast`` names a kind of device, weights and input are fp32 and torch's autocast to the precision, as
+    that kind of device has it, decides each operator's. ``status`` is ``ok``, ``unsupported``, ``oom``, ``timeout``
+    or ``error``; all but ``ok`` have a reason and no counts. An ``ok`` row whose backward columns are empty has as
+    reason why the backward pass could not be counted.
+
+    Inference is a forward pass in eval mode without gradients: ``forward_flop`` counts convolutions, matrix products
+    and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/scalars.py``),
+    ``traffic_byte`` what every operator reads and writes (``measure/traffic.py``), ``inference_peak_byte`` the most
+    memory that is alive at once. Training is a forward pass in train mode and the backward pass from given gradients
+    of the outputs: the ``backward`` columns are of the backward pass alone, without what an operator computes again
+    (``recompute_flop``, fused attention's scores), ``saved_byte`` is what the forward pass keeps for it besides parameters,
+    buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and ``adam_byte`` the state of
+    SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a step with the former.
+    ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once; ``output_byte`` the model's
+    own outputs. ``uncounted`` lists the operators that do arithmetic and have no formula, forward and backward, as
+    ``name:calls:share of the traffic`` joined by ``;``.
     """
 
     model: str
@@ -31,13 +60,65 @@ class Workload:
     family: str
     input_shape: str
     batch: int
+    precision: str
+    autocast: str | None
+    status: str
+    reason: str | None
+    parameter_count: int | None = None
+    parameter_byte: int | None = None
+    buffer_byte: int | None = None
+    input_byte: int | None = None
+    output_byte: int | None = None
+    activation_byte: int | None = None
+    traffic_byte: int | None = None
+    inference_peak_byte: int | None = None
+    forward_flop: int | None = None
+    forward_other_flop: int | None = None
+    saved_byte: int | None = None
+    gradient_byte: int | None = None
+    momentum_byte: int | None = None
+    adam_byte: int | None = None
+    backward_traffic_byte: int | None = None
+    training_peak_byte: int | None = None
+    backward_flop: int | None = None
+    backward_other_flop: int | None = None
+    recompute_flop: int | None = None
+    uncounted: str | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module's own part of a workload; the layers of a workload sum to it, column by column.
+
+    There is a row for every leaf of the module tree, and for every other module that runs operators of its own (the
+    addition of a residual block) or holds parameters of its own. An operator belongs to the innermost module that
+    was running, its backward to the same; a parameter to the module that first used it, else to the one that holds
+    it. ``position`` counts the layers in the order in which they first run, those that never run last; ``path`` is
+    the module's name in the model (empty: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
+    ``calls`` how often it ran in one forward pass.
+    """
+
+    model: str
+    input_shape: str
+    batch: int
+    precision: str
+    autocast: str | None
+    position: int
+    path: str
+    type: str
+    kind: str
+    calls: int
     parameter_count: int
     parameter_byte: int
-    buffer_byte: int
-    input_byte: int
-    output_byte: int
     activation_byte: int
+    traffic_byte: int
     forward_flop: int
+    forward_other_flop: int
+    saved_byte: int | None
+    backward_traffic_byte: int | None
+    backward_flop: int | None
+    backward_other_flop: int | None
+    recompute_flop: int | None
 
 
 @dataclass(frozen=True)
@@ -134,8 +215,11 @@ class Sample:
 
 CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
 
+WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
+
 KEYS: dict[type, tuple[str, ...]] = {
-    Workload: ("model", "input_shape", "batch"),
+    Workload: WORKLOAD,
+    Layer: (*WORKLOAD, "position"),
     Environment: ("environment_id",),
     Ceiling: ("environment_id", "kernel", "precision", "size"),
     Run: CELL,
