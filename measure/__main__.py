@@ -13,7 +13,7 @@ from measure import catalog, devices, plan, processor
 from measure.cache import MachineFolder, Workloads
 from measure.environment import current, folder_name
 from measure.errors import UserError
-from measure.records import PRECISION_BYTE, Environment
+from measure.records import PRECISION_BYTE, Environment, shape_name
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
@@ -35,13 +35,21 @@ def parser() -> argparse.ArgumentParser:
         "--models",
         nargs="+",
         metavar="NAME",
-        help="names, globs such as 'vgg*', or timm:NAME (default: the built-in list)",
+        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME (default: the built-in list)",
+    )
+    flags.add_argument(
+        "--native-size", action="store_true", help="each model's own input size instead of 224 x 224"
     )
     flags.add_argument(
         "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
     )
     flags.add_argument(
-        "--precisions", nargs="+", metavar="P", default=["fp32"], help="fp32, bf16 (default: fp32)"
+        "--precisions", nargs="+", metavar="P", default=["fp32"], help="fp32, fp16, bf16 (default: fp32)"
+    )
+    flags.add_argument(
+        "--autocast",
+        action="store_true",
+        help="count fp16 and bf16 as torch's autocast on the device has them, not cast (--sections workload)",
     )
     flags.add_argument(
         "--sections",
@@ -106,12 +114,16 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
     sizes = arguments.batch_sizes or [
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
+    sections = parse_choices("--sections", arguments.sections, plan.SECTIONS)
+    if arguments.autocast and sections != ["workload"]:
+        raise UserError("--autocast: is counted, not measured; say --sections workload with it")
     return plan.Request(
-        models=catalog.find(names),
+        models=catalog.find(names, arguments.native_size),
         batch_sizes=parse_batch_sizes(sizes),
         precisions=parse_choices("--precisions", arguments.precisions, tuple(PRECISION_BYTE)),
-        sections=parse_choices("--sections", arguments.sections, plan.SECTIONS),
+        sections=sections,
         force=arguments.force,
+        autocast=arguments.autocast,
     )
 
 
@@ -143,12 +155,15 @@ def check_writable(data: Path) -> None:
 
 def show_models(data: Path) -> None:
     """Prints the built-in models, with what the workload table knows of them."""
-    counted = {row.model: row for row in Workloads(data).models() if row.batch == 1}
+    counted = {
+        (row.model, row.input_shape): f"{row.parameter_count / 1e6:>10.2f} M{row.forward_flop / 1e9:>8.2f}"
+        for row in Workloads(data).models()
+        if row.batch == 1 and row.parameter_count is not None and row.forward_flop is not None
+    }
     print(f"{'model':20}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}")
     for model in catalog.BUILT_IN:
-        row = counted.get(model.name)
-        shape = "x".join(map(str, model.input_shape))
-        numbers = f"{row.parameter_count / 1e6:>10.2f} M{row.forward_flop / 1e9:>8.2f}" if row else ""
+        shape = shape_name(model.input_shape)
+        numbers = counted.get((model.name, shape), "")
         print(f"{model.name:20}{model.source:13}{model.family:14}{shape:12}{numbers}".rstrip())
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.errors import UserError
-from measure.records import CELL, KEYS, Ceiling, Environment, Run, Sample, Workload
+from measure.records import CELL, KEYS, WORKLOAD, Ceiling, Environment, Layer, Run, Sample, Workload
 
 Record = TypeVar("Record")
 
@@ -174,21 +174,41 @@ def _cell(row: Run | Sample) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in CELL)
 
 
+def _workload(row: Workload | Layer) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in WORKLOAD)
+
+
 class Workloads:
-    """``data/workload``: what the models ask for, on any device."""
+    """``data/workload``: what the models ask for, on any device.
+
+    A workload's layers are written first and its row in ``models.csv`` last: that row commits it.
+    """
 
     def __init__(self, data: Path) -> None:
         self.models_path = data / "workload" / "models.csv"
+        self.layers_path = data / "workload" / "layers.csv"
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
 
-    def put(self, rows: Sequence[Workload]) -> None:
-        """Adds rows or replaces those of the same model and batch size; sorted, so that a rerun changes nothing."""
-        table = merged(self.models(), rows)
-        write(
-            self.models_path, Workload, sorted(table, key=lambda row: (row.model, row.input_shape, row.batch))
-        )
+    def layers(self) -> list[Layer]:
+        """The layers of committed workloads."""
+        committed = {_workload(row) for row in self.models() if row.status == "ok"}
+        return [row for row in read(self.layers_path, Layer) if _workload(row) in committed]
+
+    def put(self, counted: Iterable[tuple[Workload, Sequence[Layer]]]) -> None:
+        """Adds workloads or replaces them; both tables sorted, so that counting again changes nothing."""
+        counted = list(counted)
+        rows = [row for row, _ in counted]
+        fresh = {_workload(row) for row in rows}
+        layers = [row for row in read(self.layers_path, Layer) if _workload(row) not in fresh]
+        layers += [layer for _, own in counted for layer in own]
+        write(self.layers_path, Layer, sorted(layers, key=_sorting))
+        write(self.models_path, Workload, sorted(merged(self.models(), rows), key=_sorting))
+
+
+def _sorting(row: Workload | Layer) -> tuple[Any, ...]:
+    return tuple("" if value is None else value for value in (getattr(row, name) for name in KEYS[type(row)]))
 
 
 class MachineFolder:

@@ -4,16 +4,13 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from measure import clock
 from measure.devices import Device
+from measure.precisions import torch_dtype
 from measure.records import PRECISION_BYTE, Ceiling
 from measure.statistics import estimate_median
 from measure.timing import Sampling, sample
-
-if TYPE_CHECKING:
-    import torch
 
 KERNELS = ("matmul", "triad")
 
@@ -29,13 +26,6 @@ SIZES = {
 }
 """Rows of the matrix, elements of each vector. The smallest vectors are beyond four times a usual last-level cache,
 as STREAM asks."""
-
-
-def torch_dtype(precision: str) -> "torch.dtype":
-    """The type in which a precision is stored and computed."""
-    import torch
-
-    return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
 
 
 def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int]]:

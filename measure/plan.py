@@ -5,23 +5,35 @@ from dataclasses import dataclass
 
 from measure.catalog import Model
 from measure.ceilings import kernels
-from measure.records import EAGER, INFERENCE, Ceiling, Run, Workload
+from measure.records import (
+    EAGER,
+    FULL_PRECISION,
+    INFERENCE,
+    WORKLOAD,
+    Ceiling,
+    Run,
+    Workload,
+    shape_name,
+)
 
 SECTIONS = ("workload", "ceilings", "inference")
 
 
 @dataclass(frozen=True)
 class WorkloadTask:
-    """Count a model's forward pass at some batch sizes."""
+    """Count a model at some batch sizes; ``autocast`` is the kind of device whose autocast is counted, if any."""
 
     model: Model
     batches: tuple[int, ...]
+    precision: str
+    autocast: str | None
     section = "workload"
     effort = 1.0
 
     @property
     def label(self) -> str:
-        return f"workload {self.model.name}"
+        how = "" if self.autocast is None else f" autocast on {self.autocast}"
+        return f"workload {self.model.name} {self.precision}{how}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ class Request:
     precisions: Sequence[str]
     sections: Collection[str]
     force: bool = False
+    autocast: bool = False
 
 
 def tasks_to_do(
@@ -85,7 +98,7 @@ def tasks_to_do(
     First the workload, then the roofs, then the models: all at the first batch size before the next, so that a run
     that is cut short still makes a paper.
     """
-    counted = {(row.model, row.input_shape, row.batch) for row in workloads}
+    counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in workloads}
     roofs = {
         (row.kernel, row.precision, row.size) for row in ceilings if row.environment_id == environment_id
     }
@@ -96,13 +109,17 @@ def tasks_to_do(
     }
     tasks: list[Task] = []
     if "workload" in request.sections:
-        for model in request.models:
-            shape = "x".join(map(str, model.input_shape))
-            batches = [
-                b for b in request.batch_sizes if request.force or (model.name, shape, b) not in counted
-            ]
-            if batches:
-                tasks.append(WorkloadTask(model, tuple(batches)))
+        for precision in request.precisions:
+            autocast = device_kind if request.autocast and precision != FULL_PRECISION else None
+            for model in request.models:
+                shape = shape_name(model.input_shape)
+                batches = [
+                    batch
+                    for batch in request.batch_sizes
+                    if request.force or (model.name, shape, batch, precision, autocast) not in counted
+                ]
+                if batches:
+                    tasks.append(WorkloadTask(model, tuple(batches), precision, autocast))
     if "ceilings" in request.sections:
         tasks += [
             CeilingTask(*kernel)

@@ -45,7 +45,9 @@ def describe(outcome: Outcome) -> str:
         if outcome.kernel == "chain":
             return f"{outcome.size / outcome.latency_s / 1e9:.3f} additions/ns"
         return f"{outcome.byte / outcome.latency_s / 1e9:.1f} GB/s"
-    return f"{outcome[0].forward_flop / outcome[0].batch / 1e9:.2f} GFLOP an input"
+    counted = outcome[0].workload
+    assert counted.forward_flop is not None
+    return f"{counted.forward_flop / counted.batch / 1e9:.2f} GFLOP an input"
 
 
 class TimeLeft:

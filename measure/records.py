@@ -5,16 +5,25 @@ A number that can be derived (a rate, an intensity, a median of samples) is not 
 ``KEYS`` names the columns that identify a row of each table.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
 """The precisions that are counted and measured, and the bytes that one stored element takes in each."""
+
+FULL_PRECISION = "fp32"
+"""The precision that models are published in, from which others are cast."""
 
 INFERENCE, EAGER = "inference", "eager"
 """The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
 
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 """What a processor's flags say of its vector units, widest first."""
+
+
+def shape_name(shape: Iterable[int]) -> str:
+    """A shape as tables write it: ``3x224x224``."""
+    return "x".join(map(str, shape))
 
 
 LAYER_KINDS = (
@@ -46,10 +55,11 @@ class Workload:
     and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/scalars.py``),
     ``traffic_byte`` what every operator reads and writes (``measure/traffic.py``), ``inference_peak_byte`` the most
     memory that is alive at once. Training is a forward pass in train mode and the backward pass from given gradients
-    of the outputs: the ``backward`` columns are of the backward pass alone, without what an operator computes again
-    (``recompute_flop``, fused attention's scores), ``saved_byte`` is what the forward pass keeps for it besides parameters,
-    buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and ``adam_byte`` the state of
-    SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a step with the former.
+    of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again in it
+    (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps for it
+    besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
+    ``adam_byte`` the state of SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a
+    step with the former.
     ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once; ``output_byte`` the model's
     own outputs. ``uncounted`` lists the operators that do arithmetic and have no formula, forward and backward, as
     ``name:calls:share of the traffic`` joined by ``;``.

@@ -9,10 +9,11 @@ from typing import Protocol
 from measure import ceilings
 from measure.cache import MachineFolder, Workloads
 from measure.environment import now
-from measure.plan import CeilingTask, InferenceTask, Task
+from measure.plan import CeilingTask, InferenceTask, Task, WorkloadTask
 from measure.records import EAGER, INFERENCE, Ceiling, Environment, Run, Sample
 from measure.timing import Timing
 from measure.worker import BudgetSpent, Failure, Outcome
+from measure.workload import not_counted
 
 
 class Executor(Protocol):
@@ -47,9 +48,9 @@ class Store:
         self._environment = environment
 
     def put(self, task: Task, outcome: Outcome) -> None:
-        """One task's outcome, a failure as well as a result. A workload that failed leaves no row."""
+        """One task's outcome, a failure as well as a result."""
         environment_id = self._environment.environment_id
-        if not isinstance(outcome, list):
+        if not isinstance(task, WorkloadTask):
             self._folder.put_environment(self._environment)
         if isinstance(task, CeilingTask):
             if isinstance(outcome, Failure):
@@ -69,7 +70,14 @@ class Store:
                 for index, latency in enumerate(outcome.latencies_s)
             ]
             self._folder.put_run(Run(*cell, "ok", None, now()), samples)
-        elif isinstance(outcome, list):
+        else:
+            if isinstance(outcome, Failure):
+                why = (outcome.status, outcome.reason)
+                outcome = [
+                    not_counted(task.model, batch, task.precision, task.autocast, *why)
+                    for batch in task.batches
+                ]
+            assert isinstance(outcome, list)
             self._workloads.put(outcome)
 
 

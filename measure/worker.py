@@ -16,7 +16,7 @@ from pathlib import Path
 
 from measure import ceilings, devices, inference, workload
 from measure.plan import CeilingTask, InferenceTask, Task
-from measure.records import Ceiling, Workload
+from measure.records import Ceiling
 from measure.timing import Timing
 
 CALL_LIMIT_S = 60.0
@@ -34,7 +34,7 @@ class Failure:
     reason: str
 
 
-Result = list[Workload] | Ceiling | Timing
+Result = list[workload.Count] | Ceiling | Timing
 Outcome = Result | Failure
 
 
@@ -67,7 +67,7 @@ def execute(task: Task, device: devices.Device, environment_id: str, beat: Calla
         return ceilings.measure(device, environment_id, task.kernel, task.precision, task.size, beat)
     if isinstance(task, InferenceTask):
         return inference.measure(device, task.model, task.batch, task.precision, beat)
-    return [workload.count(task.model, batch) for batch in task.batches]
+    return workload.count_all(task.model, task.batches, task.precision, task.autocast, beat)
 
 
 def serve(connection: Connection, device_name: str, threads: int, environment_id: str, log: str) -> None:

@@ -1,94 +1,163 @@
-"""What one forward pass asks for, counted on the meta device: no weights, no arithmetic, no memory.
+"""What a model asks for, counted on the meta device: no weights, no arithmetic, no memory.
 
-FLOP come from torch's own counter (convolutions, matrix products and attention at 2 FLOP a multiply-add);
-bytes from the shapes of parameters, inputs and the outputs of leaf modules, at fp32.
+The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
+operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.catalog import Model, build_on_meta, make_input
-from measure.records import Workload
+from measure.catalog import Model, build_on_meta, make_inputs
+from measure.records import Layer, Workload, shape_name
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from measure.recorder import Recorder
 
-class LeafOutputs:
-    """Collects the outputs of leaf modules during a forward pass, each storage once.
 
-    A leaf is a module that ran no other module inside it: ``nn.MultiheadAttention`` is one, since it uses the
-    weights of its output projection without calling it.
+class Count(NamedTuple):
+    """A workload and its layers."""
+
+    workload: Workload
+    layers: list[Layer]
+
+
+ADAM_STEP_BYTE = 4
+"""Adam keeps, besides two averages a gradient, the number of its step for each parameter tensor."""
+
+
+def identity(model: Model, batch: int, precision: str, autocast: str | None) -> dict[str, Any]:
+    """The columns that say which workload a row is of."""
+    return {
+        "model": model.name,
+        "input_shape": shape_name(model.input_shape),
+        "batch": batch,
+        "precision": precision,
+        "autocast": autocast,
+    }
+
+
+def not_counted(
+    model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str
+) -> Count:
+    """The row of a workload that could not be counted, without layers."""
+    named = identity(model, batch, precision, autocast)
+    return Count(
+        Workload(source=model.source, family=model.family, status=status, reason=reason, **named), []
+    )
+
+
+def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
+    """A model's workload and layers at ``batch`` inputs.
+
+    ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
+    it weights and input have the precision. Raises whatever the network raises on the meta device.
     """
-
-    def __init__(self, network: "nn.Module") -> None:
-        self._ran_a_child: list[bool] = []
-        self._storages: dict[int, Any] = {}
-        for module in network.modules():
-            module.register_forward_pre_hook(self._enter)
-            module.register_forward_hook(self._leave)
-
-    def _enter(self, _module: "nn.Module", _inputs: Any) -> None:
-        if self._ran_a_child:
-            self._ran_a_child[-1] = True
-        self._ran_a_child.append(False)
-
-    def _leave(self, _module: "nn.Module", _inputs: Any, output: Any) -> None:
-        if not self._ran_a_child.pop():
-            for tensor in tensors_in(output):
-                storage = tensor.untyped_storage()
-                self._storages[storage._cdata] = storage  # held, so that no address is used twice
-
-    @property
-    def byte(self) -> int:
-        return sum(storage.nbytes() for storage in self._storages.values())
+    return count_all(model, [batch], precision, autocast)[0]
 
 
-def tensors_in(value: Any) -> "list[torch.Tensor]":
-    """All tensors in a module's output: a tensor, or tuples, lists and dictionaries of them."""
-    import torch
+def count_all(
+    model: Model,
+    batches: Sequence[int],
+    precision: str,
+    autocast: str | None,
+    beat: Callable[[], None] = lambda: None,
+) -> list[Count]:
+    """The same at several batch sizes, of a network that is built once; ``beat`` is called after each."""
+    from measure.precisions import casting
 
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return [tensor for part in value for tensor in tensors_in(part)]
-    return []
+    network = build_on_meta(model)
+    counted = []
+    with casting(network, precision, autocast) as (device, dtype):
+        for batch in batches:
+            columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
+            named = identity(model, batch, precision, autocast)
+            row = Workload(source=model.source, family=model.family, status="ok", **named, **columns)
+            counted.append(Count(row, [Layer(**named, **layer) for layer in layers]))
+            beat()
+    return counted
 
 
-def _byte(tensors: "list[torch.Tensor]") -> int:
+def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The counted columns of ``Workload`` and of each ``Layer``, for any network and the arguments of one call.
+
+    The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
+    normalisation of one value, say), its columns are None and ``reason`` says why.
+    """
+    from measure.layers import layer_rows
+    from measure.recorder import record_inference, record_training
+    from measure.traffic import tensors_in
+
+    inference, output = record_inference(network, inputs)
+    output_byte = _byte(tensors_in(output))
+    del output
+    training, reason = None, None
+    try:
+        training = record_training(network, inputs)
+    except Exception as problem:  # a model may raise anything
+        reason = f"backward not counted: {one_line(problem)}"
+    parameters = list(network.parameters())
+    resident_byte = _byte([*parameters, *network.buffers(), *tensors_in(inputs)])
+    columns: dict[str, Any] = {
+        "reason": reason,
+        "parameter_count": sum(parameter.numel() for parameter in parameters),
+        "parameter_byte": _byte(parameters),
+        "buffer_byte": _byte(list(network.buffers())),
+        "input_byte": _byte(tensors_in(inputs)),
+        "output_byte": output_byte,
+        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
+        "uncounted": _uncounted(inference, training),
+    }
+    if training is not None:
+        columns |= _training_memory(parameters, resident_byte, training)
+    layers = layer_rows(network, inference, training)
+    sums = [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]
+    for name in sums:
+        parts = [layer[name] for layer in layers]
+        columns[name] = None if None in parts else sum(parts)
+    network.zero_grad(set_to_none=True)
+    return columns, layers
+
+
+def _byte(tensors: "Sequence[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def count(model: Model, batch: int) -> Workload:
-    """Counts one forward pass of ``batch`` inputs."""
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
+def _training_memory(
+    parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder"
+) -> dict[str, int]:
+    """Gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradient_byte = _byte(gradients)
+    return {
+        "gradient_byte": gradient_byte,
+        "momentum_byte": gradient_byte,
+        "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
+        "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
+    }
 
-    # The fused inference path of nn.MultiheadAttention is an operator that the counter does not know.
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        network = build_on_meta(model)
-        outputs = LeafOutputs(network)
-        inputs = make_input(model, batch, "meta")
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            result = network(inputs)
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
-    parameters = list(network.parameters())
-    return Workload(
-        model=model.name,
-        source=model.source,
-        family=model.family,
-        input_shape="x".join(str(size) for size in model.input_shape),
-        batch=batch,
-        parameter_count=sum(parameter.numel() for parameter in parameters),
-        parameter_byte=_byte(parameters),
-        buffer_byte=_byte(list(network.buffers())),
-        input_byte=_byte([inputs]),
-        output_byte=_byte(tensors_in(result)),
-        activation_byte=outputs.byte,
-        forward_flop=counter.get_total_flops(),
-    )
+
+def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None:
+    """``name:calls:share`` of each operator without a formula, of inference's forward and training's backward pass;
+
+    the share is that of the bytes that both passes read and write.
+    """
+    passes = [inference.forward] + ([training.backward] if training else [])
+    traffic = sum(record.total("traffic_byte") for record in passes)
+    calls: Counter[str] = Counter()
+    byte: Counter[str] = Counter()
+    for record in passes:
+        for name, operator in record.uncounted.items():
+            calls[name] += operator.calls
+            byte[name] += operator.byte
+    listed = [f"{name}:{calls[name]}:{byte[name] / traffic:.2g}" for name in sorted(calls)]
+    return ";".join(listed) or None
+
+
+def one_line(problem: BaseException) -> str:
+    """An exception in one line, as a table's column holds it."""
+    lines = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"

@@ -1,0 +1,41 @@
+"""Operators that compute nothing: they allocate, copy, choose or rearrange. Their work is bytes.
+
+Random numbers are among them: how many operations a generator takes is no property of the model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from measure.flops import NOTHING, Work, formula
+
+ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""They touch no memory: what is written into it later is counted there."""
+
+FILLS = (
+    "arange", "bernoulli", "eye", "fill", "full", "full_like", "linspace", "new_full", "new_ones", "new_zeros",
+    "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "scalar_tensor", "uniform", "zero", "zeros", "zeros_like",
+)  # fmt: skip
+"""They write and read nothing: in place, what stood there before is not looked at."""
+
+CHOICES = ("embedding", "gather", "index", "index_select", "masked_select", "take")
+"""They read as much of their first tensor as they write, and their indices."""
+
+COPIES = ("copy", "_foreach_copy")
+"""In place, their first tensor is written and not read."""
+
+REARRANGEMENTS = (
+    "_conj", "_conj_physical", "_reshape_alias", "_to_copy", "_unsafe_index", "_unsafe_view", "alias", "as_strided",
+    "as_strided_scatter", "cat", "channel_shuffle", "clone", "constant_pad_nd", "complex", "detach",
+    "diagonal_backward", "flip", "im2col", "index_copy", "lift_fresh", "lift_fresh_copy", "masked_fill",
+    "masked_scatter", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d",
+    "reflection_pad2d", "repeat", "repeat_interleave", "replication_pad1d", "replication_pad2d",
+    "replication_pad3d", "resize", "roll", "scatter", "select_backward", "select_scatter", "slice_backward",
+    "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
+)  # fmt: skip
+
+
+@formula(*(f"aten::{name}" for name in (*ALLOCATIONS, *FILLS, *CHOICES, *COPIES, *REARRANGEMENTS)))
+def no_work(_args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return NOTHING

@@ -1,0 +1,125 @@
+"""FLOP of normalisations: n elements in r groups that share a mean, with c parameters of each kind.
+
+Each takes the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the inverse
+deviation (2r: the small constant added, inverse square root). What follows differs: where a group has one scale
+(batch normalisation), scale and shift are folded into one product and one addition an element.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from measure.flops import Work, formula
+
+RUNNING = 6
+"""Operations a channel to move both running statistics: two products and an addition each."""
+
+
+def batch_norm_flop(elements: int, channels: int, training: bool, tracked: bool) -> int:
+    """Folding takes 5 a channel: deviation (2), scale (1), shift (2). Then 2n, and in training 4n for statistics."""
+    statistics = 4 * elements + (RUNNING * channels if tracked else 0)
+    return 2 * elements + 5 * channels + (statistics if training else 0)
+
+
+def _batch_norm(inputs: Any, training: bool, running: Any) -> Work:
+    return Work(0, batch_norm_flop(inputs.numel(), inputs.shape[1], training, running is not None))
+
+
+@formula("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::cudnn_batch_norm")
+def batch_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    without_statistics = isinstance(args[3], bool)
+    return _batch_norm(
+        args[0], args[3] if without_statistics else args[5], None if without_statistics else args[3]
+    )
+
+
+@formula("aten::_native_batch_norm_legit_no_training", "aten::_batch_norm_no_update")
+def batch_norm_inference(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return _batch_norm(args[0], False, args[3])
+
+
+@formula("aten::_batch_norm_with_update")
+def batch_norm_training(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return _batch_norm(args[0], True, args[3])
+
+
+def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
+    """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r); input: g w/s less both means (4n + 3r).
+
+    In inference the statistics are constants: the input's gradient is g times a folded scale (n + r), and the sums
+    are taken for the gradients of scale and shift alone.
+    """
+    sums = 5 * elements - 2 * channels
+    if training:
+        return sums + (4 * elements + 3 * channels if mask[0] else 0)
+    return (elements + channels if mask[0] else 0) + (sums if mask[1] or mask[2] else 0)
+
+
+@formula("aten::native_batch_norm_backward")
+def batch_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return Work(0, batch_norm_backward_flop(args[1].numel(), args[1].shape[1], args[7], args[9]))
+
+
+@formula("aten::batch_norm_backward")
+def batch_norm_backward_reserved(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return Work(0, batch_norm_backward_flop(args[1].numel(), args[1].shape[1], args[7], args[9]))
+
+
+@formula("aten::cudnn_batch_norm_backward")
+def batch_norm_backward_cudnn(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    return Work(0, batch_norm_backward_flop(args[0].numel(), args[0].shape[1], True, (True, True, True)))
+
+
+def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
+    """Statistics (4n + 2r); the difference is at hand, so one product normalises (n); scale (n), shift (n)."""
+    return 5 * elements + 2 * rows + elements * (scaled + shifted)
+
+
+def row_norm_backward_flop(
+    elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]
+) -> int:
+    """Normalised input x (2n); gradient times scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
+
+    input: s (h - mean - x mean) (4n); scale: sums of g x (2n - c); shift: sums of g (n - c).
+    """
+    flop = 2 * elements if mask[0] or mask[1] else 0
+    if mask[0]:
+        flop += 7 * elements + (elements if scaled else 0)
+    return flop + (2 * elements - parameters) * mask[1] + (elements - parameters) * mask[2]
+
+
+@formula("aten::native_layer_norm")
+def layer_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    return Work(0, row_norm_flop(args[0].numel(), out[1].numel(), args[2] is not None, args[3] is not None))
+
+
+@formula("aten::native_layer_norm_backward")
+def layer_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    elements, rows = args[1].numel(), args[3].numel()
+    scaled = args[5] is not None
+    return Work(0, row_norm_backward_flop(elements, rows, elements // max(1, rows), scaled, args[7]))
+
+
+@formula("aten::native_group_norm")
+def group_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    return Work(0, row_norm_flop(args[0].numel(), out[1].numel(), args[1] is not None, args[2] is not None))
+
+
+@formula("aten::native_group_norm_backward")
+def group_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    channels, scaled = args[6], args[4] is not None
+    return Work(0, row_norm_backward_flop(args[1].numel(), args[2].numel(), channels, scaled, args[9]))
+
+
+@formula("aten::_fused_rms_norm")
+def rms_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Squares and their mean (2n), deviation (2r), product (n), scale (n)."""
+    elements = args[0].numel()
+    return Work(0, elements * (3 + (args[2] is not None)) + 2 * out[1].numel())
+
+
+@formula("aten::_fused_rms_norm_backward")
+def rms_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """As ``row_norm_backward_flop`` without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+    elements, rows, mask = args[1].numel(), args[3].numel(), args[5]
+    flop = elements + (elements * (5 + (args[4] is not None)) if mask[0] else 0)
+    return Work(0, flop + (2 * elements - elements // max(1, rows)) * mask[1])

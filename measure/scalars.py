@@ -1,0 +1,199 @@
+"""FLOP of everything but products: a table of what each operator takes for an element, and reductions.
+
+One scalar operation is one FLOP: an addition, a comparison, a division, a square root, an exponential or another
+elementary function, a change of sign. What an operator takes is what its definition asks for when common parts are
+computed once; ``COSTS`` is printed in the paper.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from measure.flops import NOTHING, Work, formula
+
+ELEMENTARY = (
+    "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isfinite", "isinf", "isnan", "le", "log",
+    "log10", "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu",
+    "remainder", "round", "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
+    "threshold", "threshold_backward", "trunc", "true_divide",
+)  # fmt: skip
+"""One operation an element. (The inverse square root too: hardware has it as one.)"""
+
+COSTS = {
+    "addcmul": 3,  # a + s b c
+    "addcdiv": 3,
+    "lerp": 3,  # a + s (b - a)
+    "leaky_relu": 2,
+    "leaky_relu_backward": 2,
+    "hardtanh": 2,
+    "hardtanh_backward": 3,  # two comparisons and the choice's product
+    "hardsigmoid": 4,  # min(max(x + 3, 0), 6) / 6
+    "hardsigmoid_backward": 3,
+    "hardswish": 5,
+    "hardswish_backward": 5,  # two comparisons, x / 3 + 1/2, product
+    "sigmoid": 4,  # 1 / (1 + exp(-x))
+    "sigmoid_backward": 3,  # g y (1 - y)
+    "tanh_backward": 3,  # g (1 - y y)
+    "silu": 4,  # x / (1 + exp(-x))
+    "silu_backward": 9,  # sigmoid s, then g s (1 + x (1 - s))
+    "elu": 4,  # comparison, exponential, subtraction, product
+    "elu_backward": 4,
+    "softplus": 3,
+    "softplus_backward": 4,
+    "logit": 3,
+    "log_sigmoid_forward": 4,
+    "log_sigmoid_backward": 5,
+    "_prelu_kernel": 2,
+    "_prelu_kernel_backward": 5,  # comparison; input: product, choice; weight: product, choice
+    "gelu": 5,  # x / 2 (1 + erf(x / sqrt 2))
+    "gelu_backward": 11,  # g (cdf + x pdf): 4 for the one, 4 for the other, 3
+    "glu": 5,  # an output: sigmoid and product
+    "glu_backward": 9,  # an output: sigmoid s, s g, and a g s (1 - s)
+    "native_dropout": 2,  # times mask, times scale
+    "native_dropout_backward": 2,
+    "mse_loss": 2,
+    "_weight_norm_interface": 3,
+    "nan_to_num": 1,
+}
+"""Operations for each element of the output (of the gradient's, for a backward operator)."""
+
+TANH_GELU = {"gelu": 9, "gelu_backward": 18}
+"""GELU by its approximation with tanh."""
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def _counts(tensors: Sequence[Any]) -> bool:
+    return any(hasattr(t, "is_floating_point") and (t.is_floating_point() or t.is_complex()) for t in tensors)
+
+
+def _complex_factor(name: str, args: Sequence[Any], out: Any) -> int | None:
+    """Real operations of one complex one; None where we have no rule."""
+    tensors = [a for a in (*args, out) if hasattr(a, "is_complex")]
+    if not any(t.is_complex() for t in tensors):
+        return 1
+    both = all(a.is_complex() for a in args[:2] if hasattr(a, "is_complex"))
+    return {"add": 2, "sub": 2, "neg": 2, "mul": 6 if both else 2, "div": 11 if both else 2, "abs": 4}.get(
+        name
+    )
+
+
+def pointwise(name: str) -> Any:
+    """The formula of a pointwise operator."""
+
+    def count(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+        out = _first(out)
+        if not _counts([*args, out]):
+            return NOTHING
+        cost = 1 if name in ELEMENTARY else COSTS[name]
+        if name in TANH_GELU and kwargs.get("approximate") == "tanh":
+            cost = TANH_GELU[name]
+        if name in ("add", "sub", "rsub") and kwargs.get("alpha", 1) != 1:
+            cost += 1
+        factor = _complex_factor(name, args, out)
+        if factor is None:
+            raise LookupError(f"no formula for complex {name}")
+        return Work(0, cost * factor * out.numel())
+
+    return count
+
+
+for _name in (*ELEMENTARY, *COSTS):
+    formula(f"aten::{_name}")(pointwise(_name))
+
+
+@formula("aten::clamp", "aten::clamp_min", "aten::clamp_max")
+def clamp(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    """A comparison for each bound."""
+    bounds = [bound for bound in (*args[1:], kwargs.get("min"), kwargs.get("max")) if bound is not None]
+    return Work(0, len(bounds) * out.numel()) if _counts([out]) else NOTHING
+
+
+@formula(*(f"aten::{name}" for name in ("sum", "max", "amax", "min", "amin", "argmax", "argmin", "prod")))
+def reduction(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """From n elements to m results, n - m operations; two tensors (``max`` of both) one an element."""
+    out = _first(out)
+    if not _counts(args):
+        return NOTHING
+    if len(args) > 1 and hasattr(args[1], "numel"):
+        return Work(0, out.numel())
+    return Work(0, args[0].numel() - out.numel())
+
+
+@formula("aten::mean")
+def mean(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """The sum (n - m) and a division for each of m results."""
+    return Work(0, args[0].numel())
+
+
+@formula("aten::var", "aten::var_mean", "aten::std")
+def variance(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Mean (n), differences (n), squares (n), their sum and division (n)."""
+    return Work(0, 4 * args[0].numel())
+
+
+@formula("aten::linalg_vector_norm", "aten::norm")
+def norm(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """Squares (n), sum (n - m), roots (m)."""
+    return Work(0, 2 * args[0].numel())
+
+
+@formula("aten::cumsum", "aten::cumprod")
+def cumulative(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    return Work(0, out.numel() - out.numel() // max(1, out.shape[args[1]])) if _counts([out]) else NOTHING
+
+
+def _rows(tensor: Any, dim: int) -> int:
+    return int(tensor.numel() // max(1, tensor.shape[dim]))
+
+
+@formula("aten::_softmax", "aten::_safe_softmax")
+def softmax(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n)."""
+    return Work(0, 5 * out.numel() - 2 * _rows(out, args[1]))
+
+
+@formula("aten::_log_softmax")
+def log_softmax(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n)."""
+    return Work(0, 5 * out.numel() - _rows(out, args[1]))
+
+
+@formula("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")
+def softmax_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Two products or an exponential and one (2n), a sum (n - r), a difference (n)."""
+    return Work(0, 4 * out.numel() - _rows(out, args[2]))
+
+
+@formula("aten::embedding_dense_backward")
+def embedding_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """An addition for each element of the gradient, to its row of the table."""
+    return Work(0, args[0].numel())
+
+
+@formula("aten::index_add", "aten::scatter_add")
+def scattered_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """An addition for each element of the source."""
+    return Work(0, args[3].numel()) if _counts(args[3:4]) else NOTHING
+
+
+@formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
+def indexed_writing(args: Sequence[Any], kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """An addition for each value, where values accumulate (the backward of reading by an index)."""
+    accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+    return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
+
+
+@formula("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c")
+def fft(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """5 n log2 n for n complex points, half of it for real ones: FFTW's convention (Frigo and Johnson 2005)."""
+    spans = args[0] if args[0].numel() >= out.numel() else out
+    real = not (args[0].is_complex() and out.is_complex())
+    if real:
+        spans = out if args[0].is_complex() else args[0]
+    points = math.prod(spans.shape[dim] for dim in args[1])
+    share = 0.5 if real else 1.0
+    return Work(0, round(share * 5 * spans.numel() * math.log2(points)) if points > 1 else 0)

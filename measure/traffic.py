@@ -1,0 +1,71 @@
+"""The bytes that an operator reads and writes, were nothing fused and nothing kept in a cache.
+
+Each tensor that goes in is read once, each that comes out is written once; one that is changed in place is read and
+written. A view moves nothing. An operator that fills does not read what stood there; one that looks rows up reads as
+much as it writes, and its indices.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from measure.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "untyped_storage")
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """All tensors in a value: a tensor, or tuples, lists and dictionaries of them."""
+    if _is_tensor(value):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return []
+
+
+def tensor_byte(tensor: Any) -> int:
+    """Bytes of a tensor's distinct elements: an expanded one has no more than its storage."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+def storage_key(tensor: Any) -> int:
+    """What tells the memory behind a tensor apart, while it is alive."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+class Signature:
+    """What an operator's schema says of its bytes: which arguments it writes, whether its output is a view."""
+
+    def __init__(self, operator: Any) -> None:
+        schema = operator._schema
+        name = schema.name.partition("::")[2].removesuffix("_")
+        self.is_view = bool(getattr(operator, "is_view", False)) or name in ("detach", "alias", "lift_fresh")
+        self.allocates = name in ALLOCATIONS
+        self._looks_up = name in CHOICES
+        self._overwrites = name in (*FILLS, *COPIES)
+        self._written = [
+            (place, argument.name)
+            for place, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+
+    def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The tensors that are changed in place."""
+        found = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
+        return tensors_in(found)
+
+    def byte(self, inputs: Iterable[Any], written: Sequence[Any], outputs: Sequence[Any]) -> int:
+        """Reads and writes of one call."""
+        changed = {id(tensor) for tensor in written}
+        new = [tensor for tensor in outputs if id(tensor) not in changed]
+        writes = sum(map(tensor_byte, (*written, *new)))
+        once = {id(tensor): tensor for tensor in inputs}
+        if self._overwrites:
+            once = {key: tensor for key, tensor in once.items() if key not in changed}
+        reads = list(once.values())
+        if self._looks_up and reads:
+            return writes + sum(map(tensor_byte, new)) + sum(map(tensor_byte, reads[1:]))
+        return writes + sum(map(tensor_byte, reads))
