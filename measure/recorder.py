@@ -6,8 +6,9 @@ and its operators (a dispatch mode), below autograd, so that backward operators 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,65 +17,18 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from measure.attention import kept_whole
-from measure.flops import NOTHING, Work, formula_of
 from measure.memory import LiveMemory
-from measure.traffic import Signature, storage_key, tensors_in
+from measure.operators import Operator, operator_of
+from measure.passes import Pass, Uncounted
+from measure.traffic import storage_key, tensors_in
 
 
 @dataclass
-class Part:
-    """What one module asks for of its own in one pass."""
+class Running:
+    """A module whose forward call has begun; a leaf as long as it has run no other module."""
 
-    calls: int = 0
-    flop: int = 0
-    other_flop: int = 0
-    recompute_flop: int = 0
-    traffic_byte: int = 0
-    activation_byte: int = 0
-    saved_byte: int = 0
-
-
-@dataclass
-class Uncounted:
-    """Calls and bytes of an operator that does arithmetic and has no formula."""
-
-    calls: int = 0
-    byte: int = 0
-
-
-@dataclass
-class Pass:
-    """One recorded pass: the parts by module, in the order in which they first ran, and what could not be counted."""
-
-    parts: dict[nn.Module, Part] = field(default_factory=dict)
-    uncounted: dict[str, Uncounted] = field(default_factory=dict)
-
-    def part(self, module: nn.Module) -> Part:
-        if module not in self.parts:
-            self.parts[module] = Part()
-        return self.parts[module]
-
-    def total(self, column: str) -> int:
-        return sum(getattr(part, column) for part in self.parts.values())
-
-
-class Operator:
-    """What is known of an operator whatever its arguments."""
-
-    known: ClassVar[dict[Any, Any]] = {}
-
-    def __init__(self, operator: Any) -> None:
-        name = operator._schema.name
-        self.name = name.removeprefix("aten::").replace("::", ".")
-        self.signature = Signature(operator)
-        self.formula = formula_of(name)
-        self.is_ignored = self.signature.is_view or name.startswith("prim::")
-
-    @classmethod
-    def of(cls, operator: Any) -> "Operator":
-        if operator not in cls.known:
-            cls.known[operator] = cls(operator)
-        return cls.known[operator]
+    module: nn.Module
+    is_leaf: bool = True
 
 
 class Recorder(TorchDispatchMode):
@@ -94,7 +48,8 @@ class Recorder(TorchDispatchMode):
         self._unused = {storage_key(parameter) for parameter in parameters}
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
-        self._running: list[tuple[nn.Module, list[bool]]] = []
+        self._running: list[Running] = []
+        self._undo = ExitStack()
         self._first_nodes: list[int] = []
         self._node_modules: list[nn.Module] = []
         self._activations: set[int] = set()
@@ -108,36 +63,30 @@ class Recorder(TorchDispatchMode):
         torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
 
     def __enter__(self) -> "Recorder":
-        self._contexts = [kept_whole(), saved_tensors_hooks(self._save, lambda kept: kept)]
-        self._hooks = [
-            register_module_forward_pre_hook(self._start),
-            register_module_forward_hook(self._stop),
-        ]
-        for context in self._contexts:
-            context.__enter__()
+        self._undo.enter_context(kept_whole())
+        self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
+        self._undo.callback(register_module_forward_pre_hook(self._start).remove)
+        self._undo.callback(register_module_forward_hook(self._stop).remove)
         return super().__enter__()
 
     def __exit__(self, *problem: Any) -> None:
         super().__exit__(*problem)
-        for context in reversed(self._contexts):
-            context.__exit__(*problem)
-        for hook in self._hooks:
-            hook.remove()
+        self._undo.close()
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
         if self._running:
-            self._running[-1][1].append(True)
-        self._running.append((module, []))
+            self._running[-1].is_leaf = False
+        self._running.append(Running(module))
         if not self._in_backward:
             self.forward.part(module).calls += 1
             self._mark()
 
     def _stop(self, module: nn.Module, _inputs: Any, output: Any) -> None:
-        _, children = self._running.pop()
+        ended = self._running.pop()
         if self._in_backward:
             return
         self._mark()
-        if not children:  # a leaf: a module that ran no other
+        if ended.is_leaf:
             for tensor in tensors_in(output):
                 number = self.memory.number(tensor)
                 if number is not None and number not in self._activations:
@@ -147,7 +96,7 @@ class Recorder(TorchDispatchMode):
     def _mark(self) -> None:
         """Autograd numbers its nodes as they are made: those from here on are made in this module."""
         self._first_nodes.append(torch.autograd._get_sequence_nr())
-        self._node_modules.append(self._running[-1][0] if self._running else self._network)
+        self._node_modules.append(self._running[-1].module if self._running else self._network)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         """Notes what autograd keeps for the backward pass."""
@@ -160,7 +109,7 @@ class Recorder(TorchDispatchMode):
     def _module(self) -> nn.Module:
         """The module that the operator which runs now belongs to."""
         if self._running:
-            return self._running[-1][0]
+            return self._running[-1].module
         node = torch._C._current_autograd_node() if self._in_backward else None
         if node is None:  # autograd adds gradients between two nodes: they belong to the one before
             return self._last
@@ -174,7 +123,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
-        operator = Operator.of(func)
+        operator = operator_of(func)
         if not operator.is_ignored:
             self._record(operator, args, kwargs, output)
         return output
@@ -196,7 +145,7 @@ class Recorder(TorchDispatchMode):
         part = record.part(module)
         byte = operator.signature.byte(inputs, operator.signature.written(args, kwargs), outputs)
         part.traffic_byte += byte
-        work = self._work(operator, args, kwargs, output)
+        work = operator.work(args, kwargs, output)
         if work is None:
             uncounted = record.uncounted.setdefault(operator.name, Uncounted())
             uncounted.calls += 1
@@ -208,17 +157,6 @@ class Recorder(TorchDispatchMode):
         part.flop += work.flop
         part.other_flop += work.other_flop
         part.recompute_flop += work.recompute_flop
-
-    def _work(self, operator: Operator, args: Any, kwargs: Any, output: Any) -> Work | None:
-        if operator.formula is not None:
-            try:
-                return operator.formula(args, kwargs, output)
-            except LookupError:  # a formula, but not for complex numbers
-                return None
-        floating = (
-            tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output])
-        )
-        return None if any(floating) else NOTHING
 
 
 class _GivenGradient(torch.autograd.Function):

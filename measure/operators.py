@@ -1,0 +1,36 @@
+"""What is known of one of torch's operators whatever its arguments: its name, formula, and use of memory."""
+
+from functools import cache
+from typing import Any
+
+from measure.flops import NOTHING, Work, formula_of
+from measure.traffic import Signature, tensors_in
+
+
+class Operator:
+    """What is known of an operator whatever its arguments."""
+
+    def __init__(self, operator: Any) -> None:
+        name = operator._schema.name
+        self.name = name.removeprefix("aten::").replace("::", ".")
+        self.signature = Signature(operator)
+        self.formula = formula_of(name)
+        self.is_ignored = self.signature.is_view or name.startswith("prim::")
+
+    def work(self, args: Any, kwargs: Any, output: Any) -> Work | None:
+        """What one call computes; None for arithmetic that there is no formula for."""
+        if self.formula is not None:
+            try:
+                return self.formula(args, kwargs, output)
+            except LookupError:  # a formula, but not for complex numbers
+                return None
+        floating = (
+            tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output])
+        )
+        return None if any(floating) else NOTHING
+
+
+@cache
+def operator_of(overload: Any) -> Operator:
+    """What is known of an overload such as ``torch.ops.aten.add.Tensor``."""
+    return Operator(overload)
