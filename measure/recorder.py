@@ -60,7 +60,8 @@ class Recorder(TorchDispatchMode):
         """The backward pass from these outputs, whose gradients are given and cost nothing."""
         losses = [_GivenGradient.apply(output) for output in outputs]
         self._in_backward = True
-        torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
+        if losses:  # a network without parameters has no backward pass
+            torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
 
     def __enter__(self) -> "Recorder":
         self._undo.enter_context(kept_whole())

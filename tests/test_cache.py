@@ -12,7 +12,7 @@ import pytest
 from measure import cache
 from measure.cache import MachineFolder, Workloads
 from measure.errors import UserError
-from measure.records import KEYS, Ceiling, Environment, Run, Sample, Workload
+from measure.records import KEYS, Ceiling, Environment, Layer, Run, Sample, Workload
 
 ENVIRONMENT = Environment(
     "e1",
@@ -33,8 +33,17 @@ ENVIRONMENT = Environment(
 )
 
 
-def workload(model="net", batch=1, flop=10):
-    return Workload(model, "torchvision", "plain", "3x2x2", batch, 5, 20, 0, 48, 8, 96, flop)
+def workload(model="net", batch=1, flop=10, **columns):
+    return Workload(
+        model, "torchvision", "plain", "3x2x2", batch, "fp32", None, "ok", None, forward_flop=flop, **columns
+    )
+
+
+def layer(model="net", batch=1, position=0, flop=10):
+    return Layer(
+        model, "3x2x2", batch, "fp32", None, position, "head", "Linear", "linear", 1, 5, 20, 8, 96, flop, 2, None,
+        None, None, None, None,
+    )  # fmt: skip
 
 
 def ceiling(size=8, latency_s=0.5):
@@ -65,7 +74,8 @@ def test_keys_are_columns(record):
 @pytest.mark.parametrize(
     "row",
     [
-        workload(),
+        workload(uncounted="sort:2:0.1"),
+        layer(),
         ENVIRONMENT,
         ceiling(latency_s=1 / 3),
         run(status="oom", reason='no "memory", at all\nor nearly'),
@@ -155,12 +165,29 @@ def test_a_roof_measured_again_replaces_the_old_one(folder):
 
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
     table = Workloads(tmp_path)
-    table.put([workload("b", 64), workload("b", 1)])
-    table.put([workload("a", 1)])
-    first = table.models_path.read_bytes()
-    table.put([workload("b", 1)])
-    assert table.models_path.read_bytes() == first
+    table.put([(workload("b", 64), []), (workload("b", 1), [layer("b"), layer("b", position=1)])])
+    table.put([(workload("a", 1), [layer("a")])])
+    first = table.models_path.read_bytes(), table.layers_path.read_bytes()
+    table.put([(workload("b", 1), [layer("b"), layer("b", position=1)])])
+    assert (table.models_path.read_bytes(), table.layers_path.read_bytes()) == first
     assert [(row.model, row.batch) for row in table.models()] == [("a", 1), ("b", 1), ("b", 64)]
+
+
+def test_counting_again_leaves_no_layer_of_the_old_count(tmp_path):
+    table = Workloads(tmp_path)
+    table.put([(workload("a"), [layer("a"), layer("a", position=1)]), (workload("b"), [layer("b")])])
+    table.put([(workload("a"), [layer("a", flop=7)])])
+    assert [(row.model, row.position, row.forward_flop) for row in table.layers()] == [
+        ("a", 0, 7),
+        ("b", 0, 10),
+    ]
+
+
+def test_layers_that_no_workload_committed_are_not_there(tmp_path):
+    table = Workloads(tmp_path)
+    table.put([(workload("a"), [layer("a")]), (workload("b"), [layer("b")])])
+    cache.write(table.models_path, Workload, [workload("b")])  # as if killed between the two tables
+    assert [row.model for row in table.layers()] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def call(*arguments):
         (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
         (["--budget", "0"], "'0' is no time"),
         (["--budget", "-5m"], "is no time"),
-        (["--precisions", "fp99"], "'fp99' is not one of fp32, bf16"),
+        (["--precisions", "fp99"], "'fp99' is not one of fp32, fp16, bf16"),
         (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference"),
+        (["--autocast", "--quick"], "--autocast: is counted, not measured; say --sections workload with it"),
         (["--machine", "../up"], "'../up' is no folder name"),
     ],
 )
@@ -165,7 +166,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
     assert run.returncode == 130
     assert "Everything measured so far is kept; the same command goes on from here." in rest
     plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
-    assert "workload alexnet" not in plan
+    assert "workload alexnet fp32" not in plan
     assert "roof matmul fp32 512" not in plan
     assert "alexnet batch 1 fp32" in plan
 

@@ -45,9 +45,27 @@ def test_force_plans_everything():
 
 
 def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
-    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, 1, 1, 1, 1, 1, 1, 1)
+    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
     (task,) = to_do(Request([ALEXNET], [1, 64, 256], ["fp32"], ["workload"]), workloads=[known])
-    assert task == WorkloadTask(ALEXNET, (64, 256))
+    assert task == WorkloadTask(ALEXNET, (64, 256), "fp32", None)
+
+
+def test_what_could_not_be_counted_is_not_tried_again():
+    known = Workload(
+        "alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "unsupported", "no shape"
+    )
+    assert to_do(Request([ALEXNET], [1], ["fp32"], ["workload"]), workloads=[known]) == []
+
+
+def test_each_precision_is_counted_and_so_is_its_autocast_on_a_kind_of_device():
+    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "bf16", None, "ok", None)
+    cast = to_do(Request([ALEXNET], [1], ["fp32", "fp16", "bf16"], ["workload"]), workloads=[known])
+    assert [task.label for task in cast] == ["workload alexnet fp32", "workload alexnet fp16"]
+    request = Request([ALEXNET], [1], ["fp32", "bf16"], ["workload"], autocast=True)
+    assert [task.label for task in to_do(request, workloads=[known])] == [
+        "workload alexnet fp32",
+        "workload alexnet bf16 autocast on cpu",
+    ]
 
 
 def test_each_precision_has_its_roofs():

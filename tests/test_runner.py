@@ -6,6 +6,7 @@ from measure.plan import CeilingTask, InferenceTask, WorkloadTask
 from measure.records import Ceiling, Environment, Workload
 from measure.timing import Timing
 from measure.worker import BudgetSpent, Failure
+from measure.workload import Count
 
 ALEXNET = catalog.find(["alexnet"])[0]
 ENVIRONMENT = Environment(
@@ -13,7 +14,7 @@ ENVIRONMENT = Environment(
 )
 ROOF = CeilingTask("matmul", "fp32", 8)
 CELL = InferenceTask(ALEXNET, 4, "fp32")
-COUNT = WorkloadTask(ALEXNET, (1,))
+COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
 
 
 class NullExecutor:
@@ -51,9 +52,9 @@ def do(tmp_path, folder, tasks, outcomes, budget_s=None):
 
 
 def test_results_go_into_their_tables(tmp_path, folder):
-    counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, 1, 1, 1, 1, 1, 1, 1)
+    counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
     roof = Ceiling("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6)
-    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[counted], roof, Timing(3, (0.1, 0.2))])
+    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[Count(counted, [])], roof, Timing(3, (0.1, 0.2))])
     assert Workloads(tmp_path).models() == [counted]
     assert folder.ceilings() == [roof]
     assert folder.environments() == [ENVIRONMENT]
@@ -72,7 +73,12 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
     ]
     tasks = [COUNT, ROOF, CELL, InferenceTask(ALEXNET, 8, "fp32")]
     summary = do(tmp_path, folder, tasks, outcomes)
-    assert Workloads(tmp_path).models() == []
+    assert [
+        (row.batch, row.status, row.reason, row.forward_flop) for row in Workloads(tmp_path).models()
+    ] == [
+        (1, "error", "no shape", None),
+        (4, "error", "no shape", None),
+    ]
     assert [(row.status, row.reason, row.latency_s) for row in folder.ceilings()] == [
         ("unsupported", "no kernel", None)
     ]

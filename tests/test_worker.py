@@ -12,6 +12,7 @@ from measure.worker import BudgetSpent, Failure, Worker, classify
 pytest.importorskip("torch", reason="a worker measures with torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
+COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,8 @@ def process():
 
 
 def test_a_result_comes_back(process):
-    (row,) = process.run(WorkloadTask(SQUEEZENET, (1,)))
-    assert row.parameter_count == 1_248_424  # torchvision's published count
+    (count,) = process.run(COUNT)
+    assert count.workload.parameter_count == 1_248_424  # torchvision's published count
 
 
 def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(process):
@@ -50,7 +51,7 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
     failure = process.run(InferenceTask(SQUEEZENET, 10**8, "fp32"))
     assert isinstance(failure, Failure)
     assert failure.status == "oom"
-    assert isinstance(process.run(WorkloadTask(SQUEEZENET, (1,))), list)
+    assert isinstance(process.run(COUNT), list)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +61,18 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
 def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     process, number, status, words
 ):
-    process.run(WorkloadTask(SQUEEZENET, (1,)))
+    process.run(COUNT)
     victim = process._process.pid
     threading.Timer(0.5, os.kill, (victim, number)).start()
     failure = process.run(InferenceTask(SQUEEZENET, 64, "fp32"))
     assert failure.status == status
     assert words in failure.reason
-    assert isinstance(process.run(WorkloadTask(SQUEEZENET, (1,))), list)
+    assert isinstance(process.run(COUNT), list)
     assert process._process.pid != victim
 
 
 def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
-    process.run(WorkloadTask(SQUEEZENET, (1,)))
+    process.run(COUNT)
     monkeypatch.setattr(process, "_call_limit_s", 0.0)
     assert process.run(InferenceTask(SQUEEZENET, 64, "fp32")) == Failure(
         "timeout", "one call took longer than 0 s"
@@ -79,14 +80,14 @@ def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
 
 
 def test_the_end_of_the_budget_gives_the_task_up(process):
-    process.run(WorkloadTask(SQUEEZENET, (1,)))
+    process.run(COUNT)
     with pytest.raises(BudgetSpent):
         process.run(InferenceTask(SQUEEZENET, 64, "fp32"), deadline=time.monotonic() + 0.2)
 
 
 def test_a_device_that_cannot_be_set_up_is_an_outcome():
     process = Worker("cuda:99", 1, "e1")
-    failure = process.run(WorkloadTask(SQUEEZENET, (1,)))
+    failure = process.run(COUNT)
     process.close()
     assert failure.status == "error"
     assert "cuda:99" in failure.reason
