@@ -15,6 +15,7 @@ class Operator:
         self.name = name.removeprefix("aten::").replace("::", ".")
         self.signature = Signature(operator)
         self.formula = formula_of(name)
+        self.is_pure = not self.signature.aliases
         self.is_ignored = self.signature.is_view or name.startswith("prim::")
 
     def work(self, args: Any, kwargs: Any, output: Any) -> Work | None:

@@ -16,6 +16,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from measure import shapes
 from measure.attention import kept_whole
 from measure.memory import LiveMemory
 from measure.operators import Operator, operator_of
@@ -123,8 +124,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        output = func(*args, **kwargs)
         operator = operator_of(func)
+        output = shapes.call(func, args, kwargs) if operator.is_pure else func(*args, **kwargs)
         if not operator.is_ignored:
             self._record(operator, args, kwargs, output)
         return output

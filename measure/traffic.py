@@ -43,6 +43,9 @@ class Signature:
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
         self.is_view = bool(getattr(operator, "is_view", False)) or name in ("detach", "alias", "lift_fresh")
+        self.aliases = self.is_view or any(
+            part.alias_info is not None for part in (*schema.arguments, *schema.returns)
+        )
         self.allocates = name in ALLOCATIONS
         self._looks_up = name in CHOICES
         self._overwrites = name in (*FILLS, *COPIES)

@@ -1,0 +1,64 @@
+"""Calls operators on the meta device, each once for inputs of the same shapes.
+
+A network calls the same operator on the same shapes many times over, and torch derives the output's shape in Python
+for many operators (for a batch normalisation in about a hundred primitive steps). Only shape, strides and type of an
+output matter here, so they are derived once.
+"""
+
+from typing import Any
+
+import torch
+
+Outline = tuple[torch.Size, tuple[int, ...], torch.dtype]
+"""A tensor without its memory: shape, strides and type."""
+
+_OUTLINES: dict[Any, Any] = {}
+
+
+class _NotRemembered(Exception):  # noqa: N818 - an answer, not an error
+    """A call whose output cannot be told from shapes alone."""
+
+
+def _outline(tensor: torch.Tensor) -> Outline:
+    if not tensor.is_meta or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise _NotRemembered
+    return tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _form(value: Any) -> Any:
+    """What of an argument decides the output, hashable."""
+    if isinstance(value, torch.Tensor):
+        return _outline(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_form, value))
+    return type(value), value  # 1, 1.0 and True are equal and not the same
+
+
+def _outlines(output: Any) -> Any:
+    """An output's outlines, in a list where it has several tensors or none."""
+    if isinstance(output, torch.Tensor):
+        return _outline(output)
+    if isinstance(output, (list, tuple)):
+        return [None if part is None else _outlines(part) for part in output]
+    raise _NotRemembered
+
+
+def _drawn(outlines: Any) -> Any:
+    """New tensors of these outlines."""
+    if isinstance(outlines, list):
+        return tuple(None if part is None else _drawn(part) for part in outlines)
+    shape, strides, dtype = outlines
+    return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+
+def call(operator: Any, args: Any, kwargs: Any) -> Any:
+    """The output of an operator that changes and aliases none of its inputs, or on the meta device one like it."""
+    try:
+        form = (operator, _form(args), tuple((name, _form(value)) for name, value in kwargs.items()))
+        if form in _OUTLINES:
+            return _drawn(_OUTLINES[form])
+        output = operator(*args, **kwargs)
+        _OUTLINES[form] = _outlines(output)
+        return output
+    except (_NotRemembered, TypeError):  # TypeError: an argument that has no hash
+        return operator(*args, **kwargs)
