@@ -1,34 +1,23 @@
-"""The models that can be measured, by name: the built-in list and ``timm:NAME``.
+"""The models that can be measured, by name: the built-in list, and all of torchvision, torchaudio and timm.
 
 Weights are random: the time of these networks does not depend on their values, and nothing is downloaded.
 """
 
 import difflib
 import fnmatch
+import importlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from measure import meta, timm_models, torchaudio_models, torchvision_models
 from measure.errors import UserError
+from measure.model import IMAGE, Model
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-IMAGE = (3, 224, 224)
-AUDIO = (16000,)
-"""One second of sound at 16 kHz."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model's name, the library that builds it, its family, and the shape of one input without the batch."""
-
-    name: str
-    source: str
-    family: str
-    input_shape: tuple[int, ...]
-
 
 BUILT_IN = (
     Model("alexnet", "torchvision", "plain", IMAGE),
@@ -54,15 +43,18 @@ BUILT_IN = (
     Model("vit_b_16", "torchvision", "transformer", IMAGE),
     Model("vit_b_32", "torchvision", "transformer", IMAGE),
     Model("swin_t", "torchvision", "transformer", IMAGE),
-    Model("wav2vec2_base", "torchaudio", "audio", AUDIO),
+    Model("wav2vec2_base", "torchaudio", "audio", torchaudio_models.SOUND),
 )
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "googlenet": {"aux_logits": False, "init_weights": False},
-    "inception_v3": {"init_weights": False},
-    "fcn_resnet50": {"weights_backbone": None, "aux_loss": True},
+LIBRARIES: dict[str, ModuleType] = {
+    "torchvision": torchvision_models,
+    "torchaudio": torchaudio_models,
+    "timm": timm_models,
 }
-"""What torchvision has to be told so that a model has the published parameters, and is built quickly."""
+"""What knows the models of a library, by its name: in ``--models`` as ``LIBRARY:NAME``, in a model as its source.
+
+Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` and ``make_inputs``.
+"""
 
 QUICK = (
     "alexnet",
@@ -77,98 +69,89 @@ QUICK = (
 """The small selection of ``make report``: every kind of layer, a few minutes on two cores."""
 
 
-def find(patterns: Iterable[str]) -> list[Model]:
-    """The models that names, globs and ``timm:NAME`` select, in the catalog's order, each once.
+def find(patterns: Iterable[str], native_size: bool = False) -> list[Model]:
+    """The models that names and globs select: the built-in ones first, in their order, and each once.
 
-    Raises UserError for a name that is unknown, with the nearest known ones.
+    ``LIBRARY:PATTERN`` selects among all models of torchvision, torchaudio or timm, a pattern alone among the
+    built-in ones. With ``native_size`` a model's input is what its published weights take; without, images are
+    3 x 224 x 224 where the model allows it.
+
+    Raises UserError for a name that is unknown, with the nearest known ones, and for a library that is missing.
     """
     chosen: dict[str, Model] = {}
     for pattern in patterns:
-        if pattern.startswith("timm:"):
-            chosen[pattern] = _timm_model(pattern)
-            continue
-        matches = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
-        if not matches:
-            raise UserError(f"--models: no model is called {pattern!r}; {_nearest(pattern)}")
-        chosen |= {model.name: model for model in matches}
+        library, colon, wanted = pattern.partition(":")
+        models = _in_library(library, wanted) if colon and library in LIBRARIES else _built_in(pattern)
+        chosen |= {model.name: model for model in models}
     order = {model.name: place for place, model in enumerate(BUILT_IN)}
-    return sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
+    models = sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
+    return [_at_native_size(model) for model in models] if native_size else models
 
 
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), [model.name for model in BUILT_IN], n=3, cutoff=0.5)
-    if near:
-        return f"the nearest are {', '.join(near)} (all: python -m measure --list)"
-    return "python -m measure --list shows them all"
+def _built_in(pattern: str) -> list[Model]:
+    models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
+    if not models:
+        near = _nearest(pattern, [model.name for model in BUILT_IN])
+        hint = (
+            f"{near} (all: python -m measure --list)" if near else "python -m measure --list shows them all"
+        )
+        raise UserError(f"--models: no model is called {pattern!r}; {hint}")
+    return models
 
 
-def _timm_model(name: str) -> Model:
+def _in_library(library: str, pattern: str) -> list[Model]:
+    _require(library)
+    known = LIBRARIES[library]
+    names = known.matching(pattern)
+    if not names:
+        near = _nearest(pattern, known.matching("*"))
+        hint = near or f"python -m measure --models '{library}:*' --plan shows them all"
+        raise UserError(f"--models: {library} has no model {pattern!r}; {hint}")
+    built_in = {model.name: model for model in BUILT_IN if model.source == library}
+    return [built_in.get(name) or known.describe(name) for name in names]
+
+
+def _at_native_size(model: Model) -> Model:
+    _require(model.source)
+    return replace(model, input_shape=LIBRARIES[model.source].native_shape(model.name))
+
+
+def _require(library: str) -> None:
     try:
-        import timm
+        importlib.import_module(library)
     except ImportError:
+        extra = "timm" if library == "timm" else "measure"
         raise UserError(
-            f"--models: {name!r} needs timm; install it with pip install 'ridgepoint[timm]'"
+            f"--models: the models of {library} need it; install it with pip install 'ridgepoint[{extra}]'"
         ) from None
-    plain = name.removeprefix("timm:")
-    if not timm.is_model(plain):
-        near = difflib.get_close_matches(plain, timm.list_models(), n=3)
-        hint = f"the nearest are {', '.join(near)}" if near else "timm.list_models() shows them all"
-        raise UserError(f"--models: timm has no model {plain!r}; {hint}")
-    settings = timm.models.get_pretrained_cfg(plain, allow_unregistered=False)
-    return Model(name, "timm", "other", tuple(settings.input_size) if settings else IMAGE)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
+    return f"the nearest are {', '.join(lower[each] for each in near)}" if near else ""
 
 
 def build(model: Model) -> "nn.Module":
     """The network in eval mode with random weights, on torch's default device.
 
-    Auxiliary classifiers are built where the published parameter count has them, and are not executed.
+    Auxiliary heads are built where the published parameter count has them, and are not executed, in training
+    neither; no layer is left out at random (wav2vec 2.0, HuBERT and WavLM are built without layer drop).
     """
-    if model.source == "torchaudio":
-        import torchaudio
-
-        return getattr(torchaudio.models, model.name)().eval()
-    if model.source == "timm":
-        import timm
-
-        return timm.create_model(model.name.removeprefix("timm:"), pretrained=False).eval()
-    import torchvision
-
-    network = torchvision.models.get_model(model.name, weights=None, **SETTINGS.get(model.name, {}))
-    if getattr(network, "aux_classifier", None) is not None:
-        return _without_auxiliary(network).eval()
-    return network.eval()
-
-
-def _without_auxiliary(network: "nn.Module") -> "nn.Module":
-    """A segmentation network whose auxiliary head, a help in training only, keeps its parameters but never runs."""
-    from torch import nn
-
-    class MainHead(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, images: "torch.Tensor") -> "torch.Tensor":
-            scores = network.classifier(network.backbone(images)["out"])
-            return nn.functional.interpolate(
-                scores, size=images.shape[-2:], mode="bilinear", align_corners=False
-            )
-
-    return MainHead()
+    return LIBRARIES[model.source].build(model).eval()
 
 
 def build_on_meta(model: Model) -> "nn.Module":
     """The network without memory for its weights, to count on."""
-    import torch
-
-    if model.name.startswith("regnet"):  # reads numbers out of tensors while it is built
+    with meta.allocating_nothing():
         return build(model).to("meta")
-    with torch.device("meta"):
-        return build(model)
 
 
-def make_input(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> "torch.Tensor":
-    """Random input of shape (batch, *input_shape)."""
-    import torch
+def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
+    """The arguments of one call of the network, random, for ``batch`` inputs.
 
-    return torch.randn(batch, *model.input_shape, device=device, dtype=dtype)
+    For most one tensor of shape (batch, *input_shape). Detection takes one list of ``batch`` images of shape
+    input_shape, optical flow two images, and a few audio networks a second sound, a spectrogram, or text and
+    lengths. ``dtype`` is that of the images, sounds and spectrograms.
+    """
+    return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)

@@ -35,7 +35,7 @@ def test_the_auxiliary_head_of_a_segmentation_network_never_runs():
     for head in heads:
         head.register_forward_hook(lambda *_: ran.append(1))
     with torch.no_grad():
-        scores = network(torch.empty(1, 3, 64, 96, device="meta"))
+        scores = network(torch.empty(1, 3, 64, 96, device="meta"))["out"]
     assert scores.shape == (1, 21, 64, 96)  # 20 classes of PASCAL VOC and the background
     assert not ran
 
@@ -72,7 +72,7 @@ def test_a_timm_model_has_its_own_input_size():
     assert model.input_shape == (3, 299, 299)  # Szegedy et al. 2016: Inception-v4 takes 299 x 299
     network = catalog.build_on_meta(model)
     with torch.no_grad():
-        assert network(catalog.make_input(model, 2, "meta")).shape == (2, 1000)
+        assert network(*catalog.make_inputs(model, 2, "meta")).shape == (2, 1000)
 
 
 def test_an_unknown_timm_model_is_answered_with_the_nearest_names():
