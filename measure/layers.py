@@ -5,14 +5,17 @@ from typing import Any
 
 from torch import nn
 
+from measure.passes import Part
 from measure.recorder import Recorder
 from measure.traffic import storage_key
 
-POOLING = nn.modules.pooling
+MODEL_ITSELF = "."
+"""The path of operators and parameters that stand in no module but the model."""
+
 ACTIVATIONS = tuple(
     getattr(nn.modules.activation, name)
     for name in nn.modules.activation.__all__
-    if name not in ("MultiheadAttention",)
+    if name != "MultiheadAttention"
 )
 NORMALISATIONS = (
     nn.modules.batchnorm._NormBase,
@@ -78,7 +81,7 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
     trained = [training.forward.parts, training.backward.parts] if training else []
     own = set(owned)
     for parts in (forward, *trained):
-        own |= {module for module, part in parts.items() if part.traffic_byte or part.activation_byte}
+        own |= {module for module, part in parts.items() if part != Part(calls=part.calls)}
     rows: list[dict[str, Any]] = []
     place = {module: position for position, module in enumerate(forward)}
     named = sorted(
@@ -92,7 +95,7 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
         part = inference.forward.part(module)
         row = {
             "position": len(rows),
-            "path": path,
+            "path": path or MODEL_ITSELF,
             "type": type(module).__name__,
             "kind": kind_of(module),
             "calls": part.calls,

@@ -42,6 +42,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, network: nn.Module, inputs: Sequence[Any]) -> None:
         super().__init__()
         self._network = network
+        self._modules = set(network.modules())
         parameters, buffers = list(network.parameters()), list(network.buffers())
         self._resident = [*parameters, *buffers, *tensors_in(inputs)]
         self.memory = LiveMemory(self._resident)
@@ -62,13 +63,15 @@ class Recorder(TorchDispatchMode):
         losses = [_GivenGradient.apply(output) for output in outputs]
         self._in_backward = True
         if losses:  # a network without parameters has no backward pass
-            torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
+            with torch._C._DisableAutocast():  # a backward operator takes the precision of its forward one
+                torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
 
     def __enter__(self) -> "Recorder":
+        torch.clear_autocast_cache()  # casts of weights that an earlier pass made are part of this one too
         self._undo.enter_context(kept_whole())
         self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
-        self._undo.callback(register_module_forward_hook(self._stop).remove)
+        self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         return super().__enter__()
 
     def __exit__(self, *problem: Any) -> None:
@@ -76,24 +79,26 @@ class Recorder(TorchDispatchMode):
         self._undo.close()
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
-        if self._running:
+        is_own = module in self._modules
+        if not is_own:  # made on the fly: its work is that of the module around it
+            module = self._module()
+        elif self._running:
             self._running[-1].is_leaf = False
         self._running.append(Running(module))
-        if not self._in_backward:
-            self.forward.part(module).calls += 1
-            self._mark()
-
-    def _stop(self, module: nn.Module, _inputs: Any, output: Any) -> None:
-        ended = self._running.pop()
-        if self._in_backward:
-            return
         self._mark()
-        if ended.is_leaf:
+        if is_own and not self._in_backward:
+            self.forward.part(module).calls += 1
+
+    def _stop(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        """Called also where a module is left by an exception, as a checkpoint leaves what it has run far enough."""
+        ended = self._running.pop()
+        self._mark()
+        if ended.is_leaf and not self._in_backward:
             for tensor in tensors_in(output):
                 number = self.memory.number(tensor)
                 if number is not None and number not in self._activations:
                     self._activations.add(number)
-                    self.forward.part(module).activation_byte += tensor.untyped_storage().nbytes()
+                    self.forward.part(ended.module).activation_byte += tensor.untyped_storage().nbytes()
 
     def _mark(self) -> None:
         """Autograd numbers its nodes as they are made: those from here on are made in this module."""
@@ -153,7 +158,9 @@ class Recorder(TorchDispatchMode):
             uncounted.calls += 1
             uncounted.byte += byte
             return
-        if self._in_backward and self._running:  # a checkpoint runs its part of the forward pass again
+        if (
+            self._in_backward and torch.is_grad_enabled()
+        ):  # a checkpoint runs its part of the forward pass again
             part.recompute_flop += work.flop + work.other_flop
             return
         part.flop += work.flop
