@@ -7,10 +7,11 @@ loses at most the cell it was in: a torn last line is dropped, and so are sample
 import csv
 import dataclasses
 import io
+import itertools
 import os
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -187,6 +188,7 @@ class Workloads:
     def __init__(self, data: Path) -> None:
         self.models_path = data / "workload" / "models.csv"
         self.layers_path = data / "workload" / "layers.csv"
+        self._with_layers: set[tuple[Any, ...]] | None = None
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
@@ -197,18 +199,29 @@ class Workloads:
         return [row for row in read(self.layers_path, Layer) if _workload(row) in committed]
 
     def put(self, counted: Iterable[tuple[Workload, Sequence[Layer]]]) -> None:
-        """Adds workloads or replaces them; both tables sorted, so that counting again changes nothing."""
+        """Adds workloads, or replaces them where they stand, so that counting again changes nothing."""
         counted = list(counted)
-        rows = [row for row, _ in counted]
-        fresh = {_workload(row) for row in rows}
-        layers = [row for row in read(self.layers_path, Layer) if _workload(row) not in fresh]
-        layers += [layer for _, own in counted for layer in own]
-        write(self.layers_path, Layer, sorted(layers, key=_sorting))
-        write(self.models_path, Workload, sorted(merged(self.models(), rows), key=_sorting))
+        if self._with_layers is None:
+            self._with_layers = {_workload(row) for row in read(self.layers_path, Layer)}
+        again = {_workload(row): layers for row, layers in counted if _workload(row) in self._with_layers}
+        if again:
+            write(self.layers_path, Layer, _replaced(read(self.layers_path, Layer), again))
+        new = [layer for row, layers in counted if _workload(row) not in again for layer in layers]
+        append(self.layers_path, Layer, new)
+        self._with_layers |= {_workload(layer) for layer in new}
+        rows = merged(self.models(), [row for row, _ in counted])
+        write(self.models_path, Workload, sorted(rows, key=_place))
 
 
-def _sorting(row: Workload | Layer) -> tuple[Any, ...]:
-    return tuple("" if value is None else value for value in (getattr(row, name) for name in KEYS[type(row)]))
+def _place(row: Workload) -> tuple[Any, ...]:
+    """By which workloads are sorted."""
+    return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
+
+
+def _replaced(rows: Iterable[Layer], again: Mapping[tuple[Any, ...], Sequence[Layer]]) -> Iterator[Layer]:
+    """The layers, each workload's that is in ``again`` by the new ones, in its old place."""
+    for workload, old in itertools.groupby(rows, key=_workload):
+        yield from again.get(workload, old)
 
 
 class MachineFolder:
