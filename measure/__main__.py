@@ -70,7 +70,9 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
     flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
-    flags.add_argument("--list", action="store_true", help="show the models, and measure nothing")
+    flags.add_argument(
+        "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
+    )
     flags.add_argument("--force", action="store_true", help="measure again what is measured already")
     return flags
 
@@ -153,18 +155,19 @@ def check_writable(data: Path) -> None:
         ) from None
 
 
-def show_models(data: Path) -> None:
-    """Prints the built-in models, with what the workload table knows of them."""
+def show_models(data: Path, models: Sequence[catalog.Model]) -> None:
+    """Prints models, with what the workload table knows of them."""
     counted = {
         (row.model, row.input_shape): f"{row.parameter_count / 1e6:>10.2f} M{row.forward_flop / 1e9:>8.2f}"
         for row in Workloads(data).models()
         if row.batch == 1 and row.parameter_count is not None and row.forward_flop is not None
     }
-    print(f"{'model':20}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}")
-    for model in catalog.BUILT_IN:
+    width = max(18, *(len(model.name) for model in models)) + 2
+    print(f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}")
+    for model in models:
         shape = shape_name(model.input_shape)
         numbers = counted.get((model.name, shape), "")
-        print(f"{model.name:20}{model.source:13}{model.family:14}{shape:12}{numbers}".rstrip())
+        print(f"{model.name:{width}}{model.source:13}{model.family:14}{shape:12}{numbers}".rstrip())
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -230,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         if arguments.list:
-            show_models(arguments.data)
+            show_models(arguments.data, make_request(arguments).models)
             return 0
         return measure(arguments)
     except UserError as problem:
