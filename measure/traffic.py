@@ -5,10 +5,14 @@ written. A view moves nothing. An operator that fills does not read what stood t
 much as it writes, and its indices.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from measure.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
+
+UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
+"""Views that torch's schemas call new tensors."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -27,8 +31,9 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 def tensor_byte(tensor: Any) -> int:
-    """Bytes of a tensor's distinct elements: an expanded one has no more than its storage."""
-    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+    """Bytes of a tensor's distinct elements: an expanded dimension is there once, overlapping windows share theirs."""
+    elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+    return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 def storage_key(tensor: Any) -> int:
@@ -42,13 +47,14 @@ class Signature:
     def __init__(self, operator: Any) -> None:
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
-        self.is_view = bool(getattr(operator, "is_view", False)) or name in ("detach", "alias", "lift_fresh")
+        self.is_view = operator.is_view or name in UNDECLARED_VIEWS
         self.aliases = self.is_view or any(
             part.alias_info is not None for part in (*schema.arguments, *schema.returns)
         )
         self.allocates = name in ALLOCATIONS
         self._looks_up = name in CHOICES
-        self._overwrites = name in (*FILLS, *COPIES)
+        self._fills = name in FILLS
+        self._overwrites = name in COPIES
         self._written = [
             (place, argument.name)
             for place, argument in enumerate(schema.arguments)
@@ -65,6 +71,8 @@ class Signature:
         changed = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in changed]
         writes = sum(map(tensor_byte, (*written, *new)))
+        if self._fills:
+            return writes
         once = {id(tensor): tensor for tensor in inputs}
         if self._overwrites:
             once = {key: tensor for key, tensor in once.items() if key not in changed}
