@@ -6,7 +6,14 @@ the same moments as on any other, when the last reference to one goes.
 
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Block(NamedTuple):
+    """A storage that is alive: its number and its size."""
+
+    number: int
+    byte: int
 
 
 class LiveMemory:
@@ -14,10 +21,21 @@ class LiveMemory:
 
     def __init__(self, resident: Iterable[Any]) -> None:
         self._resident = {tensor.untyped_storage()._cdata for tensor in resident}
-        self._numbers: dict[int, int] = {}
+        self._blocks: dict[int, Block] = {}
         self._next = 0
         self.byte = 0
-        self.peak_byte = 0
+        self._settled_peak_byte = 0
+        self._byte_with_newest = 0
+        self._overwritten: tuple[int, Block] | None = None
+
+    @property
+    def peak_byte(self) -> int:
+        byte = self._byte_with_newest
+        if self._overwritten is not None:
+            key, block = self._overwritten
+            if self._blocks.get(key) != block:  # freed: nobody else held it
+                byte -= block.byte
+        return max(self._settled_peak_byte, byte)
 
     def number(self, tensor: Any) -> int | None:
         """The number of a tensor's storage, noted as alive if it is new; None for a resident one.
@@ -28,17 +46,26 @@ class LiveMemory:
         key = storage._cdata
         if key in self._resident:
             return None
-        known = self._numbers.get(key)
-        if known is not None:
-            return known
+        if key in self._blocks:
+            return self._blocks[key].number
+        self._settled_peak_byte, self._overwritten = self.peak_byte, None
         self._next += 1
-        self._numbers[key] = self._next
-        byte = storage.nbytes()
-        self.byte += byte
-        self.peak_byte = max(self.peak_byte, self.byte)
-        weakref.finalize(storage, self._free, key, byte).atexit = False
-        return self._next
+        block = Block(self._next, storage.nbytes())
+        self._blocks[key] = block
+        self.byte += block.byte
+        self._byte_with_newest = self.byte
+        weakref.finalize(storage, self._free, key).atexit = False
+        return block.number
 
-    def _free(self, key: int, byte: int) -> None:
-        del self._numbers[key]
-        self.byte -= byte
+    def overwrites(self, new: Any, old: Any) -> None:
+        """Notes that ``new``, the newest storage, is written over ``old`` unless something else holds that.
+
+        Something else does if it is still alive when the next storage is made.
+        """
+        key = old.untyped_storage()._cdata
+        block = self._blocks.get(key)
+        if block is not None and block.byte == new.untyped_storage().nbytes():
+            self._overwritten = key, block
+
+    def _free(self, key: int) -> None:
+        self.byte -= self._blocks.pop(key).byte

@@ -139,6 +139,8 @@ class Recorder(TorchDispatchMode):
         outputs = tensors_in(output)
         for tensor in outputs:
             self.memory.number(tensor)
+        if self._is_sum_of_gradients(operator, args):
+            self.memory.overwrites(output, args[0])
         if operator.signature.allocates:
             return
         module = self._module()
@@ -158,14 +160,23 @@ class Recorder(TorchDispatchMode):
             uncounted.calls += 1
             uncounted.byte += byte
             return
-        if (
-            self._in_backward and torch.is_grad_enabled()
-        ):  # a checkpoint runs its part of the forward pass again
+        if self._in_backward and torch.is_grad_enabled():  # a checkpoint runs forward operators again
             part.recompute_flop += work.flop + work.other_flop
             return
         part.flop += work.flop
         part.other_flop += work.other_flop
         part.recompute_flop += work.recompute_flop
+
+    def _is_sum_of_gradients(self, operator: Operator, args: Any) -> bool:
+        """Whether autograd adds the gradients of two uses of a tensor.
+
+        Without a dispatch mode it writes the sum over the first, where it holds the only reference to it
+        (``InputBuffer::accumulate``); under one it makes a new tensor.
+        """
+        if not self._in_backward or torch.is_grad_enabled() or operator.name != "add":
+            return False
+        first, second = args[:2]
+        return first is not second and getattr(second, "shape", None) == first.shape
 
 
 class _GivenGradient(torch.autograd.Function):

@@ -35,21 +35,18 @@ def test_a_storage_lives_until_its_last_view_goes():
     assert (live.byte, live.peak_byte) == (0, 4 * (5 + 7))
 
 
-def test_a_storage_written_over_another_takes_no_more_unless_something_holds_that():
-    for is_held, peak in ((False, 5), (True, 5 + 5)):
-        live = memory.LiveMemory([])
-        old = block(5)
-        live.number(old)
-        held = old[1:] if is_held else None
-        new = block(5)
-        live.number(new)
-        live.overwrites(new, old)
-        del old
-        assert live.peak_byte == 4 * peak
-        del held
-        last = block(1)
-        live.number(last)
-        assert live.peak_byte == 4 * max(peak, 5 + 1)
+@pytest.mark.parametrize(("is_held", "peak"), [(False, 5 + 1), (True, 5 + 5 + 1)])
+def test_a_storage_written_over_another_takes_no_more_unless_something_holds_that(is_held, peak):
+    live = memory.LiveMemory([])
+    old, new, last = block(5), block(5), block(1)
+    live.number(old)
+    live.number(new)
+    live.overwrites(new, old)
+    held = [old] if is_held else []
+    del old
+    live.number(last)
+    del held
+    assert live.peak_byte == 4 * peak
 
 
 def test_a_smaller_storage_is_not_written_over_a_larger_one():
