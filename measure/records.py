@@ -14,6 +14,9 @@ PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
 FULL_PRECISION = "fp32"
 """The precision that models are published in, from which others are cast."""
 
+PUBLISHED_MAC_STEP = 1_000_000
+"""torchvision publishes multiply-adds in units of 10^9 with three decimals (``meta["_ops"]``)."""
+
 INFERENCE, EAGER = "inference", "eager"
 """The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
 
@@ -223,6 +226,35 @@ class Sample:
     latency_s: float
 
 
+@dataclass(frozen=True)
+class CounterResult:
+    """What a counter, a program that counts a network's multiply-adds, says of one model at batch size 1.
+
+    All rows come from one run of ``benchmarks/counters.py``, in which each counter has a process of its own. A
+    multiply-add (``_mac``) is 2 FLOP; the ``published`` counts are torchvision's own, whose multiply-adds are rounded
+    to ``PUBLISHED_MAC_STEP``. ``status`` is ``ok``, ``unsupported``, ``oom`` or ``error``; all but ``ok`` have a
+    reason and no counts. ``parameter_count`` is empty for a counter that does not count parameters, ``version`` for
+    this program. ``build_s`` is the time that building the network and its input took, ``count_s`` that of counting
+    alone; ``peak_byte`` is the most memory that the process held until then, its libraries among it.
+    """
+
+    environment_id: str
+    counter: str
+    version: str | None
+    model: str
+    family: str
+    input_shape: str
+    status: str
+    reason: str | None
+    published_parameter_count: int
+    published_mac: int
+    parameter_count: int | None = None
+    forward_mac: int | None = None
+    build_s: float | None = None
+    count_s: float | None = None
+    peak_byte: int | None = None
+
+
 CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
@@ -234,5 +266,6 @@ KEYS: dict[type, tuple[str, ...]] = {
     Ceiling: ("environment_id", "kernel", "precision", "size"),
     Run: CELL,
     Sample: (*CELL, "sample"),
+    CounterResult: ("counter", "model"),
 }
 """The primary key of each table."""

@@ -1,0 +1,259 @@
+"""How this program and others count torchvision's classification models, in accuracy, time and memory, in one run.
+
+    python benchmarks/counters.py
+
+Each counter has a process of its own, one after another, and counts one model after another at batch size 1 and the
+size of its default weights. torchvision publishes multiply-adds and parameters with these weights.
+"""
+
+import argparse
+import fnmatch
+import gc
+import logging
+import multiprocessing
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from decoder import Sizes, decoder
+from peers import COUNTERS, Counter
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # a checkout counts, installed or not
+
+from measure import cache  # noqa: E402
+from measure.errors import UserError  # noqa: E402
+from measure.model import Model  # noqa: E402
+from measure.records import CounterResult, shape_name  # noqa: E402
+
+TABLE = ROOT / "data" / "workload" / "counters.csv"
+MEMORY_LIMIT_BYTE = 2_000_000_000
+SEQUENCE = 2048
+"""The tokens of one input of the decoder."""
+
+Result = TypeVar("Result")
+
+
+def apart(function: Callable[..., Result], *arguments: Any) -> Result:
+    """A function's result from a process of its own: started afresh, since a copy of this one would hold its memory."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
+
+
+def peak_byte() -> int:
+    """The most memory that this process held until now."""
+    import resource
+
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def prepare() -> str:
+    """Sets this process up to measure on all cores; gives this machine's key."""
+    from measure import devices, environment, processor
+
+    threads = processor.physical_cores()
+    cpu = devices.find("cpu")
+    cpu.prepare(threads)
+    return environment.current(cpu, threads).environment_id
+
+
+def classification_models(pattern: str) -> list[Model]:
+    """The classification models of torchvision whose names match, at the size of their default weights."""
+    from torchvision import models
+
+    from measure import catalog
+
+    wanted = fnmatch.filter(models.list_models(module=models), pattern)
+    if not wanted:
+        raise UserError(f"--models: torchvision has no classification model {pattern!r}; try 'resnet*'")
+    found = catalog.find([f"torchvision:{name}" for name in wanted], native_size=True)
+    return sorted(found, key=lambda model: model.name)
+
+
+def count_model(counter: Counter, model: Model) -> dict[str, Any]:
+    """The columns that a counter fills for a model."""
+    from measure import catalog
+    from measure.worker import classify
+
+    try:
+        start = time.perf_counter()
+        network = catalog.build_on_meta(model) if counter.device == "meta" else catalog.build(model)
+        (images,) = catalog.make_inputs(model, 1, counter.device)
+        built = time.perf_counter()
+        mac, parameters = counter.count(network, images)
+        counted = time.perf_counter()
+    except Exception as problem:  # a peer may raise anything
+        failure = classify(problem)
+        return {"status": failure.status, "reason": failure.reason, "peak_byte": peak_byte()}
+    return {
+        "status": "ok",
+        "reason": None,
+        "parameter_count": parameters,
+        "forward_mac": round(mac),
+        "build_s": round(built - start, 6),
+        "count_s": round(counted - built, 6),
+        "peak_byte": peak_byte(),
+    }
+
+
+def results_of(name: str, pattern: str) -> list[CounterResult]:
+    """What a counter says of each model: the main function of its process."""
+    from torchvision import models
+
+    warnings.simplefilter("ignore")  # peers warn of each operator that they do not know, and of their age
+    logging.disable(logging.WARNING)
+    counter = COUNTERS[name]
+    here, chosen = prepare(), classification_models(pattern)
+    missing = None
+    if counter.installed:
+        count_model(counter, chosen[0])  # imports and libraries' first steps are not the first model's
+    else:
+        reason = f"{counter.package} is not installed; install it with pip install -e '.[benchmark]'"
+        missing = {"status": "unsupported", "reason": reason}
+    results = []
+    for model in chosen:
+        published = models.get_model_weights(model.name).DEFAULT.meta
+        columns = missing or count_model(counter, model)
+        gc.collect()
+        results.append(
+            CounterResult(
+                environment_id=here,
+                counter=name,
+                version=counter.version,
+                model=model.name,
+                family=model.family,
+                input_shape=shape_name(model.input_shape),
+                published_parameter_count=published["num_params"],
+                published_mac=round(published["_ops"] * 1e9),
+                **columns,
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True)
+class DecoderCount:
+    parameter_count: int
+    forward_flop: int
+    backward_flop: int
+    count_s: float
+    peak_byte: int
+
+
+def count_decoder() -> DecoderCount:
+    """The decoder, forward and backward: the main function of its process."""
+    import torch
+
+    from measure.workload import count_network
+
+    prepare()
+    with torch.device("meta"):
+        network = decoder(Sizes())
+        tokens = torch.zeros(1, SEQUENCE, dtype=torch.long)
+    start = time.perf_counter()
+    columns, _ = count_network(network, (tokens,))
+    taken_s = time.perf_counter() - start
+    named = {name: columns[name] for name in ("parameter_count", "forward_flop", "backward_flop")}
+    return DecoderCount(**named, count_s=taken_s, peak_byte=peak_byte())
+
+
+def show_scores(results: Sequence[CounterResult]) -> None:
+    """A line a counter, then a line a target."""
+    from report import counters
+    from report.paper import frame
+
+    scores = counters.scores(counters.derive(frame(list(results), CounterResult))).set_index("counter")
+    header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
+    print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
+    for counter, row in scores.iterrows():
+        same = "-" if row.same_parameters != row.same_parameters else f"{row.same_parameters:.0f}"
+        cells = [f"{row.right} of {row.models}", row.equal, same, row.models - row.counted]
+        cells += [
+            f"{row.count_s:.2f} s",
+            f"{row.count_s + row.build_s:.2f} s",
+            f"{row.peak_byte / 1e9:.2f} GB",
+        ]
+        print(f"{counter:18}" + "".join(f"{cell!s:>14}" for cell in cells))
+    print("right: within 1 % of the published MACs, or their rounding; equal: within their rounding\n")
+    ours = scores.loc[counters.OURS]
+    exact = min(ours.equal, ours.same_parameters)
+    verdict = "all" if exact == ours.models else "NOT ALL"
+    print(f"{'equal, parameters too':42}{exact:.0f} of {ours.models}, {verdict}")
+    peer_s = scores.loc["fvcore"].count_s
+    if peer_s == peer_s:
+        ratio = ours.count_s / peer_s
+        verdict = "within" if ratio <= 1 else "ABOVE"
+        taken = f"{ours.count_s:.2f} s, {verdict} {peer_s:.2f} s; {ratio:.2f} times fvcore's forward"
+        print(f"{'forward, backward, bytes and layers':42}{taken}")
+    show_memory("peak memory of that", ours.peak_byte)
+
+
+def show_memory(name: str, byte: float) -> None:
+    verdict = "within" if byte <= MEMORY_LIMIT_BYTE else "ABOVE"
+    print(f"{name:42}{byte / 1e9:.2f} GB, {verdict} {MEMORY_LIMIT_BYTE / 1e9:g} GB")
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(
+        prog="python benchmarks/counters.py",
+        description="Count torchvision's classification models with this program and with others, compare with what "
+        "torchvision publishes, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
+        epilog="The other counters: pip install -e '.[benchmark]'",
+    )
+    flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
+    flags.add_argument(
+        "--out",
+        type=Path,
+        help="the table to write (default: data/workload/counters.csv; none with --models)",
+    )
+    return flags
+
+
+def run(arguments: argparse.Namespace) -> None:
+    out = arguments.out or (TABLE if arguments.models == "*" else None)
+    if out and not os.access(out.parent, os.W_OK):
+        raise UserError(f"--out: {out} cannot be written; name a file in a folder that can be")
+    results: list[CounterResult] = []
+    for name in COUNTERS:
+        print(f"{name}: counting", flush=True)
+        try:
+            own = apart(results_of, name, arguments.models)
+        except BrokenProcessPool:
+            raise UserError(
+                f"the process of {name} died, as it does when memory runs out; free some, or name fewer --models"
+            ) from None
+        for reason in sorted({result.reason for result in own if result.reason}):
+            print(f"{name}: {reason}")
+        results += own
+    if out:
+        cache.write(out, CounterResult, results)
+        print(f"written: {out}")
+    print()
+    show_scores(results)
+    counted = apart(count_decoder)
+    size = f"a decoder of {counted.parameter_count / 1e9:.2f} billion parameters"
+    print(f"{size:42}{counted.count_s:.2f} s, {counted.forward_flop / 1e12:.1f} TFLOP forward, ", end="")
+    print(f"{counted.backward_flop / 1e12:.1f} TFLOP backward")
+    show_memory("peak memory of that", counted.peak_byte)
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        run(parser().parse_args(arguments))
+    except UserError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

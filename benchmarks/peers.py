@@ -1,0 +1,106 @@
+"""Programs that count multiply-adds, by name, this one among them: each called as its documentation tells its user to.
+
+The peers are the versions that ``pip install -e '.[benchmark]'`` brings. Gradients are left as torch has them, on,
+as in all their examples: without, the fused attention of eval mode hides most of a transformer from those that see
+operators.
+"""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Count = tuple[float, int | None]
+"""Multiply-adds, and parameters where the program counts them."""
+
+
+def ridgepoint(network: "nn.Module", images: "torch.Tensor") -> Count:
+    """All that the paper needs: forward, backward, bytes, memory and layers."""
+    from measure.workload import count_network
+
+    columns, _ = count_network(network, (images,))
+    return columns["forward_flop"] / 2, columns["parameter_count"]
+
+
+def torch_counter(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        network(images)
+    return counter.get_total_flops() / 2, None
+
+
+def fvcore(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from fvcore.nn import FlopCountAnalysis, parameter_count
+
+    return FlopCountAnalysis(network, images).total(), parameter_count(network)[""]
+
+
+def ptflops(network: "nn.Module", images: "torch.Tensor", backend: str) -> Count:
+    from ptflops import get_model_complexity_info
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        macs, parameters = get_model_complexity_info(
+            network, tuple(images.shape[1:]), as_strings=False, print_per_layer_stat=False, backend=backend
+        )
+    if macs is None:
+        raise RuntimeError(said.getvalue().strip().splitlines()[-1])
+    return macs, parameters
+
+
+def ptflops_aten(network: "nn.Module", images: "torch.Tensor") -> Count:
+    return ptflops(network, images, "aten")
+
+
+def ptflops_pytorch(network: "nn.Module", images: "torch.Tensor") -> Count:
+    return ptflops(network, images, "pytorch")
+
+
+def thop(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from thop import profile
+
+    macs, parameters = profile(network, inputs=(images,), verbose=False)
+    return macs, int(parameters)
+
+
+def torchinfo(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from torchinfo import summary
+
+    said = summary(network, input_size=tuple(images.shape), device=images.device, verbose=0)
+    return said.total_mult_adds, said.total_params
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A program: the package it comes in (None: this one), the device that its network lies on, and the call."""
+
+    package: str | None
+    device: str
+    count: "Callable[[nn.Module, torch.Tensor], Count]"
+
+    @property
+    def installed(self) -> bool:
+        return self.package is None or importlib.util.find_spec(self.package) is not None
+
+    @property
+    def version(self) -> str | None:
+        return importlib.metadata.version(self.package) if self.package and self.installed else None
+
+
+COUNTERS = {
+    "ridgepoint": Counter(None, "meta", ridgepoint),
+    "torch": Counter("torch", "meta", torch_counter),
+    "fvcore": Counter("fvcore", "cpu", fvcore),  # its tracer fails on the meta device
+    "ptflops-aten": Counter("ptflops", "cpu", ptflops_aten),
+    "ptflops-pytorch": Counter("ptflops", "cpu", ptflops_pytorch),
+    "thop": Counter("thop", "cpu", thop),
+    "torchinfo": Counter("torchinfo", "cpu", torchinfo),
+}
