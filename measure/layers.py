@@ -1,5 +1,6 @@
 """The layers of a network: which modules have a row, what kind each is, and which parameters are its own."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ BY_NAME = (
     ("activation", ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh")),
     ("embedding", ("Embed",)),
 )
-"""Kinds of modules that are not torch's own, by what their class's name ends with, or with a number after it."""
+"""Kinds of modules that are not torch's own, by what their class's name ends with, dimensions and version apart."""
 
 
 def kind_of(module: nn.Module) -> str:
@@ -55,7 +56,7 @@ def kind_of(module: nn.Module) -> str:
         return "recurrent"
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         return "embedding"
-    name = type(module).__name__.rstrip("123dDvV")
+    name = re.sub(r"(\d[dD]?|[vV]\d)$", "", type(module).__name__)
     return next((kind for kind, endings in BY_NAME if name.endswith(endings)), "other")
 
 

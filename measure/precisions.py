@@ -16,6 +16,19 @@ def torch_dtype(precision: str) -> "torch.dtype":
     return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
 
 
+def _move(network: "nn.Module", device: str) -> None:
+    """Gives the network new weights on a kind of device; parameters that modules share stay shared."""
+    import torch
+
+    first: dict[int, str] = {}
+    parameters = network.named_parameters(remove_duplicate=False)
+    shared = [(name, first.setdefault(id(parameter), name)) for name, parameter in parameters]
+    network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
+    for name, original in shared:
+        holder, _, own_name = name.rpartition(".")
+        setattr(network.get_submodule(holder), own_name, network.get_parameter(original))
+
+
 @contextmanager
 def casting(
     network: "nn.Module", precision: str, autocast: str | None
@@ -39,5 +52,5 @@ def casting(
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(), torch.autocast(autocast, dtype=torch_dtype(precision)):
-        network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=autocast))
+        _move(network, autocast)
         yield autocast, torch.float32
