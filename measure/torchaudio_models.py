@@ -1,4 +1,4 @@
-"""The models of torchaudio, each with one second of sound.
+"""The models of torchaudio, each with one second of sound (but for WaveRNN).
 
 Left out are the classes without a size of their own (Conformer, Emformer, RNNT and the ``*_model`` factories), and
 ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.
@@ -54,14 +54,13 @@ RECIPES = {
         )
     },
     "Wav2Letter": Recipe((1, *SOUND)),
-    "DeepSpeech": Recipe(
-        (1, 100, 80), {"n_feature": 80}
-    ),  # a frame each 10 ms, with emformer_rnnt_base's 80 bands
-    # As torchaudio.pipelines.EMFORMER_RNNT_BASE_LIBRISPEECH: a frame each 10 ms, and 4 frames of padding.
+    # A frame of 80 mel bands each 10 ms, and 4 frames of padding: torchaudio.pipelines.EMFORMER_RNNT_BASE_LIBRISPEECH.
     "emformer_rnnt_base": Recipe((104, 80), {"num_symbols": 4097}),
+    "DeepSpeech": Recipe((1, 100, 80), {"n_feature": 80}),  # the same frames, since it has none of its own
     "Tacotron2": Recipe((TEXT_LENGTH,)),
-    # The example of its documentation: 110 frames of 200 samples, at 22.05 kHz.
-    "WaveRNN": Recipe((1, 22000), {"upsample_scales": [5, 5, 8], "n_classes": 512, "hop_length": 200}),
+    # The example of its documentation, at 5 frames of 200 samples: torchaudio's recipe (examples/pipeline_wavernn)
+    # trains on 5 frames, and a second is 22,050 steps one after the other.
+    "WaveRNN": Recipe((1, 1000), {"upsample_scales": [5, 5, 8], "n_classes": 512, "hop_length": 200}),
     "conv_tasnet_base": Recipe((1, 8000)),  # the rate of torchaudio.pipelines.CONVTASNET_BASE_LIBRI2MIX
     "hdemucs_low": Recipe((2, 8000), SOURCES),  # stereo, at the rates that its documentation names
     "hdemucs_medium": Recipe((2, 16000), SOURCES),
