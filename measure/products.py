@@ -32,18 +32,12 @@ def convolution_flop(input_shape: Shape, weight_shape: Shape, output_shape: Shap
     )
 
 
-@formula("aten::convolution", "aten::_convolution", "aten::convolution_overrideable")
+@formula("aten::convolution", "aten::_convolution")
 def convolution(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
     return Work(convolution_flop(args[0].shape, args[1].shape, out.shape, args[6]), _bias(args[2], out))
 
 
-@formula("aten::cudnn_convolution", "aten::mkldnn_convolution", "aten::_slow_conv2d_forward")
-def plain_convolution(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    bias = args[2] if len(args) > 2 and hasattr(args[2], "numel") else None
-    return Work(convolution_flop(args[0].shape, args[1].shape, out.shape, False), _bias(bias, out))
-
-
-@formula("aten::convolution_backward", "aten::convolution_backward_overrideable")
+@formula("aten::convolution_backward")
 def convolution_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     gradient, inputs, weight = args[:3]
     transposed, mask = args[7], args[10]
@@ -52,36 +46,48 @@ def convolution_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: 
     return Work(once * (mask[0] + mask[1]), gradient.numel() - channels if mask[2] else 0)
 
 
-def _registered(name: str, added: int | None) -> Formula:
-    """The formula that torch has, and an addition for each output where the argument at ``added`` is one to add to."""
+def _real(out: Any) -> int:
+    """Multiply-adds of real numbers in one of the output's: 4 of complex ones, none of integers."""
+    return 4 if out.is_complex() else int(out.is_floating_point())
+
+
+def _added(kwargs: Mapping[str, Any], out: Any) -> int:
+    """``beta * input + alpha * product``: an addition for each output, and a product for each factor but 1."""
+    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    return out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1))
+
+
+def _registered(name: str, is_added: bool) -> Formula:
+    """The formula that torch has, and what it takes to add the product to the first argument."""
 
     def product(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
         import torch
         from torch.utils.flop_counter import flop_registry
 
         flop = flop_registry[getattr(torch.ops.aten, name)](*args, **kwargs, out_val=out)
-        return Work(int(flop), out.numel() if added is not None else 0)
+        return Work(int(flop) * _real(out), _added(kwargs, out) if is_added else 0)
 
     return product
 
 
-for _name, _added in {"mm": None, "bmm": None, "addmm": 0, "baddbmm": 0, "_scaled_mm": None}.items():
-    formula(f"aten::{_name}")(_registered(_name, _added))
+for _name, _is_added in {
+    "mm": False,
+    "bmm": False,
+    "_scaled_mm": False,
+    "addmm": True,
+    "baddbmm": True,
+}.items():
+    formula(f"aten::{_name}")(_registered(_name, _is_added))
 
 
 @formula("aten::mv", "aten::dot", "aten::vdot")
-def vector_product(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return Work(2 * args[0].numel())
+def vector_product(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    return Work(2 * args[0].numel() * _real(out))
 
 
 @formula("aten::addmv")
-def vector_product_added(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(2 * args[1].numel(), out.numel())
-
-
-@formula("mkldnn::_linear_pointwise", "aten::mkldnn_linear")
-def linear(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(2 * out.numel() * args[1].shape[-1], _bias(args[2], out))
+def vector_product_added(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    return Work(2 * args[1].numel() * _real(out), _added(kwargs, out))
 
 
 def attention_products(query: Any, key: Any, value: Any) -> tuple[int, int]:
@@ -95,7 +101,7 @@ def attention_products(query: Any, key: Any, value: Any) -> tuple[int, int]:
 
 
 def _softmax_flop(query: Any, key: Any) -> int:
-    """Scaling each score, and a row's softmax: see ``scalars.softmax``."""
+    """Scaling each score, and a row's softmax: see ``scalars.softmax``. The addition of a mask is left out."""
     batch, heads, length, _ = query.shape
     rows = batch * heads * length
     return rows * key.shape[2] * (1 + 5) - 2 * rows
@@ -121,8 +127,8 @@ def attention(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Wor
 def attention_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     """Gradients of values, weights, queries and keys, a product each; the scores and their softmax again.
 
-    Each score takes 4 operations of softmax's backward (``scalars.softmax_backward``) and one of scaling; the sum
-    over a row is taken over the outputs instead, which fused kernels can since both are equal (Dao et al. 2022).
+    Of n scores in r rows: softmax's backward (4n - r, ``scalars.softmax_backward``) and scaling (n). A fused kernel
+    may take the sum over a row of scores as one over its outputs, which is equal (Dao et al. 2022).
     """
     _gradient, query, key, value = args[:4]
     scores, mixed = attention_products(query, key, value)
