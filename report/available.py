@@ -7,11 +7,15 @@ from typing import ParamSpec, TypeVar
 import pandas as pd
 
 from report import chips as chip_table
+from report.bounds import PRECISIONS, Demand, Limit, demands, examples
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.product_lines import FEWEST, LINES, Series, members
 from report.product_lines import growing as enough_for_growth
 from report.prose import Prose
 from report.quantities import listing
+
+TRAINING_BATCH = 64
+"""The batch size at which training is shown, where it was counted: one at which training is common."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -97,12 +101,63 @@ def workloads(paper: Paper, precision: str = BASE_PRECISION, batch: int | None =
     if batch is not None:
         rows = rows[rows.batch == batch]
     if rows.empty:
-        at = "" if batch is None else f" at batch size {batch}"
-        size = "" if batch is None else f" --batch-sizes {batch}"
+        at = "" if precision == BASE_PRECISION else f" at {precision}"
+        flags = "" if precision == BASE_PRECISION else f" --precisions {precision}"
+        if batch is not None:
+            at, flags = f"{at} at batch size {batch}", f"{flags} --batch-sizes {batch}"
         raise DataMissingError(
-            f"The models have not been counted yet{at}; python -m measure --sections workload{size} counts them."
+            f"The models have not been counted yet{at}; python -m measure --sections workload{flags} counts them."
         )
     return rows
+
+
+def trained(paper: Paper) -> pd.DataFrame:
+    """What a training step asks for, at the largest batch size up to ``TRAINING_BATCH`` that was counted."""
+    rows = workloads(paper)
+    rows = rows[(rows.batch <= TRAINING_BATCH) & rows.backward_flop.notna()]
+    rows = rows[rows.batch == rows.batch.max()]
+    if rows.empty:
+        raise DataMissingError(
+            f"No backward pass at a batch size up to {TRAINING_BATCH} has been counted; python -m measure "
+            f"--sections workload --batch-sizes {TRAINING_BATCH} counts them."
+        )
+    return rows
+
+
+def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
+    """The layers of the models at a batch size; at least one."""
+    workloads(paper, batch=batch)
+    rows = paper.layers[(paper.layers.precision == BASE_PRECISION) & (paper.layers.batch == batch)]
+    if rows.empty:
+        raise DataMissingError(
+            f"The table data/workload/layers.csv holds no layer at batch size {batch}; restore it, or count again with "
+            f"python -m measure --sections workload --force --batch-sizes {batch}."
+        )
+    return rows
+
+
+def example_chips(paper: Paper) -> list[Limit]:
+    """The roofs of a handful of chips that models are held against; at least one."""
+    found = examples(chips(paper))
+    if not found:
+        raise DataMissingError(
+            "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
+            f"{listing(list(PRECISIONS))}; add rows to it, or restore it."
+        )
+    return found
+
+
+def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
+    """The example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
+    limits = example_chips(paper)
+    counted = set(paper.workloads.precision)
+    if not any(limit.precision in counted for limit in limits):
+        workloads(paper, limits[0].precision)
+    return [
+        (limit, list(demands(workloads(paper, limit.precision))))
+        for limit in limits
+        if limit.precision in counted
+    ]
 
 
 def machine(paper: Paper, kind: str) -> Machine:
@@ -148,6 +203,28 @@ def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
             f"--device {of.environment.device} --sections workload inference{flag} measures them."
         )
     return rows
+
+
+def compared_roofs(paper: Paper) -> list[Limit]:
+    """The measured roof of each machine that figures show; of a kind without one, that of its example of a chip."""
+    limits = []
+    for kind in ("cpu", "gpu"):
+        of = paper.machine(kind)
+        measured = of and of.roof(BASE_PRECISION)
+        if of and measured:
+            limits.append(Limit(title(of), kind, BASE_PRECISION, measured, measured=True))
+        else:
+            limits += [
+                limit
+                for limit in examples(paper.chips)
+                if (limit.kind, limit.precision) == (kind, BASE_PRECISION)
+            ]
+    if not limits:
+        raise DataMissingError(
+            f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data "
+            "centers; python -m measure --sections ceilings measures one."
+        )
+    return limits
 
 
 def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:

@@ -12,15 +12,15 @@ from measure.records import (
     CELL,
     EAGER,
     INFERENCE,
-    PRECISION_BYTE,
     Ceiling,
     Environment,
+    Layer,
     Run,
     Sample,
     Workload,
 )
 from measure.statistics import estimate_median
-from report import bibliography, chips, flop_per_cycle
+from report import bibliography, chips, flop_per_cycle, workloads
 from report.flop_per_cycle import FlopPerCycle
 
 BASE_PRECISION = "fp32"
@@ -79,11 +79,13 @@ class Roof:
 
 @dataclass(frozen=True)
 class Paper:
-    """The frames. ``machines`` holds the one measured last first."""
+    """The frames. ``machines`` holds the one measured last first; of workloads and layers see ``report.workloads``."""
 
     chips: pd.DataFrame
     flop_per_cycle: tuple[FlopPerCycle, ...]
     workloads: pd.DataFrame
+    layers: pd.DataFrame
+    not_counted: pd.DataFrame
     machines: tuple[Machine, ...]
 
     def machine(self, kind: str) -> Machine | None:
@@ -108,39 +110,25 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
     What is not there yet is empty. Raises UserError where a table cannot be read.
     """
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
-    workloads = derive_workloads(frame(Workloads(data).models(), Workload))
+    tables = Workloads(data)
+    models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
+    workloads.check_sums(models, layers)
+    shown = workloads.shown(models)
     folders = (MachineFolder(data, name) for name in machine_names(data))
-    machines = [machine for folder in folders if (machine := load_machine(folder, workloads))]
+    machines = [machine for folder in folders if (machine := load_machine(folder, shown))]
     machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
     keys = bibliography.read_keys(references)
     return Paper(
         chips.read(data / "chips.csv", keys),
         flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
-        workloads,
+        shown,
+        workloads.layers_of(layers, shown),
+        workloads.not_counted(models),
         tuple(machines),
     )
 
 
-def derive_workloads(models: pd.DataFrame) -> pd.DataFrame:
-    """One row is a model at one batch size and precision: bytes at that precision, and intensities in FLOP/B.
-
-    The footprint takes parameters, inputs and activations once each; the compulsory bytes are parameters, inputs
-    and outputs.
-    """
-    wide = []
-    for precision, byte in PRECISION_BYTE.items():
-        share = byte / PRECISION_BYTE["fp32"]
-        at = models.assign(precision=precision)
-        at["footprint_byte"] = (models.parameter_byte + models.input_byte + models.activation_byte) * share
-        at["compulsory_byte"] = (models.parameter_byte + models.input_byte + models.output_byte) * share
-        wide.append(at)
-    both = pd.concat(wide, ignore_index=True)
-    both["footprint_intensity"] = both.forward_flop / both.footprint_byte
-    both["compulsory_intensity"] = both.forward_flop / both.compulsory_byte
-    return both
-
-
-def load_machine(folder: MachineFolder, workloads: pd.DataFrame) -> Machine | None:
+def load_machine(folder: MachineFolder, counted: pd.DataFrame) -> Machine | None:
     """A machine's newest environment and what was measured in it; None where none is recorded."""
     environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
     if environment is None:
@@ -153,7 +141,7 @@ def load_machine(folder: MachineFolder, workloads: pd.DataFrame) -> Machine | No
     machine = Machine(
         folder.name, environment, measured_roofs(ceilings), measured_clock(ceilings), pd.DataFrame()
     )
-    cells = derive_cells(ours(folder.runs(), Run), ours(folder.samples(), Sample), workloads, machine)
+    cells = derive_cells(ours(folder.runs(), Run), ours(folder.samples(), Sample), counted, machine)
     return replace(machine, cells=cells)
 
 
@@ -214,7 +202,7 @@ def measured_roofs(ceilings: pd.DataFrame) -> pd.DataFrame:
 
 
 def derive_cells(
-    runs: pd.DataFrame, samples: pd.DataFrame, workloads: pd.DataFrame, machine: Machine
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, machine: Machine
 ) -> pd.DataFrame:
     """One row is an inference cell, eager: its median latency with interval, and what follows from its workload.
 
@@ -231,7 +219,7 @@ def derive_cells(
     )
     runs = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
     cells = runs.merge(estimates, on=cell, how="left").merge(
-        workloads, on=["model", "batch", "precision"], how="left"
+        workloads.as_measured(counted), on=["model", "batch", "precision"], how="left"
     )
     roofs = [machine.roof(precision) for precision in cells.precision]
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s

@@ -9,7 +9,7 @@ from report import available, chips, datasheet
 from report.available import or_missing
 from report.paper import BASE_PRECISION, Paper
 from report.prose import escape
-from report.quantities import SPACE, intensity, percent, rate_unit, si, significant, throughput
+from report.quantities import SPACE, intensity, percent, rate_unit, si, throughput
 from report.rows import each
 
 LEFT, RIGHT = "left", "right"
@@ -43,25 +43,6 @@ def pipe(header: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> st
 def cited(keys: str) -> str:
     """Keys split by ``;`` as a citation."""
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
-
-
-@or_missing
-def models(paper: Paper) -> str:
-    """What each model asks for at batch size 1."""
-    rows = available.workloads(paper, batch=1).sort_values(["family", "model"])
-    header = [("Model", LEFT), ("Family", LEFT), ("Source", LEFT), ("Parameters", RIGHT), ("FLOP", RIGHT)]
-    header += [("Footprint", RIGHT), ("FLOP/B, footprint", RIGHT), ("FLOP/B, compulsory", RIGHT)]
-    return pipe(
-        header,
-        [
-            [
-                escape(row.model), escape(row.family), escape(row.source), si(row.parameter_count, ""),
-                si(row.forward_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
-                significant(row.compulsory_intensity),
-            ]
-            for row in each(rows)
-        ],
-    )  # fmt: skip
 
 
 def _between(low: float, high: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""How every chart looks: one theme, one colour and shape per kind of chip, model family and batch size."""
+"""How every chart looks: one theme, one colour and shape per kind of chip, family of models, kind of layer, batch."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +17,8 @@ WIDTH = 560
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 )  # fmt: skip
+# Tol's, where theirs are not enough.
+YELLOW, WINE, OLIVE, INDIGO = "#EECC66", "#882255", "#999933", "#332288"
 
 KIND_STYLES = {
     "cpu": (BLUE, "circle"),
@@ -33,9 +35,27 @@ FAMILY_STYLES = {
     "transformer": (VERMILION, "cross"),
     "segmentation": (GREEN, "triangle-down"),
     "audio": (PURPLE, "triangle-right"),
+    "detection": (WINE, "triangle-left"),
+    "video": (OLIVE, "wedge"),
+    "optical flow": (INDIGO, "arrow"),
 }
 OTHER_STYLE = (MUTED, "stroke")
 """For a family that a user's own model brings."""
+
+LAYER_COLORS = {
+    "convolution": BLUE,
+    "depthwise convolution": SKY,
+    "linear": VERMILION,
+    "attention": YELLOW,
+    "normalisation": GREEN,
+    "activation": PURPLE,
+    "pooling": INDIGO,
+    "recurrent": OLIVE,
+    "embedding": WINE,
+    "other": "#b5b5b5",
+}
+MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
+"""What a training step keeps in memory, in the order in which figures stack it."""
 
 BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""
@@ -105,11 +125,29 @@ def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
     return _scale(pairs, 0), _scale(pairs, 1)
 
 
+def layer_colors(present: Iterable[str]) -> alt.Scale:
+    """Colours of the kinds of layer that are present, in the order in which figures stack them."""
+    known = set(present)
+    kinds = [kind for kind in LAYER_COLORS if kind in known]
+    return alt.Scale(domain=kinds, range=[LAYER_COLORS[kind] for kind in kinds])
+
+
+def memory_colors() -> alt.Scale:
+    return alt.Scale(domain=list(MEMORY_COLORS), range=list(MEMORY_COLORS.values()))
+
+
 def batch_colors(batches: Iterable[int]) -> alt.Scale:
     """One colour a batch size, darker as it grows."""
     ordered = sorted(set(batches))
     steps = max(len(ordered) - 1, 1)
     return alt.Scale(domain=ordered, range=[_mixed(index / steps) for index in range(len(ordered))])
+
+
+def batch_shapes(batches: Iterable[int]) -> alt.Scale:
+    """One shape a batch size, so that batch sizes can be told apart in grey."""
+    ordered = sorted(set(batches))
+    shapes = ("circle", "square", "diamond", "cross")
+    return alt.Scale(domain=ordered, range=[shapes[at % len(shapes)] for at in range(len(ordered))])
 
 
 def _mixed(share: float) -> str:

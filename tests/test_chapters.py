@@ -9,7 +9,7 @@ from papers import REFERENCES, ROOT, empty, tiny, wide
 from test_figures import MODULES as FIGURES
 from test_findings import MODULES as FINDINGS
 
-from report import bibliography, chip_tables, figures, findings, show, tables
+from report import bibliography, chip_tables, figures, findings, show, tables, workload_tables
 
 CHAPTERS = [ROOT / "index.qmd", *sorted((ROOT / "report").glob("*.qmd"))]
 CELL = re.compile(r"^```\{python\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,6 +20,7 @@ SHARED = {
     "findings": findings,
     "tables": tables,
     "show": show,
+    "workload_tables": workload_tables,
 }
 
 
@@ -53,7 +54,8 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
-    for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", (tables, chip_tables))):
+    written = (tables, chip_tables, workload_tables)
+    for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):
                 if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):

@@ -14,8 +14,8 @@ from report.available import Missing
 from report.quantities import SPACE
 
 MODULES = (
-    figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.benchmarks,
-    figures.utilisation,
+    figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.layers,
+    figures.bounds, figures.memory, figures.benchmarks, figures.utilisation,
 )  # fmt: skip
 KINDS = ("cpu", "gpu", "asic", "fpga")
 
@@ -91,6 +91,72 @@ def test_intensity_by_batch():
     # deep at batch 8: 40 GFLOP over 40 + 4 + 76 MB
     assert points["deep", 8] == pytest.approx(40e9 / 120e6, rel=1e-5)
     assert len(points) == 8
+
+
+def test_flop_by_footprint():
+    points = {row["model"]: row for row in rows(figures.workload.flop_by_footprint(tiny()), "model", "byte")}
+    assert (points["broad"]["byte"], points["broad"]["flop"]) == (102e6, 510e6)
+    assert plain(points["deep"]["intensity"]) == "100.0 FLOP/B"
+    assert len(points) == 4
+
+
+def test_layer_kinds():
+    chart = figures.layers.kinds(tiny())
+    flop, parameters, traffic = (
+        {
+            (row["model"], row["kind"]): row["part"]
+            for row in chart.to_dict()["datasets"][panel["data"]["name"]]
+        }
+        for panel in chart.to_dict()["concat"]
+    )
+    # lean: 90 MFLOP of convolution, 10 of activation and 10 of the linear layer, of 110 in all
+    assert flop["lean", "convolution"] == pytest.approx(90 / 110, rel=1e-4)
+    assert flop["lean", "activation"] == pytest.approx(10 / 110, rel=1e-4)
+    # 0.25 of 1 M parameters; 1 + 9 of 20 MB
+    assert (parameters["lean", "convolution"], traffic["lean", "convolution"]) == (0.25, 0.5)
+    assert ("lean", "activation") not in parameters  # it has none
+    for shares in (flop, parameters, traffic):
+        for model in ("lean", "broad", "deep", "tokens"):
+            assert sum(part for (name, _), part in shares.items() if name == model) == pytest.approx(
+                1, abs=1e-4
+            )
+
+
+def test_attainable():
+    chart = figures.bounds.attainable(tiny())
+    assert len(chart.to_dict()["concat"]) == 3
+    # lean at batch 1 by traffic: 5 FLOP/B, of the CPU's 10 GB/s 50 GFLOP/s, of the GPU's 0.5 TB/s 2.5 TFLOP/s
+    found = {
+        (row["roof"], row["batch"]): (row["rate"], row["bound"])
+        for row in rows(chart, "model", "rate")
+        if row["model"] == "lean" and plain(row["FLOP per byte"]) == "5.000 FLOP/B"
+    }
+    assert found == {
+        ("Example CPU (4 cores)", 1): (50e9, "memory-bound"),
+        ("Example GPU", 1): (2.5e12, "memory-bound"),
+    }
+    # Two roofs, three definitions, four models, two batch sizes.
+    assert len(rows(chart, "model", "rate")) == 48
+
+
+def test_attainable_with_a_chip_where_no_gpu_was_measured():
+    chart = figures.bounds.attainable(replace(wide(), machines=(tiny().machine("cpu"),)))
+    names = {row["text"] for row in rows(chart, "text", "x")}
+    assert {plain(name) for name in names} == {
+        "Example CPU (4 cores), measured: 100 GFLOP/s", "NVIDIA D4 (SXM), datasheet: 40.0 TFLOP/s",
+    }  # fmt: skip
+
+
+def test_training_memory():
+    chart = figures.memory.training(tiny())
+    # lean at batch 8: 4 MB of parameters, as much of gradients and of momentum, 40 MB saved; the peak is 60 MB
+    parts = {row["part"]: row for row in rows(chart, "model", "part") if row["model"] == "lean"}
+    assert parts["momentum"]["share"] == pytest.approx(4 / 60, rel=1e-4)
+    assert parts["saved activations"]["share"] == pytest.approx(40 / 60, rel=1e-4)
+    assert plain(parts["saved activations"]["size"]) == "40.00 MB"
+    (lean,) = [row for row in rows(chart, "model", "inference") if row["model"] == "lean"]
+    assert lean["inference"] == pytest.approx(20 / 60, rel=1e-4)
+    assert plain(lean["peak in training"]) == "60.0 MB"
 
 
 def on(device, chart, *columns):

@@ -14,7 +14,8 @@ from report.quantities import SPACE
 
 MODULES = (
     findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
-    findings.workload, findings.machines, findings.benchmarks, findings.utilisation,
+    findings.workload, findings.layers, findings.bounds, findings.backward, findings.machines, findings.benchmarks,
+    findings.utilisation,
 )  # fmt: skip
 
 
@@ -75,6 +76,149 @@ def test_workload():
     # shares at batch 1: .4 .9804 .8 .8 -> median .8; at 8: 4/52 100/116 40/120 80/240 -> .333
     assert "80 % of the footprint at batch size 1 and 33 % of the footprint at batch size 8" in plain(
         findings.workload.parameter_share(tiny())
+    )
+
+
+def test_why_intensity_grows():
+    # 100 of broad's 102 MB are parameters: at most 51 times 5 FLOP/B; 4 of lean's 10 MB: at most 10 / 6 times 10
+    text = plain(findings.workload.growth_limits(tiny()))
+    assert "In broad 98.0 % of one input's footprint does not grow with the batch" in text
+    assert "by a factor of 51.0, to 255 FLOP/B; in lean that part is 40.0 %" in text
+    assert "the factor is at most 1.67, to 16.7 FLOP/B" in text
+
+
+def test_flop_and_footprint():
+    # In rising order, FLOP: lean, broad, tokens, deep; footprints: lean, deep, tokens, broad. The ranks differ by
+    # 0, 2, 0 and 2: 1 - 6 (4 + 4) / (4 (16 - 1)) = 0.2; parameters have the order of footprints.
+    text = plain(findings.workload.flop_and_footprint(tiny()))
+    assert (
+        "rank correlation of 0.20, and the number of parameters with 0.20 (Spearman's, of 4 models)" in text
+    )
+    two = replace(tiny(), workloads=tiny().workloads[tiny().workloads.model.isin(["lean", "deep"])])
+    assert "fewer than three models" in findings.workload.flop_and_footprint(two)
+
+
+def test_what_was_not_counted():
+    text = plain(findings.workload.gaps(tiny()))
+    assert "Not counted: opaque (unsupported: its shapes depend on its values)." in text
+    assert (
+        "At batch size 1 the backward pass of broad was not counted (ValueError: Expected more than 1 value per "
+        "channel when training)." in text
+    )
+    assert (
+        "no formula, so their FLOP are missing: special_zeta in tokens (at most 1.0 % of its traffic)."
+        in text
+    )
+    whole = tiny().workloads.assign(uncounted=None, backward_gap=None)
+    all_of_them = replace(tiny(), workloads=whole, not_counted=tiny().not_counted.iloc[:0])
+    assert findings.workload.gaps(all_of_them) == (
+        "Every model that was tried was counted. Every operator that does arithmetic has a formula."
+    )
+
+
+def test_models_that_failed_are_named_though_none_was_counted():
+    none = replace(tiny(), workloads=tiny().workloads.iloc[:0])
+    assert "Not counted: opaque" in findings.workload.gaps(none)
+
+
+def test_layers():
+    # FLOP in products: 100 / 110, 510 / 515, 5000 / 5050, 4080 / 4100 (deep's normalisation does 50, attention's
+    # softmax counts to attention): the median of 0.990 and 0.990. Bytes: lean 15 of 20 MB, broad 115 of 120,
+    # deep 51.5 of 62.5 (its norm has 2 MB of parameters), tokens 122 of 160: the median of 0.763 and 0.824.
+    text = plain(findings.layers.kinds(tiny()))
+    assert "do 99.0 % of the FLOP, and move 79 % of the bytes" in text
+    assert "up to 25 % (lean)" in text
+    # activation: (5 / 20 + 5 / 120) / 4; normalisation: (11 / 62.5 + 38 / 160) / 4
+    assert "on average normalisation 10 % and activation 7.3 % of the traffic" in text
+    # 24 of 25 M parameters and 102 of 515 MFLOP
+    assert "in broad, linear layers hold 96 % of the parameters and do 20 % of the FLOP" in plain(
+        findings.layers.parameters_apart(tiny())
+    )
+
+
+def test_definitions_of_intensity():
+    # Traffic over footprint at batch 1: 20 / 10, 120 / 102, 62.5 / 50, 160 / 100: the median of 1.25 and 1.6
+    # compulsory: 4.504 / 10, 100.504 / 102, 40.504 / 50, 80.504 / 100: the median of 0.805 and 0.810
+    text = plain(findings.bounds.definitions(tiny()))
+    assert "at batch size 1 traffic is 1.43 times the footprint, and compulsory bytes are 81 % of it" in text
+    assert "at batch size 8 traffic is 2.39 times" in text  # 132/52 260/116 220/120 720/240
+    assert "the largest in lean (4.44)" in text  # 20 / 4.504
+    assert "lowest intensity by traffic, 4.25 FLOP/B, is that of broad" in text  # 510 / 120
+
+
+def test_models_on_the_roofs():
+    text = plain(findings.bounds.on_roofs(tiny()))
+    assert (
+        "Under the measured fp32 roof of the Example CPU (4 cores), whose ridge point is 10.0 FLOP/B" in text
+    )
+    assert "by footprint 1 at batch size 1 (broad) and none at 8" in text
+    # by traffic: lean 5 and 800 / 132 = 6.06, broad 4.25 and 15.7
+    assert "by traffic 2 at batch size 1 (broad and lean) and 1 at 8 (lean)" in text
+    high = tiny().workloads.assign(footprint_intensity=1e6)
+    assert "by footprint none at any batch size" in findings.bounds.on_roofs(replace(tiny(), workloads=high))
+
+
+def test_crossings():
+    # Of the four on Abacus 9 at fp32, ridge 10 FLOP/B, broad begins below: b 510 / (100 + 2 b) is 10 at b = 2.04
+    text = plain(findings.bounds.crossings(wide()))
+    assert (
+        "On the Abacus 9 at fp32 (ridge point 10.0 FLOP/B) 1 of 4 models is memory-bound by footprint at batch size 1, "
+        "none of them at every batch size; the other crosses the ridge point at batch size 3 (broad)." in text
+    )
+    # TPU v2 at bf16, ridge 1000: all stay below; their limits are 33.3, 510, 1000 and 400
+    assert (
+        "4 of 4 models are memory-bound by footprint at batch size 1, 4 of them at every batch size." in text
+    )
+    # A1 GPU, ridge 20: lean's limit 16.7 is below; broad: b (510 - 40) = 2000
+    assert (
+        "2 of 4 models are memory-bound by footprint at batch size 1, 1 of them at every batch size" in text
+    )
+    assert "crosses the ridge point at batch size 5 (broad)." in text
+
+
+def test_crossings_at_a_precision_that_was_not_counted():
+    full = replace(wide(), workloads=wide().workloads[wide().workloads.precision == "fp32"])
+    text = findings.bounds.crossings(full)
+    assert "at bf16 (" not in text
+    assert text.endswith("python -m measure --sections workload --precisions bf16 counts them.")
+
+
+def test_backward():
+    # lean 1.9, broad 8032 / 4080 = 1.969, deep 1.98, tokens 2
+    text = plain(findings.backward.ratios(tiny()))
+    assert "takes 1.974 times" in text
+    assert "from 1.900 (lean) to 2.000 (tokens)" in text
+    # lacking to two: 80, 128, 800 and 0 MFLOP; the first layers do 720, 3264, 39200, 24000
+    assert "In none of 4 models" in text
+    first = tiny().layers.assign(
+        forward_flop=tiny().layers.forward_flop.where(tiny().layers.model != "lean", 80e6)
+    )
+    text = plain(findings.backward.ratios(replace(tiny(), layers=first)))
+    assert "In 1 of 4 models what it lacks to two is, to the last FLOP, the work of the first layer" in text
+    # 3.2 of 32 GFLOP
+    assert "1 model computes parts" in plain(findings.backward.recomputation(tiny()))
+    assert "at most 10 % of the forward FLOP (tokens)" in plain(findings.backward.recomputation(tiny()))
+    without = replace(tiny(), workloads=tiny().workloads.assign(recompute_flop=0.0))
+    assert findings.backward.recomputation(without) == "No model computes a part of the forward pass again."
+
+
+def test_backward_without_layers():
+    text = findings.backward.ratios(replace(tiny(), layers=tiny().layers.iloc[:0]))
+    assert "1.974" in text
+    assert "layers.csv holds no layer" in text
+
+
+def test_training_memory():
+    # 60 / 20, 306 / 110, 200 / 70, 420 / 150: 3, 2.78, 2.86, 2.8
+    text = plain(findings.backward.memory(tiny()))
+    assert "At batch size 8 a training step's peak is 2.83 times that of inference in the median" in text
+    assert "at most 3.00 times (lean); the highest is 420 MB (tokens)" in text
+    # saved 40 / 60, 12 / 306, 72 / 200, 160 / 420: the median of 36 and 38.1 %
+    assert "37 % of the peak in the median, least in broad (3.9 %)" in text
+    # sums 52 / 60, 312 / 306, 192 / 200, 400 / 420
+    assert "is between 86.7 % and 102 % of the peak" in text
+    assert "SGD with momentum is 1.00 times the parameters in the median, that of Adam 2.00 times" in plain(
+        findings.backward.optimisers(tiny())
     )
 
 

@@ -13,17 +13,12 @@ def cell(machine, model, batch, precision="fp32"):
     return found.iloc[0]
 
 
-def test_workloads():
-    rows = tiny().workloads.set_index(["model", "batch", "precision"])
-    # lean at batch 1: 4.0 MB parameters + 0.5 MB inputs + 5.5 MB activations; 100 MFLOP
-    assert rows.loc[("lean", 1, "fp32")].footprint_byte == 10e6
-    assert rows.loc[("lean", 1, "fp32")].footprint_intensity == 10
-    # compulsory: 4.0 MB + 0.5 MB + 4 kB outputs
-    assert rows.loc[("lean", 1, "fp32")].compulsory_byte == 4.504e6
-    # half the bytes, twice the intensity
-    assert rows.loc[("lean", 1, "bf16")].footprint_intensity == 20
-    # lean at batch 8: 4 + 4 + 44 MB; 800 MFLOP
-    assert rows.loc[("lean", 8, "fp32")].footprint_intensity == pytest.approx(800 / 52)
+def test_a_cell_has_the_workload_of_its_own_precision():
+    cells = tiny().machine("cpu").cells
+    lean = cells[(cells.model == "lean") & (cells.batch == 1)].set_index("precision")
+    # 10 MB at fp32, and half of it at bf16; not the 26 MB of the other shape, nor those of autocast
+    assert lean.footprint_byte.to_dict() == {"fp32": 10e6, "bf16": 5e6}
+    assert set(lean.input_shape) == {"3x224x224"}
 
 
 def test_roof():
@@ -103,6 +98,8 @@ def test_an_empty_folder():
     paper = empty()
     assert paper.chips.empty
     assert paper.workloads.empty
+    assert paper.layers.empty
+    assert paper.not_counted.empty
     assert paper.machines == ()
     assert paper.machine("cpu") is None
 

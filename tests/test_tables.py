@@ -16,13 +16,6 @@ def cells(table):
     ]
 
 
-def test_models():
-    # In the order of families; broad: 25 M parameters, 102 MB, 510 MFLOP / 102 MB, 510 MFLOP / 100.504 MB.
-    rows = cells(tables.models(tiny()))
-    assert [row[0] for row in rows] == ["lean", "broad", "deep", "tokens"]
-    assert rows[1] == ["broad", "plain", "torchvision", "25.0 M", "510 MFLOP", "102 MB", "5.00", "5.07"]
-
-
 def test_roofs():
     rows = cells(tables.measured_roofs(tiny()))
     assert rows[0] == [
@@ -54,8 +47,7 @@ def test_latencies():
 def test_pandoc_reads_each_table_as_one():
     paper = tiny()
     for table in (
-        tables.models(paper), tables.measured_roofs(paper), tables.machines(paper),
-        tables.latencies(paper),
+        tables.measured_roofs(paper), tables.machines(paper), tables.latencies(paper),
     ):  # fmt: skip
         html = pypandoc.convert_text(table, "html", format="markdown")
         assert html.count("<table") == 1
@@ -66,8 +58,7 @@ def test_pandoc_reads_each_table_as_one():
 def test_an_empty_cache_gives_sentences():
     paper = empty()
     for table in (
-        tables.models(paper), tables.measured_roofs(paper), tables.machines(paper),
-        tables.latencies(paper),
+        tables.measured_roofs(paper), tables.machines(paper), tables.latencies(paper),
     ):  # fmt: skip
         assert isinstance(table, Missing)
 

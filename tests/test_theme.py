@@ -1,5 +1,6 @@
 import altair as alt
 
+from measure.records import LAYER_KINDS
 from report import theme
 
 
@@ -16,6 +17,13 @@ def test_no_two_share_a_colour_or_a_shape():
     for styles in (theme.KIND_STYLES, theme.FAMILY_STYLES):
         for part in (0, 1):
             assert len({style[part] for style in styles.values()}) == len(styles)
+    for colors in (theme.LAYER_COLORS, theme.MEMORY_COLORS):
+        assert len(set(colors.values())) == len(colors)
+
+
+def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
+    assert tuple(theme.LAYER_COLORS) == LAYER_KINDS
+    assert theme.layer_colors(["pooling", "linear"]).domain == ["linear", "pooling"]
 
 
 def test_a_family_of_the_users_own_has_a_style():
@@ -29,6 +37,10 @@ def test_batch_colours_run_from_light_to_dark():
     assert theme.batch_colors([1, 64, 256]).range == [color.lower() for color in theme.BATCH_COLORS]
     assert len(set(theme.batch_colors([1, 2, 4, 8, 16, 32]).range)) == 6
     assert theme.batch_colors([8]).range == [theme.BATCH_COLORS[0].lower()]
+
+
+def test_batch_sizes_have_shapes():
+    assert theme.batch_shapes([64, 1]).range == ["circle", "square"]
 
 
 def test_finish():

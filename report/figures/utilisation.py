@@ -130,9 +130,7 @@ def attained(paper: Paper) -> alt.ConcatChart:
     opacity = theme.faded_unless(picked)
     batches = sorted(points.batch.unique())
     legend = alt.Legend(orient="top")
-    shapes = alt.Scale(
-        domain=batches, range=[["circle", "square", "diamond", "cross"][at % 4] for at in range(len(batches))]
-    )
+    shapes = theme.batch_shapes(batches)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
     ranked = points.assign(rank=points.precision != BASE_PRECISION)  # the base precision comes first
     groups = list(ranked.groupby(["device", "rank", "precision"]))

@@ -6,6 +6,7 @@ import pandas as pd
 from report import available, axes, theme
 from report.available import or_missing
 from report.axes import Layers, LogAxis
+from report.figures.chip_marks import diagonals
 from report.labels import text_size
 from report.paper import BASE_PRECISION, Paper
 from report.quantities import SPACE, exact, intensity, si
@@ -82,6 +83,51 @@ def demands(paper: Paper) -> alt.ConcatChart:
     )
     return theme.finish(
         alt.concat(first.add_params(picked), *others, columns=2, spacing=14), "workload-demands", description
+    )
+
+
+DIAGONALS = (1, 3, 10, 30, 100, 300)
+"""Intensities (FLOP/B) whose diagonals are drawn in the plane of FLOP and footprint."""
+
+
+@or_missing
+def flop_by_footprint(paper: Paper) -> alt.LayerChart:
+    """FLOP against footprint of each model at batch size 1, with diagonals of equal intensity."""
+    models = available.workloads(paper, batch=1)
+    points = pd.DataFrame(
+        {
+            "model": models.model,
+            "family": models.family,
+            "byte": models.footprint_byte,
+            "flop": models.forward_flop,
+            "FLOP": [si(value, "FLOP", 4) for value in models.forward_flop],
+            "footprint": [si(value, "B", 4) for value in models.footprint_byte],
+            "intensity": [intensity(value, digits=4) for value in models.footprint_intensity],
+        }
+    )
+    margins = (0.06, 0.08)
+    x = LogAxis.around(points.byte, theme.WIDTH, f"footprint, {BASE_PRECISION}", "B", margins=margins)
+    y = LogAxis.around(points.flop, 380, "FLOP of one forward pass", "FLOP", vertical=True, margins=margins)
+    grid, taken = diagonals(x, y, {at: intensity(at, digits=len(str(at))) for at in DIAGONALS})
+    picked = theme.choice("family")
+    legend = alt.Legend(orient="top", columns=7)
+    dots = alt.Chart(points).mark_point(filled=True, size=52, clip=True).encode(
+        x.channel("byte"), y.channel("flop"), opacity=theme.faded_unless(picked),
+        color=alt.Color("family:N", scale=theme.family_colors(points.family), title="family", legend=legend),
+        shape=alt.Shape("family:N", scale=theme.family_shapes(points.family), title="family", legend=legend),
+        tooltip=["model", "family", "FLOP", "footprint", "intensity"],
+    )  # fmt: skip
+    dots = dots.add_params(picked, alt.selection_interval(bind="scales", name="zoom"))
+    names = axes.named_points(points, "model", x, "byte", y, "flop", taken)
+    least, most = lowest(models, "footprint_intensity"), highest(models, "footprint_intensity")
+    description = (
+        f"Scatter plot of FLOP against footprint for {len(models)} models at batch size 1, on logarithmic axes. "
+        f"Intensity by footprint runs from {intensity(least.footprint_intensity)} ({least.model}) to "
+        f"{intensity(most.footprint_intensity)} ({most.model})."
+    )
+    chart = alt.layer(*grid, *([names] if names else []), dots)
+    return theme.finish(
+        chart.properties(width=x.pixels, height=y.pixels), "workload-flop-footprint", description
     )
 
 

@@ -6,10 +6,13 @@ each. Where the cache cannot support a sentence, the finding says what is missin
 
 from report.findings import (
     abstract,
+    backward,
     benchmarks,
+    bounds,
     chips,
     comparisons,
     generations,
+    layers,
     machines,
     precisions,
     utilisation,
@@ -18,10 +21,13 @@ from report.findings import (
 
 __all__ = [
     "abstract",
+    "backward",
     "benchmarks",
+    "bounds",
     "chips",
     "comparisons",
     "generations",
+    "layers",
     "machines",
     "precisions",
     "utilisation",

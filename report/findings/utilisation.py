@@ -12,7 +12,8 @@ NAMED = 4
 """So many models are named in a sentence; of more, only the number is said."""
 
 
-def _named(models: list[str]) -> str:
+def named(models: list[str]) -> str:
+    """The models in brackets, where they are few enough."""
     return f" ({listing(models)})" if 0 < len(models) <= NAMED else ""
 
 
@@ -86,7 +87,7 @@ def bounds(cells: pd.DataFrame) -> str:
         bound = sorted(rows[rows.memory_bound].model)
         verb = "are" if len(bound) > 1 else "is"
         said = f"{verb} memory-bound at batch size" if not parts else "at"
-        parts.append(f"{len(bound) or 'none'} of {number(len(rows), 'model')} {said} {batch}{_named(bound)}")
+        parts.append(f"{len(bound) or 'none'} of {number(len(rows), 'model')} {said} {batch}{named(bound)}")
     return f"By footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
 
 
@@ -122,7 +123,7 @@ def above(cells: pd.DataFrame) -> str:
     verb = "lies" if len(over) == 1 else "lie"
     models = sorted(set(over.model))
     return (
-        f"{number(len(over), 'cell').capitalize()} {verb} above the measured roof{_named(models)}, by at most "
+        f"{number(len(over), 'cell').capitalize()} {verb} above the measured roof{named(models)}, by at most "
         f"{percent(over.attained.max() - 1)}; likely causes are {listing(causes)}."
     )
 

@@ -4,9 +4,10 @@ import pandas as pd
 
 from report import available
 from report.available import finding
+from report.bounds import demands
 from report.paper import BASE_PRECISION, Paper
 from report.quantities import intensity, listing, number, percent, si, significant
-from report.rows import highest, lowest
+from report.rows import each, highest, lowest
 
 
 def count(paper: Paper) -> str:
@@ -58,11 +59,25 @@ def unlike(paper: Paper) -> str:
     models = available.workloads(paper, batch=1)
     if len(models) < 2:
         return "With one model, FLOP and parameters cannot be compared."
-    each = models.assign(ratio=models.forward_flop / models.parameter_count)
-    low, high = lowest(each, "ratio"), highest(each, "ratio")
+    ratios = models.assign(ratio=models.forward_flop / models.parameter_count)
+    low, high = lowest(ratios, "ratio"), highest(ratios, "ratio")
     return (
         f"A parameter takes part in {significant(low.ratio)} FLOP in {low.model} and in {significant(high.ratio)} in "
         f"{high.model}, so the number of parameters alone does not tell the work."
+    )
+
+
+@finding
+def flop_and_footprint(paper: Paper) -> str:
+    """How far FLOP follow footprints, and parameters, in order."""
+    models = available.workloads(paper, batch=1)
+    if len(models) < 3:
+        return "With fewer than three models, no order of FLOP and footprints can be told."
+    ranks = models[["forward_flop", "footprint_byte", "parameter_count"]].rank().corr().forward_flop
+    return (
+        f"In the order of the models FLOP follow the footprint with a rank correlation of "
+        f"{significant(ranks.footprint_byte, 2)}, and the number of parameters with "
+        f"{significant(ranks.parameter_count, 2)} (Spearman's, of {number(len(models), 'model')})."
     )
 
 
@@ -100,3 +115,70 @@ def parameter_share(paper: Paper) -> str:
     shares = (rows.parameter_byte / rows.footprint_byte).groupby(rows.batch).median()
     parts = [f"{percent(share)} of the footprint at batch size {batch}" for batch, share in shares.items()]
     return f"In the median of the models, parameters are {listing(parts)}."
+
+
+@finding
+def growth_limits(paper: Paper) -> str:
+    """How far a larger batch can raise the intensity, by the parameters' share of the footprint."""
+    found = list(demands(available.workloads(paper)))
+    limits = pd.DataFrame(
+        {
+            "model": [demand.model for demand in found],
+            "share": [demand.fixed_share for demand in found],
+            "limit": [demand.limit for demand in found],
+        }
+    )
+    most, least = highest(limits, "share"), lowest(limits, "share")
+    text = f"In {most.model} {percent(most.share, 3)} of one input's footprint does not grow with the batch, so its "
+    text += (
+        f"intensity can rise by a factor of {significant(1 / (1 - most.share))}, to {intensity(most.limit)}"
+    )
+    if most.model == least.model:
+        return f"{text}."
+    return (
+        f"{text}; in {least.model} that part is {percent(least.share, 3)}, and the factor is at most "
+        f"{significant(1 / (1 - least.share))}, to {intensity(least.limit)}."
+    )
+
+
+@finding
+def gaps(paper: Paper) -> str:
+    """The models that could not be counted and why, and the operators that have no formula."""
+    failures = paper.not_counted
+    if failures.empty:
+        available.workloads(paper)
+    sentences = []
+    for (status, reason), own in failures.groupby(["status", "reason"], sort=False):
+        names = sorted(set(own.model))
+        sentences.append(f"Not counted: {listing(names)} ({status}: {reason}).")
+    if failures.empty:
+        sentences.append("Every model that was tried was counted.")
+    return " ".join([*sentences, *_without_backward(paper), *_without_formula(paper)])
+
+
+def _without_backward(paper: Paper) -> list[str]:
+    rows = paper.workloads[paper.workloads.backward_gap.notna()]
+    return [
+        f"At batch size {batch} the backward pass of {listing(sorted(set(own.model)))} was not counted "
+        f"({str(reason).removeprefix('backward not counted: ')})."
+        for (batch, reason), own in rows.groupby(["batch", "backward_gap"], sort=False)
+    ]
+
+
+def _without_formula(paper: Paper) -> list[str]:
+    """The operators that do arithmetic and have no formula, each with its largest share of a model's traffic."""
+    lacking: dict[str, dict[str, float]] = {}
+    for row in each(paper.workloads[paper.workloads.uncounted.notna()]):
+        for operator in row.uncounted.split(";"):
+            name, _calls, share = operator.rsplit(":", 2)
+            shares = lacking.setdefault(name, {})
+            shares[row.model] = max(shares.get(row.model, 0.0), float(share))
+    if not lacking:
+        return ["Every operator that does arithmetic has a formula."]
+    parts = []
+    for name, shares in sorted(lacking.items()):
+        where = [f"{model} (at most {percent(share)} of its traffic)" for model, share in shares.items()]
+        parts.append(f"{name} in {listing(where)}")
+    return [
+        f"These operators do arithmetic and have no formula, so their FLOP are missing: {'; '.join(parts)}."
+    ]
