@@ -1,4 +1,4 @@
-"""The one error that a user's input can cause."""
+"""The one error that a user's input can cause, and what is said of those that libraries raise."""
 
 
 class UserError(Exception):
@@ -6,3 +6,10 @@ class UserError(Exception):
 
     The command lines print it without a traceback and exit with code 2.
     """
+
+
+def in_short(problem: BaseException) -> str:
+    """An exception's kind and the first sentence of its text, as a table's column holds it."""
+    lines = str(problem).strip().splitlines()
+    first = lines[0].partition(". ")[0] if lines else "no message"
+    return f"{type(problem).__name__}: {first}"

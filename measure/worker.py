@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from measure import ceilings, devices, inference, workload
+from measure.errors import in_short
 from measure.plan import CeilingTask, InferenceTask, Task
 from measure.records import Ceiling
 from measure.timing import Timing
@@ -49,8 +50,7 @@ class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
 
 def classify(problem: BaseException) -> Failure:
     """The status and reason of an exception, by what the libraries are known to say."""
-    lines = str(problem).strip().splitlines()
-    reason = f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"
+    reason = in_short(problem)
     text = str(problem).lower()
     memory = ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory")
     if isinstance(problem, MemoryError) or any(words in text for words in memory):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.catalog import Model, build_on_meta, make_inputs
+from measure.errors import in_short
 from measure.records import Layer, Workload, shape_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def count(model: Model, batch: int, precision: str = "fp32", autocast: str | Non
     """A model's workload and layers at ``batch`` inputs.
 
     ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
-    it weights and input have the precision. Raises whatever the network raises on the meta device.
+    it weights and input have the precision. Raises NotImplementedError for a network that looks at values to decide
+    what it runs, and whatever else the network raises on the meta device.
     """
     return count_all(model, [batch], precision, autocast)[0]
 
@@ -73,7 +75,13 @@ def count_all(
     counted = []
     with casting(network, precision, autocast) as (device, dtype):
         for batch in batches:
-            columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
+            try:
+                columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
+            except NotImplementedError as problem:
+                why = in_short(problem).partition(": ")[2]
+                raise NotImplementedError(
+                    f"what it runs depends on values, and counting computes none: {why}"
+                ) from problem
             named = identity(model, batch, precision, autocast)
             row = Workload(source=model.source, family=model.family, status="ok", **named, **columns)
             counted.append(Count(row, [Layer(**named, **layer) for layer in layers]))
@@ -98,7 +106,7 @@ def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str
     try:
         training = record_training(network, inputs)
     except Exception as problem:  # a model may raise anything
-        reason = f"backward not counted: {one_line(problem)}"
+        reason = f"backward not counted: {in_short(problem)}"
     parameters = list(network.parameters())
     resident_byte = _byte([*parameters, *network.buffers(), *tensors_in(inputs)])
     columns: dict[str, Any] = {
@@ -155,9 +163,3 @@ def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None
             byte[name] += operator.byte
     listed = [f"{name}:{calls[name]}:{byte[name] / traffic:.2g}" for name in sorted(calls)]
     return ";".join(listed) or None
-
-
-def one_line(problem: BaseException) -> str:
-    """An exception in one line, as a table's column holds it."""
-    lines = str(problem).strip().splitlines()
-    return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"

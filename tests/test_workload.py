@@ -164,3 +164,11 @@ def test_operators_without_a_formula_are_listed_with_calls_and_share():
     # Each sort reads 800 bytes and writes 800 and 1600 of indices, two of them; the addition 2400: 6400 of 8800.
     # Backward is without parameters, so nothing runs.
     assert columns["uncounted"] == "sort:2:0.73"
+
+
+def test_a_model_that_decides_by_values_says_so():
+    (detector,) = catalog.find(["torchvision:ssd300_vgg16"])
+    with pytest.raises(
+        NotImplementedError, match=r"depends on values, and counting computes none: .*nonzero"
+    ):
+        workload.count(detector, 1)
