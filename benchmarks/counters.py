@@ -3,67 +3,36 @@
     python benchmarks/counters.py
 
 Each counter has a process of its own, one after another, and counts one model after another at batch size 1 and the
-size of its default weights. torchvision publishes multiply-adds and parameters with these weights.
+size of its default weights, in eval mode without gradients and with torch's fused inference path of attention off,
+which suits all of them. torchvision publishes multiply-adds and parameters with these weights.
 """
 
 import argparse
 import fnmatch
 import gc
 import logging
-import multiprocessing
 import os
-import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from decoder import Sizes, decoder
+import decoder
 from peers import COUNTERS, Counter
+from process import apart, peak_byte, prepare
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # a checkout counts, installed or not
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import cache  # noqa: E402
-from measure.errors import UserError  # noqa: E402
-from measure.model import Model  # noqa: E402
-from measure.records import CounterResult, shape_name  # noqa: E402
+from measure import cache
+from measure.errors import UserError
+from measure.model import Model
+from measure.records import CounterResult, shape_name
 
-TABLE = ROOT / "data" / "workload" / "counters.csv"
+TABLE = Path(__file__).parents[1] / "data" / "workload" / "counters.csv"
 MEMORY_LIMIT_BYTE = 2_000_000_000
-SEQUENCE = 2048
-"""The tokens of one input of the decoder."""
-
-Result = TypeVar("Result")
-
-
-def apart(function: Callable[..., Result], *arguments: Any) -> Result:
-    """A function's result from a process of its own: started afresh, since a copy of this one would hold its memory."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(function, *arguments).result()
-
-
-def peak_byte() -> int:
-    """The most memory that this process held until now."""
-    import resource
-
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def prepare() -> str:
-    """Sets this process up to measure on all cores; gives this machine's key."""
-    from measure import devices, environment, processor
-
-    threads = processor.physical_cores()
-    cpu = devices.find("cpu")
-    cpu.prepare(threads)
-    return environment.current(cpu, threads).environment_id
 
 
 def classification_models(pattern: str) -> list[Model]:
@@ -81,6 +50,8 @@ def classification_models(pattern: str) -> list[Model]:
 
 def count_model(counter: Counter, model: Model) -> dict[str, Any]:
     """The columns that a counter fills for a model."""
+    import torch
+
     from measure import catalog
     from measure.worker import classify
 
@@ -89,7 +60,8 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
         network = catalog.build_on_meta(model) if counter.device == "meta" else catalog.build(model)
         (images,) = catalog.make_inputs(model, 1, counter.device)
         built = time.perf_counter()
-        mac, parameters = counter.count(network, images)
+        with torch.set_grad_enabled(counter.package is None):  # this program counts the backward pass too
+            mac, parameters = counter.count(network, images)
         counted = time.perf_counter()
     except Exception as problem:  # a peer may raise anything
         failure = classify(problem)
@@ -107,10 +79,12 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
 
 def results_of(name: str, pattern: str) -> list[CounterResult]:
     """What a counter says of each model: the main function of its process."""
+    import torch
     from torchvision import models
 
     warnings.simplefilter("ignore")  # peers warn of each operator that they do not know, and of their age
     logging.disable(logging.WARNING)
+    torch.backends.mha.set_fastpath_enabled(False)  # it would hide attention's projections from some
     counter = COUNTERS[name]
     here, chosen = prepare(), classification_models(pattern)
     missing = None
@@ -138,32 +112,6 @@ def results_of(name: str, pattern: str) -> list[CounterResult]:
             )
         )
     return results
-
-
-@dataclass(frozen=True)
-class DecoderCount:
-    parameter_count: int
-    forward_flop: int
-    backward_flop: int
-    count_s: float
-    peak_byte: int
-
-
-def count_decoder() -> DecoderCount:
-    """The decoder, forward and backward: the main function of its process."""
-    import torch
-
-    from measure.workload import count_network
-
-    prepare()
-    with torch.device("meta"):
-        network = decoder(Sizes())
-        tokens = torch.zeros(1, SEQUENCE, dtype=torch.long)
-    start = time.perf_counter()
-    columns, _ = count_network(network, (tokens,))
-    taken_s = time.perf_counter() - start
-    named = {name: columns[name] for name in ("parameter_count", "forward_flop", "backward_flop")}
-    return DecoderCount(**named, count_s=taken_s, peak_byte=peak_byte())
 
 
 def show_scores(results: Sequence[CounterResult]) -> None:
@@ -239,7 +187,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"written: {out}")
     print()
     show_scores(results)
-    counted = apart(count_decoder)
+    counted = apart(decoder.count, decoder.Sizes())
     size = f"a decoder of {counted.parameter_count / 1e9:.2f} billion parameters"
     print(f"{size:42}{counted.count_s:.2f} s, {counted.forward_flop / 1e12:.1f} TFLOP forward, ", end="")
     print(f"{counted.backward_flop / 1e12:.1f} TFLOP backward")

@@ -4,8 +4,11 @@ Its sizes are those of LLaMA 7B (Touvron et al. 2023, arXiv:2302.13971), without
 parameters.
 """
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from process import peak_byte
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,6 +21,8 @@ class Sizes:
     hidden: int = 11008
     heads: int = 32
     layers: int = 32
+    sequence: int = 2048
+    """The tokens of one input that is counted."""
 
 
 def decoder(sizes: Sizes) -> "nn.Module":
@@ -63,3 +68,28 @@ def decoder(sizes: Sizes) -> "nn.Module":
         nn.RMSNorm(sizes.width),
         nn.Linear(sizes.width, sizes.vocabulary, bias=False),
     )
+
+
+@dataclass(frozen=True)
+class DecoderCount:
+    parameter_count: int
+    forward_flop: int
+    backward_flop: int
+    count_s: float
+    peak_byte: int
+
+
+def count(sizes: Sizes) -> DecoderCount:
+    """What one input asks for, forward and backward: the main function of a process of its own."""
+    import torch
+
+    from measure.workload import count_network
+
+    with torch.device("meta"):
+        network = decoder(sizes)
+        tokens = torch.zeros(1, sizes.sequence, dtype=torch.long)
+    start = time.perf_counter()
+    columns, _ = count_network(network, (tokens,))
+    taken_s = time.perf_counter() - start
+    named = {name: columns[name] for name in ("parameter_count", "forward_flop", "backward_flop")}
+    return DecoderCount(**named, count_s=taken_s, peak_byte=peak_byte())

@@ -1,8 +1,6 @@
 """Programs that count multiply-adds, by name, this one among them: each called as its documentation tells its user to.
 
-The peers are the versions that ``pip install -e '.[benchmark]'`` brings. Gradients are left as torch has them, on,
-as in all their examples: without, the fused attention of eval mode hides most of a transformer from those that see
-operators.
+The peers are the versions that ``pip install -e '.[benchmark]'`` brings.
 """
 
 import contextlib
