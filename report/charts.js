@@ -20,14 +20,15 @@ function panels(specification) {
   return specification.concat ?? [specification];
 }
 
-// For a column narrower than the paper: panels one below the other, no names beside marks (they were placed for the
-// paper's width; tooltips tell them), legends of few columns.
+// For a column narrower than the paper: panels one below the other, each with the names of its rows, no names beside
+// marks (they were placed for the paper's width; tooltips tell them), legends of few columns.
 function narrowed(specification, excess) {
   const copy = structuredClone(specification);
   if (copy.concat) copy.columns = 1;
   for (const panel of panels(copy)) {
     panel.width = Math.max(120, panel.width - excess);
     panel.layer = panel.layer?.filter((layer) => layer.description !== "labels");
+    if (panel.encoding?.y?.axis) panel.encoding.y.axis.labels = true;
   }
   copy.config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
   JSON.stringify(copy, (key, value) => {

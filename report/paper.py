@@ -112,7 +112,7 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
     tables = Workloads(data)
     models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
-    workloads.check_sums(models, layers)
+    workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
     folders = (MachineFolder(data, name) for name in machine_names(data))
     machines = [machine for folder in folders if (machine := load_machine(folder, shown))]

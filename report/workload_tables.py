@@ -16,20 +16,14 @@ from report.tables import LEFT, NONE, RIGHT, pipe
 @or_missing
 def models(paper: Paper) -> str:
     """What each model asks for at batch size 1."""
-    rows = available.workloads(paper, batch=1).sort_values(["family", "model"])
-    header = [
-        ("Model", LEFT),
-        ("Family", LEFT),
-        ("Parameters", RIGHT),
-        ("FLOP", RIGHT),
-        ("Other FLOP", RIGHT),
-    ]
+    rows = available.workloads(paper, batch=1).sort_values("model")
+    header = [("Model", LEFT), ("Parameters", RIGHT), ("FLOP", RIGHT), ("Other FLOP", RIGHT)]
     header += [("Footprint", RIGHT), ("FLOP/B, footprint", RIGHT), ("FLOP/B, compulsory", RIGHT)]
     return pipe(
         [*header, ("FLOP/B, traffic", RIGHT)],
         [
             [
-                escape(row.model), escape(row.family), si(row.parameter_count, ""), si(row.forward_flop, "FLOP"),
+                escape(row.model), si(row.parameter_count, ""), si(row.forward_flop, "FLOP"),
                 si(row.forward_other_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
                 significant(row.compulsory_intensity), significant(row.traffic_intensity),
             ]
@@ -41,16 +35,16 @@ def models(paper: Paper) -> str:
 @or_missing
 def training(paper: Paper) -> str:
     """What a training step asks for beside inference, at one batch size."""
-    rows = available.trained(paper).sort_values(["family", "model"])
+    rows = available.trained(paper).sort_values("model")
     header = [("Model", LEFT), ("Backward to forward", RIGHT), ("Recomputed", RIGHT), ("Saved", RIGHT)]
-    header += [("Gradients", RIGHT), ("Momentum", RIGHT), ("Adam", RIGHT), ("Peak, inference", RIGHT)]
+    header += [("Gradients", RIGHT), ("Adam", RIGHT), ("Peak, inference", RIGHT)]
     return pipe(
         [*header, ("Peak, training", RIGHT)],
         [
             [
                 escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
                 percent(row.recompute_flop / row.forward_flop) if row.recompute_flop else NONE,
-                *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.momentum_byte, row.adam_byte)),
+                *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
                 si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
             ]
             for row in each(rows)

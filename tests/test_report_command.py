@@ -154,3 +154,13 @@ def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
     chips.write_text("\n".join([*lines, lines[-1]]) + "\n", "utf-8")
     assert main(["check", "--data", str(data)]) == 2
     assert f"{chips}, line {len(lines) + 1}: " in capsys.readouterr().err
+
+
+def test_check_refuses_layers_that_do_not_sum_to_their_model(capsys, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(PROJECT / "tests" / "data", data)
+    layers = data / "workload" / "layers.csv"
+    lines = layers.read_text("utf-8").splitlines()
+    layers.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
+    assert main(["check", "--data", str(data)]) == 2
+    assert f"{layers}: the layers of tokens at 3x224x224" in capsys.readouterr().err

@@ -15,7 +15,6 @@ from report.quantities import intensity, listing, number, si
 DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}
 """The bytes that an intensity may be over, and how titles name them."""
 
-
 LONGEST = 22
 """Pixels of the longest mark, that of the smallest batch size."""
 
@@ -31,8 +30,7 @@ def attainable(paper: Paper) -> alt.ConcatChart:
         title="batch size",
         legend=alt.Legend(orient="top", symbolType="square"),
     )
-    lengths = [LONGEST * (len(batches) - place) / len(batches) for place in range(len(batches))]
-    length = alt.Size("batch:N", scale=alt.Scale(domain=batches, range=lengths), legend=None)
+    length = alt.Size("length:Q", scale=None, legend=None)
     picked = theme.choice("batch")
     every = pd.concat([models[f"{definition}_intensity"] for definition in DEFINITIONS])
     span = [every.min(), every.max(), *(limit.roof.ridge_flop_per_byte for limit in limits)]
@@ -69,6 +67,8 @@ def attainable(paper: Paper) -> alt.ConcatChart:
 def _points(models: pd.DataFrame, definition: str, limits: list[Limit]) -> pd.DataFrame:
     """One row is a model at a batch size on a roof."""
     values = models[f"{definition}_intensity"]
+    batches = sorted(models.batch.unique())
+    shorter = {batch: round(LONGEST * (1 - place / len(batches)), 1) for place, batch in enumerate(batches)}
     parts = [
         pd.DataFrame(
             {
@@ -76,6 +76,7 @@ def _points(models: pd.DataFrame, definition: str, limits: list[Limit]) -> pd.Da
                 "batch": models.batch,
                 "roof": limit.name,
                 "intensity": [float(f"{value:.5g}") for value in values],
+                "length": models.batch.map(shorter),
                 "rate": [float(f"{limit.roof.attainable(value):.5g}") for value in values],
                 "FLOP per byte": [intensity(value, digits=4) for value in values],
                 "attainable": [si(limit.roof.attainable(value), "FLOP/s", 4) for value in values],
