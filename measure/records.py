@@ -168,14 +168,17 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A roof as measured: one kernel at one size and precision, its work a call, its time a call, its status.
+    """A kernel at one size and precision, from which roofs are read: its work a call, its time a call, its status.
 
-    ``kernel`` is ``matmul`` (a square matrix product of ``size`` rows), ``triad`` (``a = b + s*c`` on vectors of
-    ``size`` elements, STREAM's convention: two reads and one write) or ``chain`` (``size`` additions in each thread,
-    each of which waits for the one before: a clock; work and time are one thread's, the time that of the processor,
-    not of the wall). ``latency_s`` is the median of
-    ``sample_count`` samples with its 95 % interval (their extremes, where fewer than six samples were taken); the
-    rate is the work divided by it. All four are empty where the status is not ``ok``.
+    ``kernel`` is ``matmul`` (the largest library product: a square matrix product of ``size`` rows), ``fma``
+    (multiply-adds in registers, ``size`` of them in each thread), ``read``, ``write``, ``copy`` or ``triad``
+    (``a = b + s*c``; streams over a working set of ``size`` bytes, all vectors together, counted by STREAM's
+    convention: what the program reads and writes) or ``chain`` (``size`` additions in each thread, each of which
+    waits for the one before: a clock; work and time are one thread's, the time that of the processor, not of the
+    wall). ``pace`` is ``burst`` (blocks of some milliseconds after a rest) or ``sustained`` (after the chip has worked
+    for seconds). ``latency_s`` is the median of ``sample_count`` samples with its 95 % interval (their extremes, where
+    fewer than six samples were taken); the rate is the work divided by it. All four are empty where the status is not
+    ``ok``.
     """
 
     environment_id: str
@@ -190,14 +193,19 @@ class Ceiling:
     latency_low_s: float | None
     latency_high_s: float | None
     sample_count: int | None
+    pace: str | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """A cell: one model at one batch size, precision, phase and variant, and what became of it.
+    """One round of a cell: one model at one batch size, precision, phase and variant, in a process of its own.
 
+    A cell is measured in several rounds (``round`` counts from 0; empty in tables of an earlier version, which had
+    one), each in a fresh process, so that what differs between processes and over hours is in its interval.
     ``status`` is ``ok``, ``oom``, ``timeout``, ``unsupported`` or ``error``; all but ``ok`` have a reason and no
-    samples.
+    samples. ``flags`` says of an ``ok`` round what to hold against it, joined by ``;``: ``wide`` (the interval stayed
+    wider than asked), ``drifting`` (the second half of the samples is slower or faster than the first),
+    ``throttled`` (the device lowered its clock for heat or power).
     """
 
     environment_id: str
@@ -209,11 +217,19 @@ class Run:
     status: str
     reason: str | None
     recorded_at: str
+    round: int | None = None
+    flags: str | None = None
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed sample of a cell: ``block`` calls in a row, ``latency_s`` the time of one of them."""
+    """One timed sample of a round of a cell: ``block`` calls in a row, ``latency_s`` the host's time of one of them.
+
+    ``event_s`` is the device's own time of one call (CUDA events); ``load`` the part of all cores that other
+    processes used during the sample, 0 to 1; ``clock_hz``, ``temperature_c``, ``power_w`` what the device reported at
+    its end; ``throttle`` the reasons that it gave for a lower clock, joined by ``;``; ``energy_j`` the energy of one
+    call, where the block was long enough for the counter. Empty: not available here.
+    """
 
     environment_id: str
     model: str
@@ -224,6 +240,14 @@ class Sample:
     sample: int
     block: int
     latency_s: float
+    round: int | None = None
+    event_s: float | None = None
+    load: float | None = None
+    clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle: str | None = None
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True)
@@ -263,9 +287,9 @@ KEYS: dict[type, tuple[str, ...]] = {
     Workload: WORKLOAD,
     Layer: (*WORKLOAD, "position"),
     Environment: ("environment_id",),
-    Ceiling: ("environment_id", "kernel", "precision", "size"),
-    Run: CELL,
-    Sample: (*CELL, "sample"),
+    Ceiling: ("environment_id", "kernel", "precision", "size", "pace"),
+    Run: (*CELL, "round"),
+    Sample: (*CELL, "round", "sample"),
     CounterResult: ("counter", "model"),
 }
 """The primary key of each table."""
