@@ -1,165 +1,20 @@
 """The only reader and writer of measured CSV.
 
-A cell is written as its samples first and its run last: the row in ``runs.csv`` commits it. A run that is killed
-loses at most the cell it was in: a torn last line is dropped, and so are samples that no run committed.
+A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it. A run that is
+killed loses at most the round that it was in: a torn last line is set aside, and samples that no run committed are
+not read.
 """
 
-import csv
 import dataclasses
-import io
 import itertools
-import os
-import types
-import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.errors import UserError
-from measure.records import CELL, KEYS, WORKLOAD, Ceiling, Environment, Layer, Run, Sample, Workload
-
-Record = TypeVar("Record")
-
-
-def _column_types(record: type) -> dict[str, tuple[type, bool]]:
-    """Column name to (type, whether the cell may be empty), in the order of the header."""
-    columns = {}
-    for name, hint in typing.get_type_hints(record).items():
-        if isinstance(hint, types.UnionType):
-            (plain,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
-            columns[name] = (plain, True)
-        else:
-            columns[name] = (hint, False)
-    return columns
-
-
-def _parse(text: str, plain: type, optional: bool) -> Any:
-    if text == "":
-        if not optional:
-            raise ValueError("is empty")
-        return None
-    try:
-        return plain(text)
-    except ValueError:
-        raise ValueError(
-            f"is {text!r}, not {'a number' if plain in (int, float) else plain.__name__}"
-        ) from None
-
-
-def _complete_lines(path: Path) -> str:
-    """The file's text without a last line that a killed writer left torn."""
-    text = path.read_bytes()
-    return text[: text.rfind(b"\n") + 1].decode("utf-8")
-
-
-def read(path: Path, record: type[Record]) -> list[Record]:
-    """All rows of a table, typed. A file that is not there is an empty table.
-
-    Raises UserError naming file, line and column where a cell does not parse, and for a header that this version
-    does not know.
-    """
-    if not path.exists():
-        return []
-    columns = _column_types(record)
-    try:
-        lines = csv.reader(io.StringIO(_complete_lines(path), newline=""))
-        header = next(lines, None)
-        if header is None:
-            return []
-        _check_header(path, header, columns)
-        rows = []
-        for cells in lines:
-            if len(cells) != len(header):
-                raise UserError(
-                    f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
-                    "mend the line or delete it"
-                )
-            values: dict[str, Any] = dict.fromkeys(columns)
-            for name, text in zip(header, cells, strict=True):
-                try:
-                    values[name] = _parse(text, *columns[name])
-                except ValueError as problem:
-                    raise UserError(
-                        f"{path}, line {lines.line_num}, column {name}: the cell {problem}; mend the line or delete it"
-                    ) from None
-            rows.append(record(**values))
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not UTF-8 text; restore the file or delete it") from None
-    except csv.Error as problem:
-        raise UserError(f"{path}, line {lines.line_num}: {problem}; mend the line or delete it") from None
-    return rows
-
-
-def _check_header(path: Path, header: Sequence[str], known: dict[str, tuple[type, bool]]) -> None:
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise UserError(f"{path}, line 1: the column {sorted(repeated)[0]!r} stands twice; mend the header")
-    newer = [name for name in header if name not in known]
-    if newer:
-        raise UserError(
-            f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
-        )
-    missing = [name for name, (_, optional) in known.items() if name not in header and not optional]
-    if missing:
-        raise UserError(
-            f"{path}, line 1: the column {missing[0]!r} is missing, so an older version wrote this table; "
-            "move the file away and measure again"
-        )
-
-
-def _format(rows: Iterable[Any]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow(["" if value is None else value for value in dataclasses.astuple(row)])
-    return text.getvalue()
-
-
-def _header(record: type) -> str:
-    return ",".join(_column_types(record)) + "\n"
-
-
-def _flush(file: typing.IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
-    """Replaces a whole table, atomically: readers see the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".csv.part")
-    with part.open("wb") as file:
-        file.write((_header(record) + _format(rows)).encode())
-        _flush(file)
-    part.replace(path)
-
-
-def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
-    """Adds rows at the end of a table, durably. The header of an existing file decides the order of the columns."""
-    if not path.exists():
-        write(path, record, rows)
-        return
-    with path.open("r+b") as file:
-        file.seek(0)
-        header = file.readline().decode()
-        if header != _header(record):
-            file.close()
-            write(path, record, [*read(path, record), *rows])
-            return
-        file.seek(len(_complete_lines(path).encode()))
-        file.truncate()
-        file.write(_format(rows).encode())
-        _flush(file)
-
-
-def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """The old rows, those with a key of the new ones replaced, and the new ones at the end."""
-    if not new:
-        return list(old)
-    key = KEYS[type(new[0])]
-    fresh = {tuple(getattr(row, name) for name in key) for row in new}
-    return [row for row in old if tuple(getattr(row, name) for name in key) not in fresh] + list(new)
+from measure.lock import locked
+from measure.records import ROUND, WORKLOAD, Ceiling, Environment, Layer, Run, Sample, Workload
+from measure.table import append, merged, read, set_torn_line_aside, write
 
 
 def _completed(old: Environment, new: Environment) -> Environment:
@@ -171,8 +26,16 @@ def _completed(old: Environment, new: Environment) -> Environment:
     return dataclasses.replace(old, **{name: getattr(new, name) for name in unknown})
 
 
-def _cell(row: Run | Sample) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in CELL)
+Timed = TypeVar("Timed", Run, Sample)
+
+
+def _round(row: Run | Sample) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in ROUND)
+
+
+def _numbered(rows: Iterable[Timed]) -> list[Timed]:
+    """Rows of an earlier version, which measured a cell in one round and did not number it, as those of round 0."""
+    return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
 
 
 def _workload(row: Workload | Layer) -> tuple[Any, ...]:
@@ -230,6 +93,7 @@ class MachineFolder:
     def __init__(self, data: Path, name: str) -> None:
         self.name = name
         self.folder = data / "machines" / name
+        self._sampled: set[tuple[Any, ...]] | None = None
 
     def environments(self) -> list[Environment]:
         return read(self.folder / "machine.csv", Environment)
@@ -238,12 +102,15 @@ class MachineFolder:
         return read(self.folder / "ceilings.csv", Ceiling)
 
     def runs(self) -> list[Run]:
-        return read(self.folder / "runs.csv", Run)
+        return _numbered(read(self.folder / "runs.csv", Run))
 
     def samples(self) -> list[Sample]:
         """The samples of committed runs: what a killed run left behind is not among them."""
-        committed = {_cell(run) for run in self.runs()}
-        return [row for row in read(self.folder / "samples.csv", Sample) if _cell(row) in committed]
+        committed = {_round(run) for run in self.runs()}
+        return [row for row in self._stored() if _round(row) in committed]
+
+    def _stored(self) -> list[Sample]:
+        return _numbered(read(self.folder / "samples.csv", Sample))
 
     def put_environment(self, environment: Environment) -> None:
         """Adds an environment that is new; of a known one only what an earlier version did not record."""
@@ -259,37 +126,33 @@ class MachineFolder:
         write(self.folder / "ceilings.csv", Ceiling, merged(self.ceilings(), rows))
 
     def put_run(self, run: Run, samples: Sequence[Sample]) -> None:
-        """Commits a cell. A cell that was measured before is replaced only now that the new one is complete."""
+        """Commits a round of a cell. One that was measured before is replaced only now that the new one is complete."""
         runs_path, samples_path = self.folder / "runs.csv", self.folder / "samples.csv"
-        known = self.runs()
-        stored = read(samples_path, Sample)
-        kept = [row for row in stored if _cell(row) != _cell(run)]
-        if len(kept) < len(stored):
-            write(samples_path, Sample, [*kept, *samples])
+        if self._sampled is None:
+            self._sampled = {_round(row) for row in self._stored()}
+        if _round(run) in self._sampled:
+            write(
+                samples_path,
+                Sample,
+                [*(row for row in self._stored() if _round(row) != _round(run)), *samples],
+            )
         else:
             append(samples_path, Sample, samples)
-        if _cell(run) in {_cell(row) for row in known}:
+        self._sampled |= {_round(row) for row in samples}
+        known = self.runs()
+        if _round(run) in {_round(row) for row in known}:
             write(runs_path, Run, merged(known, [run]))
         else:
             append(runs_path, Run, [run])
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keeps other writers out of this folder; the system releases the lock of a process that died."""
-        import fcntl  # only where something is written: a paper renders on systems without it
+    def locked(self) -> AbstractContextManager[None]:
+        """Keeps other writers out of this folder."""
+        return locked(self.folder)
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(
-                    f"{self.folder}: another run is measuring into this folder; wait for it or name another --machine"
-                ) from None
-            yield
-        finally:
-            os.close(descriptor)
+    def repair(self) -> list[Path]:
+        """Sets aside the torn lines that a killed writer left; the files that they went to."""
+        tables = sorted(self.folder.glob("*.csv"))
+        return [aside for path in tables if (aside := set_torn_line_aside(path))]
 
 
 def machine_names(data: Path) -> list[str]:

@@ -283,13 +283,15 @@ CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 
+ROUND = (*CELL, "round")
+
 KEYS: dict[type, tuple[str, ...]] = {
     Workload: WORKLOAD,
     Layer: (*WORKLOAD, "position"),
     Environment: ("environment_id",),
     Ceiling: ("environment_id", "kernel", "precision", "size", "pace"),
-    Run: (*CELL, "round"),
-    Sample: (*CELL, "round", "sample"),
+    Run: ROUND,
+    Sample: (*ROUND, "sample"),
     CounterResult: ("counter", "model"),
 }
 """The primary key of each table."""

@@ -5,60 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-import typing
 
 import pytest
+from rows import ENVIRONMENT, ceiling, layer, run, samples, workload
 
-from measure import cache
-from measure.cache import MachineFolder, Workloads
-from measure.errors import UserError
-from measure.records import KEYS, Ceiling, Environment, Layer, Run, Sample, Workload
-
-ENVIRONMENT = Environment(
-    "e1",
-    "h1",
-    "cpu",
-    "Chip, of 2 cores",
-    2,
-    2,
-    1024,
-    None,
-    None,
-    "Linux",
-    "3.11",
-    "2.9",
-    None,
-    None,
-    "2026-01-01",
-)
-
-
-def workload(model="net", batch=1, flop=10, **columns):
-    return Workload(
-        model, "torchvision", "plain", "3x2x2", batch, "fp32", None, "ok", None, forward_flop=flop, **columns
-    )
-
-
-def layer(model="net", batch=1, position=0, flop=10):
-    return Layer(
-        model, "3x2x2", batch, "fp32", None, position, "head", "Linear", "linear", 1, 5, 20, 8, 96, flop, 2, None,
-        None, None, None, None,
-    )  # fmt: skip
-
-
-def ceiling(size=8, latency_s=0.5):
-    return Ceiling("e1", "matmul", "fp32", size, 1024, 768, "ok", None, latency_s, 0.4, 0.6, 6)
-
-
-def run(model="net", batch=1, status="ok", reason=None):
-    return Run("e1", model, batch, "fp32", "inference", "eager", status, reason, "2026-01-01T00:00:00+00:00")
-
-
-def samples(count, model="net", batch=1):
-    return [
-        Sample("e1", model, batch, "fp32", "inference", "eager", index, 4, 0.1 + index)
-        for index in range(count)
-    ]
+from measure.cache import MachineFolder, Workloads, machine_names
+from measure.records import Environment, Sample, Workload
+from measure.table import append, write
 
 
 @pytest.fixture
@@ -66,60 +19,12 @@ def folder(tmp_path):
     return MachineFolder(tmp_path, "box")
 
 
-@pytest.mark.parametrize("record", KEYS)
-def test_keys_are_columns(record):
-    assert set(KEYS[record]) <= {field.name for field in dataclasses.fields(record)}
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        workload(uncounted="sort:2:0.1"),
-        layer(),
-        ENVIRONMENT,
-        ceiling(latency_s=1 / 3),
-        run(status="oom", reason='no "memory", at all\nor nearly'),
-        samples(1)[0],
-    ],
-)
-def test_what_is_written_is_read_back(tmp_path, row):
-    cache.write(tmp_path / "table.csv", type(row), [row])
-    assert cache.read(tmp_path / "table.csv", type(row)) == [row]
-
-
-def test_an_unknown_value_is_an_empty_cell(tmp_path):
-    cache.write(tmp_path / "machine.csv", Environment, [ENVIRONMENT])
-    header, line = (tmp_path / "machine.csv").read_text().splitlines()
-    assert line.startswith('e1,h1,cpu,"Chip, of 2 cores",2,2,1024,,,Linux')
-    assert header.split(",") == list(typing.get_type_hints(Environment))
-
-
-def test_a_table_that_is_not_there_is_empty(tmp_path):
-    assert cache.read(tmp_path / "none.csv", Run) == []
-
-
-def test_append_adds_at_the_end(tmp_path):
-    path = tmp_path / "samples.csv"
-    cache.append(path, Sample, samples(2))
-    cache.append(path, Sample, samples(1, model="other"))
-    assert [row.model for row in cache.read(path, Sample)] == ["net", "net", "other"]
-
-
-def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
-    path = tmp_path / "samples.csv"
-    cache.append(path, Sample, samples(2))
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"e1,net,1,fp32,infer")
-    assert cache.read(path, Sample) == samples(2)
-    cache.append(path, Sample, samples(1, model="other"))
-    assert [row.model for row in cache.read(path, Sample)] == ["net", "net", "other"]
-
-
 def test_samples_that_no_run_committed_are_not_there(folder):
     folder.put_run(run(), samples(3))
-    cache.append(folder.folder / "samples.csv", Sample, samples(2, model="killed"))
+    append(folder.folder / "samples.csv", Sample, samples(2, model="killed"))
     assert folder.samples() == samples(3)
-    folder.put_run(run(model="killed"), samples(4, model="killed"))
+    resumed = MachineFolder(folder.folder.parents[1], "box")  # another process
+    resumed.put_run(run(model="killed"), samples(4, model="killed"))
     assert folder.samples() == samples(3) + samples(4, model="killed")
 
 
@@ -131,16 +36,42 @@ def test_a_cell_measured_again_replaces_the_old_one(folder):
     assert folder.samples() == samples(2, batch=64)
 
 
+def test_rounds_of_a_cell_stand_beside_each_other(folder):
+    for number in range(2):
+        folder.put_run(run(round_=number), samples(2, round_=number))
+    folder.put_run(run(round_=1), samples(3, round_=1))
+    assert folder.runs() == [run(round_=0), run(round_=1)]
+    assert folder.samples() == samples(2, round_=0) + samples(3, round_=1)
+
+
+def test_rows_of_a_version_without_rounds_are_those_of_the_first(folder):
+    append(folder.folder / "runs.csv", Run, [run(round_=None)])
+    append(folder.folder / "samples.csv", Sample, samples(2, round_=None))
+    assert folder.runs() == [run(round_=0)]
+    assert folder.samples() == samples(2, round_=0)
+    folder.put_run(run(round_=0), samples(1, round_=0))
+    assert folder.samples() == samples(1, round_=0)
+
+
+def test_torn_lines_are_set_aside_and_named(folder):
+    folder.put_run(run(), samples(2))
+    assert folder.repair() == []
+    with (folder.folder / "samples.csv").open("ab") as file:
+        file.write(b"e1,ne")
+    assert folder.repair() == [folder.folder / "samples.csv.torn"]
+    assert folder.samples() == samples(2)
+
+
 def test_an_environment_is_kept_once(folder):
     folder.put_environment(ENVIRONMENT)
     folder.put_environment(dataclasses.replace(ENVIRONMENT, recorded_at="2027-01-01"))
     assert folder.environments() == [ENVIRONMENT]
-    assert cache.machine_names(folder.folder.parents[1]) == ["box"]
+    assert machine_names(folder.folder.parents[1]) == ["box"]
 
 
 def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_it_changes(folder):
     path = folder.folder / "machine.csv"
-    cache.write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
+    write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
     later = ("cpu_vendor", "cpu_family", "cpu_model", "physical_cores")
     header, *lines = path.read_text().splitlines()
     assert header.endswith("," + ",".join(later))
@@ -186,57 +117,8 @@ def test_counting_again_leaves_no_layer_of_the_old_count(tmp_path):
 def test_layers_that_no_workload_committed_are_not_there(tmp_path):
     table = Workloads(tmp_path)
     table.put([(workload("a"), [layer("a")]), (workload("b"), [layer("b")])])
-    cache.write(table.models_path, Workload, [workload("b")])  # as if killed between the two tables
+    write(table.models_path, Workload, [workload("b")])  # as if killed between the two tables
     assert [row.model for row in table.layers()] == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
-        ("environment_id,model\n", "line 1: the column 'batch' is missing, so an older version"),
-        ("model,model\n", "line 1: the column 'model' stands twice"),
-        (
-            "{head}\ne1,net,one,fp32,inference,eager,ok,,now\n",
-            "line 2, column batch: the cell is 'one', not a number",
-        ),
-        ("{head}\ne1,net,,fp32,inference,eager,ok,,now\n", "line 2, column batch: the cell is empty"),
-        ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 9"),
-        (
-            "{head}\ne1,net,1,fp32,inference,eager,ok,,now\ne1,net,x,fp32,inference,eager,ok,,now\n",
-            "line 3, column",
-        ),
-    ],
-)
-def test_a_damaged_table_is_named_with_line_and_column(tmp_path, text, complaint):
-    path = tmp_path / "runs.csv"
-    path.write_text(text.replace("{head}", ",".join(typing.get_type_hints(Run))))
-    with pytest.raises(UserError) as caught:
-        cache.read(path, Run)
-    assert str(caught.value).startswith(str(path))
-    assert complaint in str(caught.value)
-
-
-def test_a_table_that_is_no_text_is_named(tmp_path):
-    path = tmp_path / "runs.csv"
-    path.write_bytes(b"\xff\xfe\x00\n")
-    with pytest.raises(UserError, match="is not UTF-8 text"):
-        cache.read(path, Run)
-
-
-def test_a_table_with_an_older_header_takes_new_rows(tmp_path):
-    path = tmp_path / "runs.csv"
-    columns = [name for name in typing.get_type_hints(Run) if name != "reason"]
-    path.write_text(",".join(columns) + "\ne1,net,1,fp32,inference,eager,ok,2026-01-01T00:00:00+00:00\n")
-    cache.append(path, Run, [run(model="other")])
-    assert cache.read(path, Run) == [run(), run(model="other")]
-
-
-def test_two_writers_do_not_share_a_folder(folder):
-    with folder.locked(), pytest.raises(UserError, match="another run is measuring"), folder.locked():
-        pass
-    with folder.locked():
-        pass
 
 
 WRITER = """
@@ -244,7 +126,7 @@ import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from measure.cache import MachineFolder
-from test_cache import run, samples
+from rows import run, samples
 folder = MachineFolder(Path(sys.argv[1]), "box")
 batch = 1 + max((row.batch for row in folder.runs()), default=0)
 print("ready", flush=True)

@@ -1,0 +1,198 @@
+"""Tables as CSV files: typed rows read, written whole, and appended, so that a writer may die at any moment.
+
+A table is a dataclass of ``records``: its field names are the header, in order.
+"""
+
+import csv
+import dataclasses
+import errno
+import io
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from measure.errors import UserError
+from measure.records import KEYS
+
+Record = TypeVar("Record")
+
+
+def _column_types(record: type) -> dict[str, tuple[type, bool]]:
+    """Column name to (type, whether the cell may be empty), in the order of the header."""
+    columns = {}
+    for name, hint in typing.get_type_hints(record).items():
+        if isinstance(hint, types.UnionType):
+            (plain,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
+            columns[name] = (plain, True)
+        else:
+            columns[name] = (hint, False)
+    return columns
+
+
+def _parse(text: str, plain: type, optional: bool) -> Any:
+    if text == "":
+        if not optional:
+            raise ValueError("is empty")
+        return None
+    try:
+        return plain(text)
+    except ValueError:
+        raise ValueError(
+            f"is {text!r}, not {'a number' if plain in (int, float) else plain.__name__}"
+        ) from None
+
+
+def _complete(path: Path) -> tuple[bytes, bytes]:
+    """The file's complete lines, and the last one that a killed writer left torn (empty: none)."""
+    text = path.read_bytes()
+    end = text.rfind(b"\n") + 1
+    return text[:end], text[end:]
+
+
+def set_torn_line_aside(path: Path) -> Path | None:
+    """Moves a torn last line to the end of a file beside the table; that file, or None where no line is torn."""
+    if not path.exists():
+        return None
+    complete, torn = _complete(path)
+    if not torn:
+        return None
+    aside = path.with_suffix(path.suffix + ".torn")
+    with aside.open("ab") as file:
+        file.write(torn + b"\n")
+        _flush(file)
+    with path.open("r+b") as file:
+        file.truncate(len(complete))
+        _flush(file)
+    return aside
+
+
+def read(path: Path, record: type[Record]) -> list[Record]:
+    """All rows of a table, typed. A file that is not there is an empty table.
+
+    Raises UserError naming file, line and column where a cell does not parse, and for a header that this version
+    does not know.
+    """
+    if not path.exists():
+        return []
+    columns = _column_types(record)
+    try:
+        lines = csv.reader(io.StringIO(_complete(path)[0].decode(), newline=""))
+        header = next(lines, None)
+        if header is None:
+            return []
+        _check_header(path, header, columns)
+        rows = []
+        for cells in lines:
+            if len(cells) != len(header):
+                raise UserError(
+                    f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
+                    "mend the line or delete it"
+                )
+            values: dict[str, Any] = dict.fromkeys(columns)
+            for name, text in zip(header, cells, strict=True):
+                try:
+                    values[name] = _parse(text, *columns[name])
+                except ValueError as problem:
+                    raise UserError(
+                        f"{path}, line {lines.line_num}, column {name}: the cell {problem}; mend the line or delete it"
+                    ) from None
+            rows.append(record(**values))
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; restore the file or delete it") from None
+    except csv.Error as problem:
+        raise UserError(f"{path}, line {lines.line_num}: {problem}; mend the line or delete it") from None
+    return rows
+
+
+def _check_header(path: Path, header: Sequence[str], known: dict[str, tuple[type, bool]]) -> None:
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise UserError(f"{path}, line 1: the column {sorted(repeated)[0]!r} stands twice; mend the header")
+    newer = [name for name in header if name not in known]
+    if newer:
+        raise UserError(
+            f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
+        )
+    missing = [name for name, (_, optional) in known.items() if name not in header and not optional]
+    if missing:
+        raise UserError(
+            f"{path}, line 1: the column {missing[0]!r} is missing, so an older version wrote this table; "
+            "move the file away and measure again"
+        )
+
+
+def _format(rows: Iterable[Any]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(["" if value is None else value for value in dataclasses.astuple(row)])
+    return text.getvalue()
+
+
+def _header(record: type) -> str:
+    return ",".join(_column_types(record)) + "\n"
+
+
+def _flush(file: typing.IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _durably(path: Path, undo: Callable[[], object]) -> Iterator[None]:
+    """Undoes a write that fails, and raises UserError that says why."""
+    try:
+        yield
+    except OSError as problem:
+        undo()
+        what = "the disk is full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else problem.strerror
+        raise UserError(
+            f"{path}: could not be written ({what}); what stood there is intact: "
+            "mend that and run the same command again"
+        ) from None
+
+
+def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
+    """Replaces a whole table, atomically: readers see the old file or the new one.
+
+    Raises UserError where that fails; the old table is intact then.
+    """
+    part = path.with_suffix(".csv.part")
+    with _durably(path, lambda: part.unlink(missing_ok=True)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write((_header(record) + _format(rows)).encode())
+            _flush(file)
+        part.replace(path)
+
+
+def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
+    """Adds rows at the end of a table, durably; one with an older header is written anew with today's.
+
+    Raises UserError where that fails; the old rows are intact then.
+    """
+    if not path.exists():
+        write(path, record, rows)
+        return
+    complete, _torn = _complete(path)
+    if complete.partition(b"\n")[0].decode() + "\n" != _header(record):
+        write(path, record, [*read(path, record), *rows])
+        return
+    with path.open("r+b") as file, _durably(path, lambda: os.truncate(path, len(complete))):
+        file.seek(len(complete))
+        file.truncate()
+        file.write(_format(rows).encode())
+        _flush(file)
+
+
+def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
+    """The old rows, those with a key of the new ones replaced, and the new ones at the end."""
+    if not new:
+        return list(old)
+    key = KEYS[type(new[0])]
+    fresh = {tuple(getattr(row, name) for name in key) for row in new}
+    return [row for row in old if tuple(getattr(row, name) for name in key) not in fresh] + list(new)

@@ -1,0 +1,51 @@
+"""Rows of every table for tests of what reads and writes them."""
+
+from measure.records import Ceiling, Environment, Layer, Run, Sample, Workload
+
+ENVIRONMENT = Environment(
+    "e1",
+    "h1",
+    "cpu",
+    "Chip, of 2 cores",
+    2,
+    2,
+    1024,
+    None,
+    None,
+    "Linux",
+    "3.11",
+    "2.9",
+    None,
+    None,
+    "2026-01-01",
+)
+
+
+def workload(model="net", batch=1, flop=10, **columns):
+    return Workload(
+        model, "torchvision", "plain", "3x2x2", batch, "fp32", None, "ok", None, forward_flop=flop, **columns
+    )
+
+
+def layer(model="net", batch=1, position=0, flop=10):
+    return Layer(
+        model, "3x2x2", batch, "fp32", None, position, "head", "Linear", "linear", 1, 5, 20, 8, 96, flop, 2, None,
+        None, None, None, None,
+    )  # fmt: skip
+
+
+def ceiling(size=8, latency_s=0.5):
+    return Ceiling("e1", "matmul", "fp32", size, 1024, 768, "ok", None, latency_s, 0.4, 0.6, 6)
+
+
+def run(model="net", batch=1, status="ok", reason=None, round_=0):
+    return Run(
+        "e1", model, batch, "fp32", "inference", "eager", status, reason, "2026-01-01T00:00:00+00:00", round_
+    )
+
+
+def samples(count, model="net", batch=1, round_=0):
+    return [
+        Sample("e1", model, batch, "fp32", "inference", "eager", index, 4, 0.1 + index, round_)
+        for index in range(count)
+    ]
