@@ -10,7 +10,7 @@ import pytest
 from rows import ENVIRONMENT, ceiling, layer, run, samples, workload
 
 from measure.cache import MachineFolder, Workloads, machine_names
-from measure.records import Environment, Sample, Workload
+from measure.records import Environment, Run, Sample, Workload
 from measure.table import append, write
 
 
