@@ -6,10 +6,20 @@ Identity is read without torch, so that a plan, or a run with nothing left to do
 import os
 import platform
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from measure import processor
 from measure.errors import UserError
+from measure.sensors import NvidiaSensors, ProcessorSensors, Sensors
+from measure.timing import Events
+
+SWEEP = 4
+"""How many times its size is read and written to clear a cache: it need not let go of the oldest first."""
+
+SMALLEST_CACHE_BYTE = 2**25
+"""Taken for a cache that does not say its size, or says less, as a guest's often does."""
 
 
 class Device(Protocol):
@@ -30,8 +40,20 @@ class Device(Protocol):
     def prepare(self, threads: int) -> None:
         """Sets this process up to measure: threads, and no silent change of precision."""
 
+    def allow_tf32(self, allowed: bool) -> None:
+        """Lets fp32 be multiplied as TF32, or forbids it. Raises NotImplementedError where a device has no TF32."""
+
     def synchronize(self) -> None:
         """Waits until the device has done all that it was given."""
+
+    def events(self) -> Events | None:
+        """The device's own stopwatch; None where the host's is all there is."""
+
+    def cache_clearer(self) -> Callable[[], object]:
+        """What, when called, leaves nothing in the caches that a network could use."""
+
+    def sensors(self) -> Sensors:
+        """What the device says of itself."""
 
 
 class Cpu:
@@ -66,8 +88,46 @@ class Cpu:
         torch.set_num_threads(threads)
         _limit_memory(processor.available_memory_byte())
 
+    def allow_tf32(self, allowed: bool) -> None:
+        _refuse_tf32(allowed)
+
     def synchronize(self) -> None:
         """Operators on the CPU return when they are done."""
+
+    def events(self) -> None:
+        return None
+
+    def cache_clearer(self) -> Callable[[], object]:
+        return _sweep(self.torch_name, _last_level_cache_byte())
+
+    def sensors(self) -> Sensors:
+        return ProcessorSensors()
+
+
+def _refuse_tf32(wanted: bool) -> None:
+    if wanted:
+        raise NotImplementedError(
+            "tf32 is a format of NVIDIA's tensor cores from Ampere on; this device has none"
+        )
+
+
+def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
+    """A call that reads and writes memory of its own, several times the cache: stores alone may pass caches by."""
+    import torch
+
+    buffer = torch.zeros(SWEEP * max(cache_byte, SMALLEST_CACHE_BYTE) // 4, device=torch_name)
+    return lambda: buffer.add_(1.0)
+
+
+def _last_level_cache_byte(cores: Path = Path("/sys/devices/system/cpu")) -> int:
+    """All caches of a processor's last level together; 0 where the system does not show them."""
+    levels: dict[int, dict[str, int]] = {}
+    for cache in cores.glob("cpu[0-9]*/cache/index[0-9]*"):
+        level, size, sharing = (
+            (cache / name).read_text().strip() for name in ("level", "size", "shared_cpu_list")
+        )
+        levels.setdefault(int(level), {})[sharing] = int(size.removesuffix("K")) * 1024
+    return sum(levels[max(levels)].values()) if levels else 0
 
 
 def _limit_memory(byte: int) -> None:
@@ -81,6 +141,10 @@ def _limit_memory(byte: int) -> None:
     private = psutil.Process().memory_info()
     data = getattr(private, "data", 0)  # what the limit counts already
     resource.setrlimit(resource.RLIMIT_DATA, (data + byte, resource.RLIM_INFINITY))
+
+
+AMPERE = (8, 0)
+"""The compute capability from which tensor cores have TF32."""
 
 
 class Cuda:
@@ -122,13 +186,48 @@ class Cuda:
             )
         torch.set_num_threads(threads)
         torch.cuda.set_device(self.torch_name)
-        torch.backends.cuda.matmul.allow_tf32 = False  # cuDNN and cuBLAS would compute fp32 on tf32 units
-        torch.backends.cudnn.allow_tf32 = False
+        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+
+    def allow_tf32(self, allowed: bool) -> None:
+        import torch
+
+        _refuse_tf32(allowed and torch.cuda.get_device_capability(self.torch_name) < AMPERE)
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed
 
     def synchronize(self) -> None:
         import torch
 
         torch.cuda.synchronize(self.torch_name)
+
+    def events(self) -> "CudaEvents":
+        return CudaEvents()
+
+    def cache_clearer(self) -> Callable[[], object]:
+        import torch
+
+        return _sweep(self.torch_name, torch.cuda.get_device_properties(self.torch_name).L2_cache_size)
+
+    def sensors(self) -> Sensors:
+        return NvidiaSensors(self._handle, ProcessorSensors())
+
+
+class CudaEvents:
+    """Two marks in the current stream of the current GPU, between which it takes the time."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._first, self._last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def start(self) -> None:
+        self._first.record()
+
+    def stop(self) -> None:
+        self._last.record()
+
+    def elapsed_s(self) -> float:
+        return self._first.elapsed_time(self._last) / 1e3
 
 
 def _text(value: str | bytes) -> str:
@@ -182,10 +281,22 @@ class Mps:
             )
         torch.set_num_threads(threads)
 
+    def allow_tf32(self, allowed: bool) -> None:
+        _refuse_tf32(allowed)
+
     def synchronize(self) -> None:
         import torch
 
         torch.mps.synchronize()
+
+    def events(self) -> None:
+        return None
+
+    def cache_clearer(self) -> Callable[[], object]:
+        return _sweep(self.torch_name, 0)
+
+    def sensors(self) -> Sensors:
+        return ProcessorSensors()
 
 
 def available_names() -> list[str]:

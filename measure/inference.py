@@ -1,26 +1,38 @@
-"""One cell of inference: a model's forward pass at one batch size and precision, timed."""
+"""One round of a cell of inference: a model's forward pass at one batch size, precision and variant, timed."""
 
 from collections.abc import Callable
 
-from measure.catalog import Model, build, make_inputs
-from measure.ceilings import torch_dtype
+from measure import forward, variants
 from measure.devices import Device
+from measure.model import Model
 from measure.timing import Sampling, Timing, sample
 
-SAMPLING = Sampling()
 
+def measure(
+    device: Device,
+    model: Model,
+    batch: int,
+    precision: str,
+    variant: str,
+    sampling: Sampling,
+    beat: Callable[[], None],
+) -> Timing:
+    """Times the forward pass without gradients, after ``device.prepare``.
 
-def measure(device: Device, model: Model, batch: int, precision: str, beat: Callable[[], None]) -> Timing:
-    """Times the forward pass with weights and inputs in the precision, without gradients.
-
-    Raises whatever torch raises where it does not fit or is not supported.
+    Raises NotImplementedError, with a reason, where the device has not this precision or the model not this variant,
+    and whatever torch raises where it does not fit or is not supported.
     """
     import torch
 
-    dtype = torch_dtype(precision)
     with torch.inference_mode():
-        with torch.device(device.torch_name):
-            network = build(model).to(dtype)
-        inputs = make_inputs(model, batch, device.torch_name, dtype)
+        call = forward.prepare(device, model, batch, precision, variant)
         beat()
-        return sample(lambda: network(*inputs), device.synchronize, SAMPLING, beat=beat)
+        return sample(
+            call,
+            device.synchronize,
+            sampling,
+            beat=beat,
+            events=device.events(),
+            clear=device.cache_clearer() if variants.COLD in variants.parts(variant) else None,
+            sensors=device.sensors(),
+        )

@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
-from statistics import median
+from functools import cache
+from math import comb, exp, hypot, inf, log, sqrt
+from statistics import fmean, median, stdev
+
+from measure.student import critical
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Estimate:
         return (self.high - self.low) / 2 / self.median
 
 
-def order_statistic_ranks(count: int, confidence: float = 0.95) -> tuple[int, int] | None:
+@cache
+def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
     """Ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
 
     The number of values below the median is binomial(count, 1/2) whatever the distribution, so the symmetric pair
@@ -39,7 +45,7 @@ def order_statistic_ranks(count: int, confidence: float = 0.95) -> tuple[int, in
     return best
 
 
-def estimate_median(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The median with its distribution-free interval. Raises ValueError for no values."""
     if not values:
         raise ValueError("a median needs at least one value")
@@ -48,3 +54,45 @@ def estimate_median(values: Sequence[float], confidence: float = 0.95) -> Estima
         return Estimate(median(values), None, None)
     ordered = sorted(values)
     return Estimate(median(values), ordered[ranks[0]], ordered[ranks[1]])
+
+
+def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
+    """The median of a cell measured in rounds, each a fresh process: the median of the rounds' medians.
+
+    One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
+    """
+    if not rounds:
+        raise ValueError("a median needs at least one round")
+    estimates = [estimate_median(values) for values in rounds]
+    if len(rounds) == 1:
+        return estimates[0]
+    logs = [log(estimate.median) for estimate in estimates]
+    centre = fmean(logs)
+    between = critical(CONFIDENCE, len(rounds) - 1) * stdev(logs) / sqrt(len(rounds))
+    below = [log(each.median / each.low) for each in estimates if each.low is not None]
+    above = [log(each.high / each.median) for each in estimates if each.high is not None]
+    middle = median(each.median for each in estimates)
+    return Estimate(
+        middle,
+        min(middle, exp(centre - max(between, hypot(*below) / len(rounds)))),
+        max(middle, exp(centre + max(between, hypot(*above) / len(rounds)))),
+    )
+
+
+def is_drifting(values: Sequence[float], tolerance: float) -> bool:
+    """Whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
+
+    The former by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13 (1945),
+    245-259) at 1 %, the latter by the medians of the two halves, relative to the first.
+    """
+    count = len(values)
+    if count < 2:
+        return False
+    score = sum(
+        (later > earlier) - (later < earlier)
+        for index, earlier in enumerate(values)
+        for later in values[index + 1 :]
+    )
+    spread = sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    first, second = median(values[: count // 2]), median(values[(count + 1) // 2 :])
+    return abs(score) - 1 > critical(0.99, inf) * spread and abs(second - first) > tolerance * first

@@ -1,39 +1,88 @@
 """The sampling loop. Its clock is an argument, so that tests can turn the hands."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 from statistics import median
+from typing import Protocol
 
-from measure.statistics import estimate_median
+from measure.sensors import WINDOW_S, Conditions, NoSensors, Sensors
+from measure.statistics import estimate_median, is_drifting
+
+CLOCK_SHARE = 1e-3
+"""The largest part of a block that reading the clock and waiting for the device may be."""
+
+CLOCK_READINGS = 21
+"""Blocks without a call, whose median time that is."""
+
+WIDE, DRIFTING, THROTTLED = "wide", "drifting", "throttled"
+"""The flags of a round: see ``records.Run``."""
+
+UNKNOWN = Conditions()
 
 
 @dataclass(frozen=True)
 class Sampling:
     """When the loop has seen enough.
 
-    A sample is a block of calls that lasts at least ``block_s``, so that the clock and one synchronisation vanish in
-    it. Warm-up ends when the newer half of the last ``2 * trend`` blocks is no faster than the older half by more
-    than ``target``, or after ``warm_up_s``. Sampling ends when the 95 % interval of the median is within ± ``target``
-    and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples; ``fewest`` are taken in any case.
+    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the trend is flat, which is when
+    the newest blocks and as many before them (``trend`` each, or as many as ``trend_s`` holds) have medians within
+    ``target`` of each other, or after ``warm_up_s``. Sampling ends when the 95 % interval of the median is within
+    ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples; ``fewest`` are taken in any
+    case.
     """
 
     target: float = 0.02
     block_s: float = 0.02
     trend: int = 3
+    trend_s: float = 0.2
     warm_up_s: float = 5.0
-    least_s: float = 2.0
+    least_s: float = 1.0
     limit_s: float = 60.0
     fewest: int = 3
     most: int = 400
 
 
+class Events(Protocol):
+    """A device's own stopwatch: two marks in its stream of work."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def elapsed_s(self) -> float:
+        """Between the marks, once the device is synchronised."""
+
+
+@dataclass(frozen=True)
+class TimedSample:
+    """One block: the host's and the device's own time of one call (s), and the conditions of its window.
+
+    A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
+    of a last, shorter window know nothing of load and energy.
+    """
+
+    latency_s: float
+    event_s: float | None = None
+    conditions: Conditions = UNKNOWN
+
+
 @dataclass(frozen=True)
 class Timing:
-    """Samples in the order of time: seconds of one call, each the mean over a block of ``block`` calls."""
+    """Samples in the order of time, each of ``block`` calls, and the flags of their round.
+
+    ``executing_s`` is the time that passed within calls, those of warm-up included.
+    """
 
     block: int
-    latencies_s: tuple[float, ...]
+    samples: tuple[TimedSample, ...]
+    flags: tuple[str, ...] = ()
+    executing_s: float = 0.0
+
+    @property
+    def latencies_s(self) -> tuple[float, ...]:
+        return tuple(each.latency_s for each in self.samples)
 
 
 def sample(
@@ -42,50 +91,148 @@ def sample(
     sampling: Sampling,
     clock: Callable[[], int] = time.perf_counter_ns,
     beat: Callable[[], None] = lambda: None,
+    *,
+    events: Events | None = None,
+    clear: Callable[[], object] | None = None,
+    sensors: Sensors | None = None,
 ) -> Timing:
     """Warms up, then times blocks of calls until the sampling's rule is met.
 
-    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life.
+    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
+    single call, before which that empties the caches.
     """
-
-    def block_s(calls: int) -> float:
-        start = clock()
-        for _ in range(calls):
-            call()
-        synchronize()
-        elapsed = (clock() - start) / 1e9
-        beat()
-        return elapsed
-
+    stopwatch = Stopwatch(call, synchronize, clock, beat, events, clear)
     synchronize()
-    warm_up_start = clock()
-    first_s = block_s(1)  # alone: it also pays for what is set up once
-    again_s = block_s(1) if first_s < sampling.warm_up_s else first_s
-    calls = max(1, round(sampling.block_s / max(min(first_s, again_s), 1e-9)))
-    blocks: list[float] = []
-    while (clock() - warm_up_start) / 1e9 < sampling.warm_up_s and not _is_flat(blocks, sampling):
-        blocks.append(block_s(calls) / calls)
-    if blocks:
-        calls = max(1, round(sampling.block_s / max(median(blocks[-sampling.trend :]), 1e-9)))
+    least_block_s = max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
 
+    def calls_in_block(call_s: float) -> int:
+        return 1 if clear is not None else max(1, ceil(least_block_s / max(call_s, 1e-9)))
+
+    calls = calls_in_block(_warm_up(stopwatch, sampling, calls_in_block))
+    windows = Windows(sensors or NoSensors(), clock, None if clear is not None else calls)
     latencies: list[float] = []
     start = clock()
-    while True:
-        latencies.append(block_s(calls) / calls)
-        elapsed_s = (clock() - start) / 1e9
-        if len(latencies) < sampling.fewest:
-            continue
-        if elapsed_s >= sampling.limit_s or len(latencies) >= sampling.most:
-            break
-        if elapsed_s >= sampling.least_s:
-            width = estimate_median(latencies).relative_half_width
-            if width is not None and width <= sampling.target:
-                break
-    return Timing(calls, tuple(latencies))
+    while not _is_enough(latencies, (clock() - start) / 1e9, sampling):
+        block = stopwatch.time(calls)
+        latencies.append(block.latency_s)
+        windows.add(block)
+    samples = windows.finish()
+    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
 
 
-def _is_flat(blocks: list[float], sampling: Sampling) -> bool:
-    if len(blocks) < 2 * sampling.trend:
+def _warm_up(stopwatch: "Stopwatch", sampling: Sampling, calls_in_block: Callable[[float], int]) -> float:
+    """Calls until the trend is flat; the time (s) of one call at the end."""
+    start = stopwatch.clock()
+
+    def has_time() -> bool:
+        return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
+
+    call_s = stopwatch.time(1).latency_s  # alone: it also pays for what is set up once
+    if has_time():
+        call_s = min(call_s, stopwatch.time(1).latency_s)
+    calls = calls_in_block(call_s)
+    trend = max(sampling.trend, ceil(sampling.trend_s / max(calls * call_s, 1e-9)))
+    blocks: list[float] = []
+    while has_time() and not _is_flat(blocks, trend, sampling.target):
+        blocks.append(stopwatch.time(calls).latency_s)
+    return median(blocks[-trend:]) if blocks else call_s
+
+
+def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
+    if len(blocks) < 2 * trend:
         return False
-    newer, older = blocks[-sampling.trend :], blocks[-2 * sampling.trend : -sampling.trend]
-    return median(newer) >= (1 - sampling.target) * median(older)
+    newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
+    return abs(newer - older) <= target * older
+
+
+def _is_enough(latencies: list[float], elapsed_s: float, sampling: Sampling) -> bool:
+    if len(latencies) < sampling.fewest:
+        return False
+    if elapsed_s >= sampling.limit_s or len(latencies) >= sampling.most:
+        return True
+    return elapsed_s >= sampling.least_s and not _is_wide(latencies, sampling.target)
+
+
+def _is_wide(latencies: Sequence[float], target: float) -> bool:
+    width = estimate_median(latencies).relative_half_width
+    return width is None or width > target
+
+
+def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
+    latencies = [each.latency_s for each in samples]
+    held = {
+        WIDE: _is_wide(latencies, sampling.target),
+        DRIFTING: is_drifting(latencies, sampling.target),
+        THROTTLED: any(each.conditions.throttle for each in samples),
+    }
+    return tuple(flag for flag, holds in held.items() if holds)
+
+
+@dataclass
+class Stopwatch:
+    """Times blocks of calls, and keeps the sum."""
+
+    call: Callable[[], object]
+    synchronize: Callable[[], None]
+    clock: Callable[[], int]
+    beat: Callable[[], None]
+    events: Events | None
+    clear: Callable[[], object] | None
+    executing_s: float = 0.0
+
+    def time(self, calls: int) -> TimedSample:
+        """A block's time a call: the host's with the device synchronised, and the device's own."""
+        elapsed_s = self._elapsed_s(calls)
+        self.executing_s += elapsed_s
+        self.beat()
+        return TimedSample(elapsed_s / calls, self.events.elapsed_s() / calls if self.events else None)
+
+    def cost_s(self) -> float:
+        """What timing a block takes besides its calls."""
+        return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
+
+    def _elapsed_s(self, calls: int) -> float:
+        if self.clear is not None:
+            self.clear()
+            self.synchronize()
+        start = self.clock()
+        if self.events is not None:
+            self.events.start()
+        for _ in range(calls):
+            self.call()
+        if self.events is not None:
+            self.events.stop()
+        self.synchronize()
+        return (self.clock() - start) / 1e9
+
+
+class Windows:
+    """Joins samples with the conditions they were taken under; ``calls`` in each, None where other work is between."""
+
+    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
+        self._sensors = sensors
+        self._clock = clock
+        self._calls = calls
+        self._closed: list[TimedSample] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._open: list[TimedSample] = []
+        self._opening, self._opened = self._sensors.read(), self._clock()
+
+    def add(self, timed: TimedSample) -> None:
+        """Adds a sample that has just ended."""
+        self._open.append(timed)
+        if (self._clock() - self._opened) / 1e9 >= WINDOW_S:
+            calls = None if self._calls is None else self._calls * len(self._open)
+            self._close(Conditions.between(self._opening, self._sensors.read(), calls))
+            self._begin()
+
+    def _close(self, conditions: Conditions) -> None:
+        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
+
+    def finish(self) -> tuple[TimedSample, ...]:
+        """All samples, with their conditions."""
+        if self._open:
+            self._close(Conditions.at(self._sensors.read()))
+        return tuple(self._closed)

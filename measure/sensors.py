@@ -1,0 +1,215 @@
+"""What a device and its machine say of themselves while they work: load, clock, temperature, power, energy.
+
+A reading takes microseconds to some milliseconds, so it is taken between samples and once in ``WINDOW_S`` at most:
+energy counters move in steps (NVIDIA's about every 100 ms), and a system counts its cores' time in hundredths of a
+second. What is not available here is None, never 0.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+WINDOW_S = 0.5
+"""The shortest time over which load and energy are taken."""
+
+NVIDIA_THROTTLING = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
+"""The reasons of heat and power for which an NVIDIA GPU lowers its clock, by their bits in NVML's
+``nvmlClocksEventReasons``. The others are that it has nothing to do, and what somebody has set."""
+
+PROCESSOR_THROTTLING = "thermal"
+"""The one reason that Linux counts for a processor."""
+
+THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
+"""Linux's names for the sensors of Intel's, AMD's and Arm's processors."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One moment: counters since some start, and values of now.
+
+    Counters are ``core_s``, the time of all cores, ``idle_s``, what of it nobody used, ``own_s``, what this process
+    did, and ``energy_j``. ``throttle`` are the reasons for a clock lowered by heat or power, joined by ``;``.
+    """
+
+    core_s: float | None = None
+    idle_s: float | None = None
+    own_s: float | None = None
+    energy_j: float | None = None
+    clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle: str | None = None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which samples were taken; the fields are columns of ``records.Sample``."""
+
+    load: float | None = None
+    clock_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle: str | None = None
+    energy_j: float | None = None
+
+    @classmethod
+    def at(cls, reading: Reading) -> "Conditions":
+        """What one reading says: nothing of load and energy, which take time."""
+        return cls(None, reading.clock_hz, reading.temperature_c, reading.power_w, reading.throttle)
+
+    @classmethod
+    def between(cls, opening: Reading, closing: Reading, calls: int | None) -> "Conditions":
+        """The conditions over a window; ``calls`` are those in it, None where not they alone took its energy."""
+        used_j = _increase(opening.energy_j, closing.energy_j)
+        energy_j = used_j / calls if used_j and calls else None
+        return replace(cls.at(closing), load=_load(opening, closing), energy_j=energy_j)
+
+
+def _load(opening: Reading, closing: Reading) -> float | None:
+    """The part of all cores that other processes used; what a hypervisor took away is among it."""
+    core_s = _increase(opening.core_s, closing.core_s)
+    idle_s = _increase(opening.idle_s, closing.idle_s)
+    own_s = _increase(opening.own_s, closing.own_s)
+    if not core_s or idle_s is None or own_s is None:
+        return None
+    return min(1.0, max(0.0, 1 - (idle_s + own_s) / core_s))
+
+
+def _increase(opening: float | None, closing: float | None) -> float | None:
+    return None if opening is None or closing is None else closing - opening
+
+
+class Sensors(Protocol):
+    """What reads a device."""
+
+    def read(self) -> Reading: ...
+
+
+class NoSensors:
+    """A device that says nothing of itself."""
+
+    def read(self) -> Reading:
+        return Reading()
+
+
+class ProcessorSensors:
+    """A processor's: its cores' time from the system, the rest from Linux's files where they are shown.
+
+    The clock is the mean of what the frequency drivers report, the temperature the hottest sensor's, energy that of
+    all packages by their RAPL counters, without memory, where this user may read them. ``system`` is where the files
+    lie.
+    """
+
+    def __init__(self, system: Path = Path("/sys")) -> None:
+        cores = system / "devices/system/cpu"
+        self._clocks = _readable(cores.glob("cpufreq/policy*/scaling_cur_freq"))
+        self._throttles = _readable(cores.glob("cpu*/thermal_throttle/*_throttle_count"))
+        self._throttled = _numbers(self._throttles)
+        self._thermometers = _readable(
+            thermometer
+            for name in system.glob("class/hwmon/hwmon*/name")
+            if _text(name) in THERMOMETERS
+            for thermometer in name.parent.glob("temp*_input")
+        )
+        self._packages = [
+            Package(name.parent)
+            for name in system.glob("class/powercap/intel-rapl:*/name")
+            if _text(name).startswith("package") and _readable([name.parent / "energy_uj"])
+        ]
+
+    def read(self) -> Reading:
+        import psutil
+
+        times = psutil.cpu_times()
+        guests_s = getattr(times, "guest", 0.0) + getattr(
+            times, "guest_nice", 0.0
+        )  # in the hosts' time already
+        clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
+        throttled_before, self._throttled = self._throttled, _numbers(self._throttles)
+        return Reading(
+            core_s=sum(times) - guests_s,
+            idle_s=times.idle + getattr(times, "iowait", 0.0),
+            own_s=time.process_time(),
+            energy_j=sum(package.energy_j() for package in self._packages) if self._packages else None,
+            clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
+            temperature_c=max(temperatures) / 1e3 if temperatures else None,
+            throttle=PROCESSOR_THROTTLING if self._throttled != throttled_before else None,
+        )
+
+
+class Package:
+    """A processor package's RAPL counter of microjoules, which starts again at the end of its range."""
+
+    def __init__(self, folder: Path) -> None:
+        self._counter = folder / "energy_uj"
+        (self._range_uj,) = _numbers([folder / "max_energy_range_uj"])
+        (self._last_uj,) = _numbers([self._counter])
+        self._used_uj = 0
+
+    def energy_j(self) -> float:
+        """The energy used since this object was made, if it is asked at least once in a range: some minutes."""
+        (now_uj,) = _numbers([self._counter])
+        self._used_uj += (now_uj - self._last_uj) % self._range_uj
+        self._last_uj = now_uj
+        return self._used_uj / 1e6
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _readable(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if _text(path).isdigit()]
+
+
+def _numbers(paths: Iterable[Path]) -> list[int]:
+    return [int(path.read_text()) for path in paths]
+
+
+class NvidiaSensors:
+    """An NVIDIA GPU's by NVML, and the load of the processor that feeds it; ``handle`` is the driver's of the GPU."""
+
+    def __init__(self, handle: Any, processor: Sensors) -> None:
+        self._handle = handle
+        self._processor = processor
+
+    def read(self) -> Reading:
+        import pynvml
+
+        clock_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
+        temperature_c = self._ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+        power_mw = self._ask(pynvml.nvmlDeviceGetPowerUsage)
+        energy_mj = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        reasons = self._ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
+        return replace(
+            self._processor.read(),
+            energy_j=_scaled(energy_mj, 1e-3),
+            clock_hz=_scaled(clock_mhz, 1e6),
+            temperature_c=_scaled(temperature_c, 1.0),
+            power_w=_scaled(power_mw, 1e-3),
+            throttle=";".join(name for bit, name in NVIDIA_THROTTLING.items() if reasons & bit) or None,
+        )
+
+    def _ask(self, question: Callable[..., int], *arguments: int) -> int | None:
+        """An answer of the driver; None where this GPU has none or this user gets none."""
+        import pynvml
+
+        try:
+            return question(self._handle, *arguments)
+        except pynvml.NVMLError:
+            return None
+
+
+def _scaled(value: int | None, unit: float) -> float | None:
+    return None if value is None else value * unit

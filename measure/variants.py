@@ -1,0 +1,28 @@
+"""How a network is run, besides its precision: as it is (``eager``), or with some of ``PARTS``, joined by ``+``."""
+
+from measure.errors import UserError
+from measure.records import EAGER
+
+AUTOCAST, CHANNELS_LAST, COMPILE, COLD = "autocast", "channels_last", "compile", "cold"
+
+PARTS = (AUTOCAST, CHANNELS_LAST, COMPILE, COLD)
+"""torch's autocast chooses what runs in the precision, and weights and inputs stay fp32; images lie in memory pixel by
+pixel; ``torch.compile`` with its default backend; each sample is one call with cold caches."""
+
+
+def parts(variant: str) -> frozenset[str]:
+    """The parts of a variant; none of ``eager``."""
+    return frozenset(variant.split("+")) - {EAGER}
+
+
+def named(text: str) -> str:
+    """A variant under the name that tables use: its parts once each, in the order of ``PARTS``.
+
+    Raises UserError for a part that is unknown.
+    """
+    wanted = parts(text)
+    if unknown := sorted(wanted - set(PARTS)):
+        raise UserError(
+            f"--variants: {unknown[0]!r} is not one of {', '.join((EAGER, *PARTS))}; join them by '+'"
+        )
+    return "+".join(part for part in PARTS if part in wanted) or EAGER
