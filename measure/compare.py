@@ -1,0 +1,107 @@
+"""The command ``python -m measure compare A B``: what changed between two caches, and whether by more than chance."""
+
+import argparse
+import csv
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from measure import comparison, sides
+from measure.comparison import RUNS, Comparison
+from measure.comparison_text import show
+from measure.errors import UserError
+from measure.sides import Side
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(
+        prog="python -m measure compare",
+        description="Compare what was measured before and after a change (a driver, another torch), or on two "
+        "machines, cell by cell. B/A above 1: B takes longer. A change is called slower or faster where it is "
+        "significant at 5 % after Benjamini and Hochberg's correction for the number of cells.",
+    )
+    flags.add_argument(
+        "a",
+        metavar="A",
+        help="a machine (its folder, or its name in --data), or a data folder; with @ and an environment's id after "
+        "it for an older environment than the newest",
+    )
+    flags.add_argument("b", metavar="B", help="the same, of what A is compared with")
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--csv", metavar="FILE", help="write every cell and ceiling as CSV (- for standard output)"
+    )
+    flags.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    flags.add_argument(
+        "--fail-on-regression",
+        metavar="PERCENT",
+        help="exit with 1 where a cell became significantly slower by more than this, or no longer runs",
+    )
+    return flags
+
+
+def parse_percent(flag: str, text: str) -> float:
+    """The part that ``5%`` is of 1."""
+    if not re.fullmatch(r"\d+(\.\d+)? ?%", text.strip()):
+        raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
+    return float(text.strip().rstrip("% ")) / 100
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or 1 for a regression. Raises UserError for bad input."""
+    arguments = parser().parse_args(argv)
+    if arguments.json and arguments.csv == "-":
+        raise UserError("--csv - and --json: both would be standard output; name a file for --csv")
+    allowed = None
+    if arguments.fail_on_regression is not None:
+        allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
+    a, b = sides.find(arguments.a, arguments.b, arguments.data)
+    rows = comparison.compare(a, b)
+    compared = [row for row in rows if row.ratio is not None]
+    if not compared:
+        raise UserError(
+            f"{arguments.a} and {arguments.b} have no cell or ceiling with a result in common; "
+            "measure the same models, batch sizes and precisions on both"
+        )
+    if arguments.csv == "-":
+        write_csv(sys.stdout, rows)
+    elif arguments.csv:
+        try:
+            with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
+                write_csv(file, rows)
+        except OSError as problem:
+            raise UserError(
+                f"--csv: {arguments.csv} cannot be written ({problem.strerror}); name a file that can be"
+            ) from None
+    regressed = [] if allowed is None else [row for row in rows if _is_regression(row, allowed)]
+    if arguments.json:
+        print(json.dumps(as_json(a, b, rows), indent=2))
+    elif arguments.csv != "-":
+        show(a, b, rows)
+    if regressed:
+        said = ", ".join(row.label for row in regressed)
+        print(f"--fail-on-regression {arguments.fail_on_regression}: {said}", file=sys.stderr)
+    return 1 if regressed else 0
+
+
+def _is_regression(row: Comparison, allowed: float) -> bool:
+    return row.table == RUNS and (row.regressed_by(allowed) or row.no_longer_runs)
+
+
+def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:
+    """All rows, with every column; an empty cell is a value that is not known."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([field.name for field in dataclasses.fields(Comparison)])
+    writer.writerows(dataclasses.astuple(row) for row in rows)
+
+
+def as_json(a: Side, b: Side, rows: Iterable[Comparison]) -> dict[str, Any]:
+    """Both sides' environments, and all rows."""
+    environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
+    return environments | {"comparisons": [dataclasses.asdict(row) for row in rows]}

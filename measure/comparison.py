@@ -1,0 +1,147 @@
+"""Two sides held against each other, cell by cell, ceiling by ceiling: the rows that ``compare`` prints."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+from typing import Any
+
+from measure.difference import CommonSpread, Difference, Pair, common_spread, differences
+from measure.sides import Cell, Kernel, Measured, Side
+
+RUNS, CEILINGS = "runs", "ceilings"
+"""The tables that are compared."""
+
+SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
+"""What B is beside A, where both have a result."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell of ``runs.csv`` or a ceiling of ``ceilings.csv`` on both sides; one row of what ``--csv`` writes.
+
+    ``a_status`` and ``b_status`` are empty where that side did not measure it. ``latency_s`` is the geometric mean of
+    the rounds' medians, ``ratio`` B's over A's with its 95 % interval; ``basis`` says what that rests on
+    (``measure/difference.py``). ``change`` is empty where no difference can be tested for: a side has no result, or
+    one sample.
+    """
+
+    table: str
+    model: str | None = None
+    batch: int | None = None
+    kernel: str | None = None
+    size: int | None = None
+    precision: str | None = None
+    phase: str | None = None
+    variant: str | None = None
+    pace: str | None = None
+    a_status: str | None = None
+    b_status: str | None = None
+    a_reason: str | None = None
+    b_reason: str | None = None
+    a_flags: str | None = None
+    b_flags: str | None = None
+    a_rounds: int | None = None
+    b_rounds: int | None = None
+    a_latency_s: float | None = None
+    b_latency_s: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    p_value: float | None = None
+    adjusted_p_value: float | None = None
+    basis: str | None = None
+    change: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The cell or ceiling in words."""
+        if self.table == RUNS:
+            return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
+        return " ".join(str(part) for part in (self.kernel, self.size, self.precision, self.pace) if part)
+
+    @property
+    def no_longer_runs(self) -> bool:
+        """A has a result, B tried and has none."""
+        return self.a_status == "ok" and self.b_status not in ("ok", None)
+
+    def regressed_by(self, part: float) -> bool:
+        """Whether B is significantly slower, by more than this part of A's latency."""
+        return self.change == SLOWER and self.ratio is not None and self.ratio > 1 + part
+
+
+def compare(a: Side, b: Side) -> list[Comparison]:
+    """Cells, then ceilings, each kind with what differs first, the slowest first; what cannot be compared comes last.
+
+    Cells and ceilings are two families of tests, each corrected for its own number. A ceiling is measured in one round:
+    how much processes differ, the cells' rounds say.
+    """
+    common = common_spread(list(_pairs(a.cells, b.cells).values()))
+    cells = _compared(RUNS, a.cells, b.cells, common)
+    ceilings = _compared(CEILINGS, a.ceilings, b.ceilings, common)
+    return sorted(cells, key=_order) + sorted(ceilings, key=_order)
+
+
+def geometric_mean_ratio(rows: Iterable[Comparison]) -> float:
+    """Of the rows that have a ratio, at least one."""
+    return exp(fmean(log(row.ratio) for row in rows if row.ratio is not None))
+
+
+Key = Cell | Kernel
+
+
+def _pairs(a: Mapping[Any, Measured], b: Mapping[Any, Measured]) -> dict[Key, Pair]:
+    return {
+        key: (ours.repeats, theirs.repeats)
+        for key, ours in a.items()
+        if ours.repeats and (theirs := b.get(key)) and theirs.repeats
+    }
+
+
+def _compared(
+    table: str, a: Mapping[Any, Measured], b: Mapping[Any, Measured], common: CommonSpread
+) -> list[Comparison]:
+    pairs = _pairs(a, b)
+    found = dict(zip(pairs, differences(list(pairs.values()), common), strict=True))
+    return [_row(table, key, a.get(key), b.get(key), found.get(key)) for key in {**a, **b}]
+
+
+def _row(
+    table: str, key: Key, a: Measured | None, b: Measured | None, difference: Difference | None
+) -> Comparison:
+    values: dict[str, Any] = key._asdict()
+    for name, side in (("a", a), ("b", b)):
+        if side:
+            values |= {
+                f"{name}_status": side.status,
+                f"{name}_reason": side.reason,
+                f"{name}_flags": ";".join(sorted(side.flags)) or None,
+            }
+            if side.repeats:
+                values |= {
+                    f"{name}_rounds": len(side.repeats.medians_s),
+                    f"{name}_latency_s": side.repeats.latency_s,
+                }
+    if difference:
+        values |= {
+            "ratio": difference.ratio,
+            "ratio_low": difference.low,
+            "ratio_high": difference.high,
+            "p_value": difference.p_value,
+            "adjusted_p_value": difference.adjusted_p_value,
+            "basis": difference.basis,
+            "change": _change(difference),
+        }
+    return Comparison(table, **values)
+
+
+def _change(difference: Difference) -> str | None:
+    if difference.adjusted_p_value is None:
+        return None
+    if not difference.is_significant:
+        return WITHIN_ERROR
+    return SLOWER if difference.ratio > 1 else FASTER
+
+
+def _order(row: Comparison) -> tuple[bool, bool, float]:
+    return row.ratio is None, row.change not in (SLOWER, FASTER), -(row.ratio or 0.0)

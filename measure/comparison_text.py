@@ -1,0 +1,174 @@
+"""A comparison on the terminal: the sides, a table of each kind, and what the tables leave out."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from measure.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
+from measure.difference import OTHERS, PROCESS
+from measure.sides import Side
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LABELS = {
+    RUNS: ("model", "batch", "precision", "phase", "variant"),
+    CEILINGS: ("kernel", "size", "precision", "pace"),
+}
+"""The columns that say which cell or ceiling a row is."""
+
+THINGS = {RUNS: "cell", CEILINGS: "ceiling"}
+
+STYLES = {SLOWER: "red", FASTER: "green"}
+
+BASES = {
+    PROCESS: (
+        "rests",
+        "rest",
+        "on one process a side: how much processes differ, often more, is not in the interval",
+    ),
+    OTHERS: (
+        "was",
+        "were",
+        "measured in one round a side: how much processes differ is taken from others' rounds",
+    ),
+}
+"""What is said, of one and of several, where an interval rests on less than the cell's own rounds."""
+
+ENVIRONMENT = (
+    "device",
+    "name",
+    "cores",
+    "threads",
+    "driver",
+    "system",
+    "python",
+    "torch",
+    "torchvision",
+    "torchaudio",
+)
+"""What of an environment is shown where it changed."""
+
+
+def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
+    """The sides, a table of each kind, and what the tables leave out; in colour on a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for name, side in (("A", a), ("B", b)):
+        console.print(f"{name}  {described(side)}")
+    console.print(_changed_environment(a, b))
+    for table in LABELS:
+        own = [row for row in rows if row.table == table]
+        if own:
+            _show_table(console, table, own)
+
+
+def described(side: Side) -> str:
+    """A side in one line."""
+    environment = side.environment
+    return (
+        f"{environment.name} ({environment.device}, {environment.threads} threads, torch {environment.torch}), "
+        f"{side.folder}@{environment.environment_id}, first measured {environment.recorded_at[:10]}"
+    )
+
+
+def _changed_environment(a: Side, b: Side) -> str:
+    pairs = {name: (getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT}
+    changes = [
+        f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in pairs.items() if old != new
+    ]
+    return "Changed: " + (", ".join(changes) or "nothing that the environment tells")
+
+
+def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> None:
+    compared = [row for row in rows if row.ratio is not None]
+    if compared:
+        console.print()
+        lines = [(*LABELS[table], "A", "B", "B/A", "95 % interval", "change", "flags")]
+        lines += [_cells(row) for row in compared]
+        styles = [None, *(STYLES.get(row.change or "") for row in compared)]
+        for line, style in zip(aligned(lines), styles, strict=True):
+            console.print(line, style=style)
+    console.print()
+    for line in summary(table, rows):
+        console.print(line)
+
+
+def _cells(row: Comparison) -> tuple[str, ...]:
+    from measure.progress import latency
+
+    labels = (getattr(row, name) for name in LABELS[row.table])
+    assert row.a_latency_s is not None
+    assert row.b_latency_s is not None
+    interval = "" if row.ratio_low is None else f"{row.ratio_low:.3f} to {row.ratio_high:.3f}"
+    flags = [f"{side}: {said}" for side, said in (("A", row.a_flags), ("B", row.b_flags)) if said]
+    return (
+        *("" if label is None else str(label) for label in labels),
+        latency(row.a_latency_s),
+        latency(row.b_latency_s),
+        f"{row.ratio:.3f}",
+        interval,
+        row.change or "not tested",
+        ", ".join(flags),
+    )
+
+
+NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of cells as text, in columns as wide as their widest cell; numbers, by the first line, on the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if head in NUMBERS else cell.ljust(width)
+            for head, cell, width in zip(lines[0], line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
+    """How many changed, what the intervals rest on, and which have a result on one side only."""
+    thing = THINGS[table]
+    compared = [row for row in rows if row.ratio is not None]
+    lines = []
+    if compared:
+        counts = ", ".join(
+            f"{sum(row.change == change for row in compared)} {change}"
+            for change in (SLOWER, FASTER, WITHIN_ERROR)
+        )
+        lines.append(
+            f"{_count(thing, len(compared))} compared: {counts}; geometric mean of B/A "
+            f"{geometric_mean_ratio(compared):.3f}"
+        )
+    lines += [
+        f"{_count(thing, number)} {one if number == 1 else several} {said}"
+        for basis, (one, several, said) in BASES.items()
+        if (number := sum(row.basis == basis for row in compared))
+    ]
+    for name, other, side, across in (("A", "B", "a_", "b_"), ("B", "A", "b_", "a_")):
+        alone = [row for row in rows if getattr(row, f"{across}status") is None]
+        lines += _named(f"{_count(thing, len(alone))} only in {name}", [row.label for row in alone])
+        failed = [
+            row
+            for row in rows
+            if getattr(row, f"{side}status") not in (None, "ok") and getattr(row, f"{across}status") == "ok"
+        ]
+        reasons = [
+            f"{row.label}: {getattr(row, side + 'status')}, {getattr(row, side + 'reason')}" for row in failed
+        ]
+        lines += _named(
+            f"{_count(thing, len(failed))} without a result in {name}, with one in {other}", reasons
+        )
+    both = [row.label for row in rows if not {row.a_status, row.b_status} & {None, "ok"}]
+    lines += _named(f"{_count(thing, len(both))} without a result on both sides", both)
+    return lines
+
+
+def _count(thing: str, number: int) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _named(title: str, names: Sequence[str]) -> list[str]:
+    return [f"{title}:", *(f"  {name}" for name in names)] if names else []

@@ -1,0 +1,200 @@
+"""One side of a comparison: what a machine measured in one environment, found by the name that a user gives it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from measure.cache import MachineFolder, machine_names
+from measure.difference import Repeats, error_of_interval, repeats
+from measure.errors import UserError
+from measure.records import Ceiling, Environment, Run, Sample
+
+
+class Cell(NamedTuple):
+    """What a run measured, on any machine."""
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+
+
+class Kernel(NamedTuple):
+    """What a ceiling measured, on any machine."""
+
+    kernel: str
+    size: int
+    precision: str
+    pace: str | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of a cell or ceiling: its repeats where any round is ``ok``, else the first status and its reason.
+
+    ``flags`` are those of all rounds.
+    """
+
+    status: str
+    reason: str | None
+    repeats: Repeats | None
+    flags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Side:
+    """What was measured in an environment of a machine."""
+
+    folder: Path
+    environment: Environment
+    cells: dict[Cell, Measured]
+    ceilings: dict[Kernel, Measured]
+
+
+def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
+    """The two sides that the arguments name.
+
+    An argument is a machine's folder, its name in ``data``, or a data folder: then the machine that the other argument
+    names or has too, or the only one. ``@`` and an environment's id (or its beginning) after it name an environment,
+    else it is the newest.
+    Raises UserError where that leaves a choice, or none.
+    """
+    (path_a, _, chosen_a), (path_b, _, chosen_b) = (_split(argument) for argument in (a, b))
+    folder_a, folder_b = _machines(_located(path_a, data), _located(path_b, data))
+    one, other = _environment(folder_a, chosen_a), _environment(folder_b, chosen_b)
+    if folder_a.resolve() == folder_b.resolve() and one == other:
+        known = ", ".join(row.environment_id for row in _opened(folder_a).environments())
+        raise UserError(
+            f"{a} and {b} are the same measurements; name two folders or two environments of {folder_a}, "
+            f"as {folder_a}@ID (it has {known})"
+        )
+    return _read(folder_a, one), _read(folder_b, other)
+
+
+def _split(argument: str) -> tuple[str, str, str]:
+    """Path, ``@`` and environment; a folder may have an ``@`` in its name."""
+    if Path(argument).is_dir() or "@" not in argument:
+        return argument, "", ""
+    return argument.rpartition("@")
+
+
+def _located(path: str, data: Path) -> Path:
+    named = data / "machines" / path
+    return named if not Path(path).exists() and _is_machine(named) else Path(path)
+
+
+def _opened(folder: Path) -> MachineFolder:
+    """The machine's tables, wherever its folder lies."""
+    machine = MachineFolder(folder.parent, folder.name)
+    machine.folder = folder
+    return machine
+
+
+def _is_machine(path: Path) -> bool:
+    return (path / "machine.csv").is_file()
+
+
+def _machines(a: Path, b: Path) -> tuple[Path, Path]:
+    for path in (a, b):
+        if not _is_machine(path) and not machine_names(path):
+            raise UserError(
+                f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
+                "machines/NAME/machine.csv in it; name one"
+            )
+    if _is_machine(a) or _is_machine(b):
+        return _machine(a, b), _machine(b, a)
+    shared = sorted(set(machine_names(a)) & set(machine_names(b)))
+    if len(shared) > 1:
+        raise UserError(
+            f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}"
+        )
+    if shared:
+        return a / "machines" / shared[0], b / "machines" / shared[0]
+    return _machine(a, b), _machine(b, a)
+
+
+def _machine(path: Path, other: Path) -> Path:
+    """The machine's folder that a path is, or that lies in it."""
+    if _is_machine(path):
+        return path
+    names = machine_names(path)
+    if _is_machine(other) and other.resolve().name in names:
+        return path / "machines" / other.resolve().name
+    if len(names) > 1:
+        raise UserError(
+            f"{path} has {', '.join(names)}, and none of them is in {other}; "
+            f"name one, as {path / 'machines' / names[0]}"
+        )
+    return path / "machines" / names[0]
+
+
+def _environment(folder: Path, chosen: str) -> Environment:
+    """The environment whose id begins so; of several the newest, if none is chosen."""
+    known = _opened(folder).environments()
+    fitting = [row for row in known if row.environment_id.startswith(chosen)]
+    if not known or (chosen and len({row.environment_id for row in fitting}) != 1):
+        ids = ", ".join(row.environment_id for row in known) or "none"
+        raise UserError(
+            f"{folder}: there is no one environment {chosen!r}; there is {ids}"
+            if chosen
+            else f"{folder / 'machine.csv'} has no environment; measure with python -m measure"
+        )
+    return max(fitting, key=lambda row: row.recorded_at)
+
+
+def _read(folder: Path, environment: Environment) -> Side:
+    machine, wanted = _opened(folder), environment.environment_id
+    return Side(
+        folder,
+        environment,
+        _cells(
+            [run for run in machine.runs() if run.environment_id == wanted],
+            [sample for sample in machine.samples() if sample.environment_id == wanted],
+        ),
+        {
+            Kernel(row.kernel, row.size, row.precision, row.pace): _ceiling(row)
+            for row in machine.ceilings()
+            if row.environment_id == wanted
+        },
+    )
+
+
+def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measured]:
+    latencies: dict[Cell, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        latencies[_cell(sample)][sample.round].append(sample.latency_s)
+    rounds: dict[Cell, list[Run]] = defaultdict(list)
+    for run in runs:
+        rounds[_cell(run)].append(run)
+    return {
+        cell: _measured(own, [latencies[cell][run.round] for run in own if run.status == "ok"])
+        for cell, own in rounds.items()
+    }
+
+
+def _cell(row: Run | Sample) -> Cell:
+    return Cell(row.model, row.batch, row.precision, row.phase, row.variant)
+
+
+def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
+    timed = [values for values in latencies if values]
+    if timed:
+        flags = frozenset(flag for run in runs if run.flags for flag in run.flags.split(";"))
+        return Measured("ok", None, repeats(timed), flags)
+    failed = next((run for run in runs if run.status != "ok"), runs[0])
+    return Measured(failed.status, failed.reason, None)
+
+
+def _ceiling(row: Ceiling) -> Measured:
+    if (
+        row.latency_s is None
+        or row.latency_low_s is None
+        or row.latency_high_s is None
+        or not row.sample_count
+    ):
+        return Measured(row.status, row.reason, None)
+    error = error_of_interval(row.latency_low_s, row.latency_high_s, row.sample_count)
+    return Measured("ok", None, Repeats((row.latency_s,), error, row.sample_count))
