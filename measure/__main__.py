@@ -1,6 +1,7 @@
 """The command line of measuring: ``python -m measure``."""
 
 import argparse
+import importlib
 import os
 import re
 import signal
@@ -19,14 +20,23 @@ BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
 INTERRUPTED = 130
 
+VERBS = {
+    "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+}
+"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
+
 
 def parser() -> argparse.ArgumentParser:
     """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
     flags = argparse.ArgumentParser(
         prog="python -m measure",
-        description="Measure how deep networks run on this machine, and keep the results as CSV. "
+        description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "What is measured already is not measured again: the same command resumes a run that was stopped.",
-        epilog="Then render the paper: python -m report",
+        epilog="Commands beside it, with flags of their own (python -m measure compare --help):\n"
+        + "".join(f"  {line}\n" for line in VERBS.values())
+        + "\nThen render the paper: python -m report",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     flags.add_argument(
         "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
@@ -229,15 +239,19 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, 2 for bad input, 130 when stopped from the keyboard."""
-    arguments = parser().parse_args(argv)
+    """Exit code 0, 1 for what a verb was asked to fail on, 2 for bad input, 130 when stopped from the keyboard."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    verb = words[0] if words and words[0] in VERBS else None
     try:
+        if verb:
+            return importlib.import_module(f"measure.{verb}").main(words[1:])
+        arguments = parser().parse_args(words)
         if arguments.list:
             show_models(arguments.data, make_request(arguments).models)
             return 0
         return measure(arguments)
     except UserError as problem:
-        print(f"python -m measure: {problem}", file=sys.stderr)
+        print(f"python -m measure{f' {verb}' if verb else ''}: {problem}", file=sys.stderr)
         return 2
 
 

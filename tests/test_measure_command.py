@@ -152,6 +152,29 @@ def test_importing_the_package_imports_neither_torch_nor_pandas():
     assert answer.stdout.strip() == "set()"
 
 
+def test_the_help_names_the_verbs_and_imports_nothing_heavy():
+    script = (
+        "import sys\n"
+        "from measure.__main__ import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "finally:\n"
+        "    print('loaded', {'torch', 'pandas', 'numba', 'rich', 'numpy'} & set(sys.modules))"
+    )
+    answer = python("-c", script)
+    assert answer.returncode == 0, answer.stderr
+    assert "\n  compare A B  what changed between" in answer.stdout
+    assert "\n  doctor       what would spoil" in answer.stdout
+    assert answer.stdout.endswith("loaded set()\n")
+
+
+@pytest.mark.parametrize("verb", ["compare", "doctor"])
+def test_a_verb_has_a_help_of_its_own(verb):
+    answer = python("-m", "measure", verb, "--help")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(f"usage: python -m measure {verb} ")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number):
     pytest.importorskip("torchvision", reason="the models are torchvision's")

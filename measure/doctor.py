@@ -1,0 +1,82 @@
+"""The command ``python -m measure doctor``: what would spoil a measurement here, each with what to do."""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from measure import gpus, host, libraries
+from measure.cache import Workloads
+from measure.errors import UserError
+from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
+from measure.gpu_checks import nvidia_findings
+from measure.host_checks import memory_findings, processor_findings
+from measure.library_checks import library_findings
+from measure.records import FULL_PRECISION, Workload
+
+STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(
+        prog="python -m measure doctor",
+        description="Say what would spoil a measurement on this machine, and what to do about it; it measures and "
+        "changes nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. "
+        "Exit code 1 where there is a problem.",
+    )
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
+    )
+    flags.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or 1 where there is a problem."""
+    arguments = parser().parse_args(argv)
+    findings = examine(arguments.data)
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        show(findings)
+    return int(any(finding.level == PROBLEM for finding in findings))
+
+
+def examine(data: Path) -> list[Finding]:
+    """All findings of this machine. The load is watched before the libraries are tried, which is load itself."""
+    found: list[Finding] = []
+    needed = None
+    try:
+        needed = largest(Workloads(data).models())
+    except UserError as problem:
+        found.append(Finding(PROBLEM, "cache", str(problem)))
+    if libraries.installed_version("psutil"):
+        processor, memory = host.observe()
+        found += [*processor_findings(processor), *memory_findings(memory, needed)]
+    installed = libraries.observe()
+    return [*found, *library_findings(installed), *nvidia_findings(gpus.observe(), installed)]
+
+
+def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
+    """The label and the memory of the largest forward pass in full precision that was counted."""
+    needs = [
+        (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
+        for row in workloads
+        if row.inference_peak_byte is not None and row.precision == FULL_PRECISION
+    ]
+    return max(needs)[::-1] if needs else None
+
+
+def show(findings: Sequence[Finding]) -> None:
+    """A line each; in colour on a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        advice = f"; {finding.advice}" if finding.advice else ""
+        console.print(
+            f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}",
+            style=STYLES[finding.level],
+        )

@@ -1,0 +1,74 @@
+"""From facts of NVIDIA GPUs to findings, by values alone; what the driver does not tell is a finding too."""
+
+from collections.abc import Iterator
+
+from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, temperature_finding
+from measure.gpus import Gpu, Nvidia
+from measure.libraries import Libraries
+
+GPU_BUSY, GPU_USED_BYTE = 0.02, 2**30
+"""A GPU's busy part and its memory in use, from which others are at work where no process is shown."""
+
+
+def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
+    if not nvidia.gpus:
+        if nvidia.has_driver:
+            fact = "a driver is loaded, but shows no GPU"
+            advice = "pip install nvidia-ml-py, and see what nvidia-smi and CUDA_VISIBLE_DEVICES say"
+            yield Finding(WARNING, "gpu", fact, advice)
+        else:
+            yield Finding(UNCHECKED, "gpu", "no NVIDIA driver is loaded here")
+        return
+    if libraries.cuda is False:
+        fact = f"torch {libraries.versions['torch']} cannot use it"
+        yield Finding(PROBLEM, "gpu", fact, "install a torch that is built for CUDA and for this driver")
+    for gpu in nvidia.gpus:
+        yield from _gpu_findings(gpu)
+    if nvidia.counters_admin_only is None:
+        yield Finding(UNCHECKED, "counters", "the driver does not tell who may read its hardware counters")
+    elif nvidia.counters_admin_only and not nvidia.is_admin:
+        fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
+        advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
+        yield Finding(WARNING, "counters", fact, advice)
+    else:
+        yield Finding(OK, "counters", "this user may read hardware counters")
+
+
+def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
+    at = gpu.torch_name
+    yield _gpu_load(gpu)
+    if gpu.persistence is None:
+        yield Finding(UNCHECKED, at, "the driver does not tell whether persistence mode is on")
+    elif gpu.persistence:
+        yield Finding(OK, at, "persistence mode is on")
+    else:
+        fact = "persistence mode is off: between processes the driver lets go of the GPU, and its clock falls"
+        yield Finding(WARNING, at, fact, "sudo nvidia-smi --persistence-mode=1")
+    if gpu.ecc is None:
+        yield Finding(UNCHECKED, at, "the driver does not tell of ECC")
+    elif gpu.uncorrected:
+        fact = f"ECC found {gpu.uncorrected} errors of memory that it could not correct"
+        yield Finding(PROBLEM, at, fact, "reset the GPU or replace it; see nvidia-smi --query --display=ECC")
+    else:
+        yield Finding(OK, at, f"ECC is {'on' if gpu.ecc else 'off'}")
+    if gpu.temperature_c is None:
+        yield Finding(UNCHECKED, at, "the driver does not tell the temperature")
+    else:
+        yield temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
+    if gpu.throttle:
+        fact = f"the clock is lowered now ({gpu.throttle.replace(';', ', ')})"
+        yield Finding(PROBLEM, at, fact, "let it cool down, and see nvidia-smi --query --display=PERFORMANCE")
+
+
+def _gpu_load(gpu: Gpu) -> Finding:
+    advice = "end them, wait, or choose another GPU (--device cuda:N)"
+    if gpu.others:
+        return Finding(PROBLEM, gpu.torch_name, f"{gpu.name} serves others: {', '.join(gpu.others)}", advice)
+    if gpu.busy is None and gpu.used_byte is None:
+        return Finding(UNCHECKED, gpu.torch_name, f"{gpu.name} does not tell whether it serves others")
+    fact = f"{gpu.name} is {100 * (gpu.busy or 0.0):.0f} % busy, with {gigabytes(gpu.used_byte or 0)} in use"
+    if (gpu.busy or 0.0) >= GPU_BUSY:
+        return Finding(PROBLEM, gpu.torch_name, f"{fact}, by processes that are not seen here", advice)
+    if (gpu.used_byte or 0) >= GPU_USED_BYTE:
+        return Finding(WARNING, gpu.torch_name, f"{fact}, by processes that are not seen here", advice)
+    return Finding(OK, gpu.torch_name, fact)

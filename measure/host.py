@@ -1,0 +1,222 @@
+"""What of this machine can spoil a measurement: its processor and its memory, as the system shows them.
+
+Values that a system does not show are None.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import processor
+from measure.sensors import Conditions, ProcessorSensors
+
+WINDOW_S = 1.0
+"""How long the load is watched."""
+
+CPUS = "devices/system/cpu"
+
+BUSY_CORE = 0.05
+"""The part of a core from which on a process is named."""
+
+
+@dataclass(frozen=True)
+class Processor:
+    """``siblings`` holds the logical cores that this process may use, those of one physical core together.
+
+    ``quota_cores`` is the control group's limit on processor time (None: no limit); ``load_cores`` what other processes
+    used over a second, ``busiest`` their names; ``stolen`` the part of the time that a hypervisor gave to others.
+    ``heat`` is the sensor nearest to its limit: degrees Celsius and the limit; ``throttle_count`` how often the
+    processor lowered its clock for heat since it started.
+    """
+
+    logical_cores: int
+    usable_cores: int
+    siblings: tuple[tuple[int, ...], ...] | None
+    threads: int
+    quota_cores: float | None
+    load_cores: float | None
+    busiest: tuple[str, ...]
+    stolen: float | None
+    is_virtual: bool | None
+    governors: tuple[str, ...] | None
+    has_turbo: bool | None
+    heat: tuple[float, float | None] | None
+    throttled: str | None
+    throttle_count: int | None
+    on_battery: bool | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: main memory that a new process can take, /dev/shm, swap in use and moved over a second."""
+
+    available_byte: int
+    shared_byte: int | None
+    swap_used_byte: int
+    swap_moved_byte: int
+
+
+def observe() -> tuple[Processor, Memory]:
+    """This machine over ``WINDOW_S``."""
+    import psutil
+
+    sensors = ProcessorSensors()
+    swap_before, times_before, opening = psutil.swap_memory(), psutil.cpu_times(), sensors.read()
+    others = _others()
+    time.sleep(WINDOW_S)
+    busiest = _busiest(others)
+    closing, times, swap = sensors.read(), psutil.cpu_times(), psutil.swap_memory()
+    conditions = Conditions.between(opening, closing, None)
+    logical = psutil.cpu_count() or processor.visible_cores()
+    elapsed_s = (closing.core_s or 0.0) - (opening.core_s or 0.0)
+    stolen_s = times.steal - times_before.steal if hasattr(times, "steal") else None
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    return (
+        Processor(
+            logical_cores=logical,
+            usable_cores=processor.visible_cores(),
+            siblings=siblings(_usable()),
+            threads=processor.physical_cores(),
+            quota_cores=quota_cores(),
+            load_cores=None if conditions.load is None else conditions.load * logical,
+            busiest=busiest,
+            stolen=stolen_s / elapsed_s if stolen_s is not None and elapsed_s > 0 else None,
+            is_virtual=is_virtual(),
+            governors=governors(),
+            has_turbo=has_turbo(),
+            heat=nearest_to_limit(
+                psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
+            ),
+            throttled=conditions.throttle,
+            throttle_count=throttle_count(),
+            on_battery=None
+            if battery is None or battery.power_plugged is None
+            else not battery.power_plugged,
+        ),
+        Memory(
+            available_byte=processor.available_memory_byte(),
+            shared_byte=psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None,
+            swap_used_byte=swap.used,
+            swap_moved_byte=swap.sin + swap.sout - swap_before.sin - swap_before.sout,
+        ),
+    )
+
+
+def _others() -> list[Any]:
+    """The other processes, each asked once for its time, so that the next answer is of the time between."""
+    import psutil
+
+    others = [process for process in psutil.process_iter(["name"]) if process.pid != os.getpid()]
+    for process in others:
+        _part_of_a_core(process)
+    return others
+
+
+def _part_of_a_core(process: Any) -> float:
+    import psutil
+
+    try:
+        return process.cpu_percent() / 100
+    except psutil.Error:  # it ended, or is not ours to ask
+        return 0.0
+
+
+def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
+    used = sorted(((_part_of_a_core(process), process) for process in others), key=lambda pair: -pair[0])
+    return tuple(
+        f"{process.info['name']} ({process.pid}) {part:.2f}"
+        for part, process in used[:3]
+        if part >= BUSY_CORE
+    )
+
+
+def _usable() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def siblings(usable: Iterable[int], system: Path = Path("/sys")) -> tuple[tuple[int, ...], ...] | None:
+    """The usable logical cores, those of one physical core together, in order."""
+    groups: dict[str, list[int]] = {}
+    for core in usable:
+        shared = _text(system / CPUS / f"cpu{core}" / "topology/thread_siblings_list")
+        if shared is None:
+            return None
+        groups.setdefault(shared, []).append(core)
+    return tuple(map(tuple, groups.values())) or None
+
+
+def governors(system: Path = Path("/sys")) -> tuple[str, ...] | None:
+    """Which rules set the frequency of the cores, each once."""
+    found = map(_text, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
+    return tuple(sorted({name for name in found if name})) or None
+
+
+def has_turbo(system: Path = Path("/sys")) -> bool | None:
+    """Whether the clock may rise above what the processor keeps up on all cores."""
+    if (off := _text(system / CPUS / "intel_pstate/no_turbo")) is not None:
+        return off == "0"
+    if (on := _text(system / CPUS / "cpufreq/boost")) is not None:
+        return on == "1"
+    return None
+
+
+def throttle_count(system: Path = Path("/sys")) -> int | None:
+    """How often the cores lowered their clock for heat since the machine started."""
+    counts = [_text(path) for path in (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count")]
+    known = [int(count) for count in counts if count and count.isdigit()]
+    return sum(known) if known else None
+
+
+def quota_cores(
+    process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
+) -> float | None:
+    """The tightest limit on processor time of this process's control groups, in cores; None: no limit.
+
+    Version 2 states quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees
+    its own group at the root.
+    """
+    limits = []
+    for line in (_text(process) or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        names: tuple[str, ...]
+        if controllers == "":
+            root, names = groups, ("cpu.max",)
+        elif "cpu" in controllers.split(","):
+            root, names = groups / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        else:
+            continue
+        own = root / path.lstrip("/")
+        for group in (own, *own.parents):
+            limits.append(" ".join(filter(None, (_text(group / name) for name in names))).split())
+            if group == root:
+                break
+    known = [int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()]
+    return min(known, default=None)
+
+
+def is_virtual() -> bool | None:
+    """Whether a hypervisor says that it is there; None where processors do not tell."""
+    flags = processor.described().get("flags")
+    return None if flags is None or platform.system() != "Linux" else "hypervisor" in flags.split()
+
+
+def nearest_to_limit(sensors: dict[str, list[Any]]) -> tuple[float, float | None] | None:
+    """Of psutil's temperatures the one nearest to its limit (the hottest, where none has one), and the limit."""
+    found = [
+        (entry.current, entry.high or entry.critical or None) for chip in sensors.values() for entry in chip
+    ]
+    limited = [(heat, limit) for heat, limit in found if limit]
+    if limited:
+        return max(limited, key=lambda pair: pair[0] - pair[1])
+    return max(found, default=None, key=lambda pair: pair[0])

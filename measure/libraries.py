@@ -1,0 +1,132 @@
+"""The libraries that measuring needs: their versions, whether those go together, and whether they import."""
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NAMES = ("torch", "torchvision", "torchaudio", "numba", "psutil", "rich")
+"""As packages are called in Python and in the index alike."""
+
+IMPORT_LIMIT_S = 300.0
+"""The longest that importing them may take: a cold network disk is slow."""
+
+TRIAL = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    print(json.dumps({"begin": name}), flush=True)
+    try:
+        library = importlib.import_module(name)
+        if name == "torchvision":
+            import torch
+            library.ops.nms(torch.rand(2, 4), torch.rand(2), 0.5)
+        failure = None
+    except Exception as problem:
+        failure = f"{type(problem).__name__}: {problem}".splitlines()[0]
+    print(json.dumps({"end": name, "failure": failure}), flush=True)
+    if name == "torch" and failure is None:
+        print(json.dumps({"cuda": library.cuda.is_available()}), flush=True)
+"""
+"""Imports one after another in a process of its own. torchvision's compiled operators are registered only where it
+was built for this torch, so one of them is called."""
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """``versions``: None where it is not installed. ``failures``: why one does not import. ``unmet``: what one asks of
+    another's version and does not find. ``cuda``: whether torch can use a GPU; None where torch does not import.
+    """
+
+    versions: Mapping[str, str | None]
+    failures: Mapping[str, str]
+    unmet: tuple[str, ...]
+    cuda: bool | None
+
+
+def observe() -> Libraries:
+    """What is installed here, each imported in a process of its own: some seconds."""
+    versions = {name: installed_version(name) for name in NAMES}
+    failures, cuda = try_imports([name for name, version in versions.items() if version])
+    asked = {name: importlib.metadata.requires(name) or [] for name, version in versions.items() if version}
+    return Libraries(versions, failures, unmet(versions, asked), cuda)
+
+
+def installed_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict[str, str], bool | None]:
+    """Why each of them that does not import does not, and whether torch can use a GPU."""
+    how = ""
+    try:
+        trial = subprocess.run(
+            [sys.executable, "-c", TRIAL, *names],
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+        output = trial.stdout
+        how = f"importing it ended the process with exit code {trial.returncode}"
+    except subprocess.TimeoutExpired as problem:
+        output = problem.stdout.decode() if isinstance(problem.stdout, bytes) else problem.stdout or ""
+        how = f"importing it took longer than {limit_s:g} s"
+    failures: dict[str, str] = {}
+    cuda = None
+    for line in output.splitlines():
+        said = json.loads(line) if line.startswith("{") else {}
+        if "begin" in said:
+            failures[said["begin"]] = how  # until it says otherwise
+        elif "end" in said:
+            del failures[said["end"]]
+            if said["failure"]:
+                failures[said["end"]] = said["failure"]
+        cuda = said.get("cuda", cuda)
+    return failures, cuda
+
+
+def unmet(versions: Mapping[str, str | None], asked: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """What installed packages ask of the versions of others among them and do not find, a sentence each."""
+    found = []
+    for name, requirements in asked.items():
+        for requirement in requirements:
+            match = re.match(r"[A-Za-z0-9._-]+", requirement)
+            other = match[0].lower() if match else ""
+            version = versions.get(other)
+            condition = requirement[len(other) :].partition(";")[0].strip(" ()")
+            if version and "extra ==" not in requirement and not _meets(version, condition):
+                found.append(
+                    f"{name} {versions[name]} asks for {other} {condition}, and {version} is installed"
+                )
+    return tuple(found)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, without what stands after + and without zeros at the end."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _meets(version: str, condition: str) -> bool:
+    """Whether a version meets clauses such as ``==2.14.1`` or ``>=2.14,<3``; other clauses are taken as met."""
+    own = _release(version)
+    for sign, bound in re.findall(r"(?<![!~=<>])(==|>=|<=|<|>)\s*(\d[\d.]*)(?![\d.]*\*)", condition):
+        other = _release(bound)
+        if not {
+            "==": own == other,
+            ">=": own >= other,
+            "<=": own <= other,
+            "<": own < other,
+            ">": own > other,
+        }[sign]:
+            return False
+    return True
