@@ -108,9 +108,16 @@ def _cells(row: Comparison) -> tuple[str, ...]:
         latency(row.b_latency_s),
         f"{row.ratio:.3f}",
         interval,
-        row.change or "not tested",
+        _change(row),
         ", ".join(flags),
     )
+
+
+def _change(row: Comparison) -> str:
+    """What changed; of one process a side another process may say otherwise, so that stands beside it."""
+    if row.basis == PROCESS and row.change in STYLES:
+        return f"{row.change} in one process"
+    return row.change or "not tested"
 
 
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")

@@ -59,6 +59,13 @@ def test_the_table_is_plain_text_where_it_is_piped(capsys):
     assert "\x1b" not in "".join(lines)
 
 
+def test_a_change_that_one_process_shows_is_called_so(capsys):
+    show(A, B, [both("alexnet", 1.2, SLOWER, PROCESS), both("vgg11", 1.0, None, PROCESS)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[5].endswith("slower in one process")
+    assert lines[6].endswith("not tested")
+
+
 def test_what_changed_in_the_environment_is_said(capsys):
     import dataclasses
 
