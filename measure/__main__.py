@@ -10,133 +10,21 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from measure import catalog, devices, plan, processor
+from measure import catalog, devices, plan
+from measure.arguments import (
+    VERBS,
+    make_request,
+    make_sampling,
+    parse_budget,
+    parse_threads,
+    parser,
+)
 from measure.cache import MachineFolder, Workloads
 from measure.environment import current, folder_name
 from measure.errors import UserError
-from measure.records import PRECISION_BYTE, Environment, shape_name
+from measure.records import Environment, shape_name
 
-BATCH_SIZES = (1, 64, 256)
-QUICK_BATCH_SIZES = (1, 64)
 INTERRUPTED = 130
-
-VERBS = {
-    "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
-}
-"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
-    flags = argparse.ArgumentParser(
-        prog="python -m measure",
-        description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
-        "What is measured already is not measured again: the same command resumes a run that was stopped.",
-        epilog="Commands beside it, with flags of their own (python -m measure compare --help):\n"
-        + "".join(f"  {line}\n" for line in VERBS.values())
-        + "\nThen render the paper: python -m report",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    flags.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
-    )
-    flags.add_argument(
-        "--models",
-        nargs="+",
-        metavar="NAME",
-        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME (default: the built-in list)",
-    )
-    flags.add_argument(
-        "--native-size", action="store_true", help="each model's own input size instead of 224 x 224"
-    )
-    flags.add_argument(
-        "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
-    )
-    flags.add_argument(
-        "--precisions", nargs="+", metavar="P", default=["fp32"], help="fp32, fp16, bf16 (default: fp32)"
-    )
-    flags.add_argument(
-        "--autocast",
-        action="store_true",
-        help="count fp16 and bf16 as torch's autocast on the device has them, not cast (--sections workload)",
-    )
-    flags.add_argument(
-        "--sections",
-        nargs="+",
-        metavar="S",
-        default=list(plan.SECTIONS),
-        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
-        "(time the models); default: all",
-    )
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
-    )
-    flags.add_argument(
-        "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
-    )
-    flags.add_argument(
-        "--quick", action="store_true", help="a small selection of models, at batch sizes 1 and 64"
-    )
-    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
-    flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
-    flags.add_argument(
-        "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
-    )
-    flags.add_argument("--force", action="store_true", help="measure again what is measured already")
-    return flags
-
-
-def parse_budget(text: str) -> float:
-    """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
-    seconds = (
-        sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
-        if match
-        else 0
-    )
-    if seconds <= 0:
-        raise UserError(f"--budget: {text!r} is no time; say 90s, 10m or 1h30m")
-    return float(seconds)
-
-
-def parse_batch_sizes(texts: Sequence[str]) -> list[int]:
-    """Positive whole numbers, smallest first, each once."""
-    for text in texts:
-        if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
-            raise UserError(
-                f"--batch-sizes: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
-            )
-    return sorted({int(text) for text in texts})
-
-
-def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The chosen ones in the known order, each once."""
-    for text in texts:
-        if text not in known:
-            raise UserError(f"{flag}: {text!r} is not one of {', '.join(known)}")
-    return [choice for choice in known if choice in texts]
-
-
-def make_request(arguments: argparse.Namespace) -> plan.Request:
-    """What the flags ask for, checked."""
-    names = arguments.models or (
-        catalog.QUICK if arguments.quick else [model.name for model in catalog.BUILT_IN]
-    )
-    sizes = arguments.batch_sizes or [
-        str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
-    ]
-    sections = parse_choices("--sections", arguments.sections, plan.SECTIONS)
-    if arguments.autocast and sections != ["workload"]:
-        raise UserError("--autocast: is counted, not measured; say --sections workload with it")
-    return plan.Request(
-        models=catalog.find(names, arguments.native_size),
-        batch_sizes=parse_batch_sizes(sizes),
-        precisions=parse_choices("--precisions", arguments.precisions, tuple(PRECISION_BYTE)),
-        sections=sections,
-        force=arguments.force,
-        autocast=arguments.autocast,
-    )
 
 
 def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
@@ -185,7 +73,8 @@ def measure(arguments: argparse.Namespace) -> int:
     request = make_request(arguments)
     budget_s = parse_budget(arguments.budget) if arguments.budget else None
     device = devices.find(arguments.device)
-    threads = processor.physical_cores()
+    threads = parse_threads(arguments.threads)
+    sampling = make_sampling(arguments)
     environment = current(device, threads)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
@@ -206,6 +95,7 @@ def measure(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from measure import runner
+    from measure.fit import Memory
     from measure.progress import RunProgress, duration
     from measure.worker import Worker
 
@@ -214,12 +104,18 @@ def measure(arguments: argparse.Namespace) -> int:
         flush=True,
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill leaves no worker behind either
-    worker = Worker(device.torch_name, threads, environment.environment_id)
+    worker = Worker(device.torch_name, threads, environment.environment_id, sampling)
+    memory = Memory(device.memory_byte(), workloads.models)
     store = runner.Store(workloads, folder, environment)
     alone = folder.locked() if any(task.section != "workload" for task in tasks) else nullcontext()
     try:
         with alone, RunProgress(tasks, Console()) as progress:
-            summary = runner.run(tasks, worker, store, progress, budget_s)
+            for aside in folder.repair():
+                progress.say(
+                    f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
+                )
+            refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
+            summary = runner.run(tasks, worker, store, progress, budget_s, refusal)
     except KeyboardInterrupt:
         print("\nStopped. Everything measured so far is kept; the same command goes on from here.")
         return INTERRUPTED

@@ -8,15 +8,12 @@ from measure.catalog import build, make_inputs
 from measure.devices import Device
 from measure.model import Model
 from measure.precisions import torch_dtype
-from measure.records import FULL_PRECISION
+from measure.records import FULL_PRECISION, TF32, stored_as
 from measure.variants import AUTOCAST, CHANNELS_LAST, COMPILE, parts
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-TF32 = "tf32"
-"""The format in which NVIDIA's tensor cores may multiply what is stored as fp32."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ def prepare(device: Device, model: Model, batch: int, precision: str, variant: s
     import torch
 
     how = parts(variant)
-    stored = FULL_PRECISION if precision == TF32 or AUTOCAST in how else precision
+    stored = FULL_PRECISION if AUTOCAST in how else stored_as(precision)
     if AUTOCAST in how and precision in (FULL_PRECISION, TF32):
         raise NotImplementedError(f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}")
     device.allow_tf32(precision == TF32)

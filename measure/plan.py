@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from measure import variants
 from measure.catalog import Model
 from measure.ceilings import kernels
 from measure.records import (
@@ -14,7 +15,11 @@ from measure.records import (
     Run,
     Workload,
     shape_name,
+    stored_as,
 )
+
+ROUNDS = 3
+"""Rounds of a cell: of fewer, the spread between processes cannot be told."""
 
 SECTIONS = ("workload", "ceilings", "inference")
 
@@ -38,27 +43,35 @@ class WorkloadTask:
 
 @dataclass(frozen=True)
 class CeilingTask:
-    """Measure a roof, or the clock, with one kernel at one size."""
+    """Measure a roof, or the clock, with one kernel at one size and pace."""
 
     kernel: str
     precision: str
     size: int
+    pace: str
     section = "ceilings"
     effort = 4.0
 
     @property
     def label(self) -> str:
-        return f"roof {self.kernel} {self.precision} {self.size}"
+        return f"roof {self.kernel} {self.precision} {self.size} {self.pace}"
 
 
 @dataclass(frozen=True)
 class InferenceTask:
-    """Measure a model's forward pass."""
+    """Measure a model's forward pass, in one of several rounds."""
 
     model: Model
     batch: int
     precision: str
+    variant: str
+    round: int
     section = "inference"
+
+    @property
+    def cell(self) -> tuple[str, int, str, str]:
+        """What all rounds of this cell share."""
+        return self.model.name, self.batch, self.precision, self.variant
 
     @property
     def effort(self) -> float:
@@ -67,7 +80,8 @@ class InferenceTask:
 
     @property
     def label(self) -> str:
-        return f"{self.model.name} batch {self.batch} {self.precision}"
+        how = "" if self.variant == EAGER else f" {self.variant}"
+        return f"{self.model.name} batch {self.batch} {self.precision}{how}, round {self.round + 1}"
 
 
 Task = WorkloadTask | CeilingTask | InferenceTask
@@ -81,8 +95,19 @@ class Request:
     batch_sizes: Sequence[int]
     precisions: Sequence[str]
     sections: Collection[str]
+    variants: Sequence[str] = (EAGER,)
+    rounds: int = ROUNDS
     force: bool = False
-    autocast: bool = False
+
+
+def _ways_to_count(request: Request, device_kind: str) -> list[tuple[str, str | None]]:
+    """Each precision, cast or by the device's autocast, that the request's variants ask for; each once."""
+    ways = [
+        (precision, device_kind if variants.AUTOCAST in variants.parts(variant) else None)
+        for precision in map(stored_as, request.precisions)
+        for variant in request.variants
+    ]
+    return list(dict.fromkeys(way for way in ways if way != (FULL_PRECISION, device_kind)))
 
 
 def tasks_to_do(
@@ -95,22 +120,24 @@ def tasks_to_do(
 ) -> list[Task]:
     """The tasks of the request that the cache does not hold, or all of them by force.
 
+    A cell of which a round failed is not tried again.
+
     First the workload, then the roofs, then the models: all at the first batch size before the next, so that a run
-    that is cut short still makes a paper.
+    that is cut short still makes a paper; and at one batch size all of them once before any of them again, so that
+    the rounds of a cell lie apart in time.
     """
     counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in workloads}
     roofs = {
-        (row.kernel, row.precision, row.size) for row in ceilings if row.environment_id == environment_id
+        (row.kernel, row.precision, row.size, row.pace)
+        for row in ceilings
+        if row.environment_id == environment_id
     }
-    cells = {
-        (row.model, row.batch, row.precision)
-        for row in runs
-        if row.environment_id == environment_id and (row.phase, row.variant) == (INFERENCE, EAGER)
-    }
+    ours = [row for row in runs if row.environment_id == environment_id and row.phase == INFERENCE]
+    rounds = {(row.model, row.batch, row.precision, row.variant, row.round) for row in ours}
+    hopeless = {(row.model, row.batch, row.precision, row.variant) for row in ours if row.status != "ok"}
     tasks: list[Task] = []
     if "workload" in request.sections:
-        for precision in request.precisions:
-            autocast = device_kind if request.autocast and precision != FULL_PRECISION else None
+        for precision, autocast in _ways_to_count(request, device_kind):
             for model in request.models:
                 shape = shape_name(model.input_shape)
                 batches = [
@@ -128,10 +155,16 @@ def tasks_to_do(
         ]
     if "inference" in request.sections:
         tasks += [
-            InferenceTask(model, batch, precision)
-            for precision in request.precisions
+            InferenceTask(model, batch, precision, variant, number)
             for batch in request.batch_sizes
+            for number in range(request.rounds)
+            for precision in request.precisions
+            for variant in request.variants
             for model in request.models
-            if request.force or (model.name, batch, precision) not in cells
+            if request.force
+            or (
+                (cell := (model.name, batch, precision, variant)) not in hopeless
+                and (*cell, number) not in rounds
+            )
         ]
     return tasks

@@ -1,13 +1,14 @@
 """What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
-from measure.plan import Task
+from measure.plan import InferenceTask, Task
 from measure.records import Ceiling
 from measure.statistics import estimate_median
 from measure.timing import Timing
@@ -51,22 +52,35 @@ def describe(outcome: Outcome) -> str:
 
 
 class TimeLeft:
-    """Estimates the time left from the tasks done, each weighted by its effort."""
+    """Estimates the time left: a cell's later rounds take what its first took, other tasks what their effort says."""
 
-    def __init__(self, total_effort: float) -> None:
-        self._effort_left = total_effort
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._left = list(tasks)
         self._done: list[tuple[float, float]] = []
+        self._cells: dict[tuple[str, int, str, str], float] = {}
 
-    def done(self, effort: float, seconds: float) -> None:
-        self._effort_left -= effort
-        self._done.append((effort, seconds))
+    def done(self, task: Task, seconds: float) -> None:
+        self._left.remove(task)
+        self._done.append((task.effort, seconds))
+        if isinstance(task, InferenceTask):
+            self._cells[task.cell] = seconds
+
+    def skip(self, task: Task) -> None:
+        self._left.remove(task)
 
     def seconds(self) -> float | None:
         """None until a task is done. The latest tasks count, since they resemble the next ones most."""
         latest = self._done[-12:]
         if not latest:
             return None
-        return self._effort_left * sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
+        rate = sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
+        known = [
+            self._cells.get(task.cell) if isinstance(task, InferenceTask) else None for task in self._left
+        ]
+        return sum(
+            task.effort * rate if seconds is None else seconds
+            for task, seconds in zip(self._left, known, strict=True)
+        )
 
     def text(self) -> str:
         left = self.seconds()
@@ -80,7 +94,7 @@ class RunProgress:
         self._console = console
         self._total = len(tasks)
         self._done = 0
-        self._time_left = TimeLeft(sum(task.effort for task in tasks))
+        self._time_left = TimeLeft(tasks)
         self._began = 0.0
         self._bar = Bar(
             TextColumn("{task.description}"),
@@ -107,9 +121,19 @@ class RunProgress:
 
     def end(self, task: Task, outcome: Outcome) -> None:
         self._done += 1
-        self._time_left.done(task.effort, time.monotonic() - self._began)
+        self._time_left.done(task, time.monotonic() - self._began)
         self._bar.update(self._shown, advance=1, left=self._time_left.text())
         line = f"{task.label}: {describe(outcome)}"
         if not self._console.is_terminal:
             line = f"[{self._done}/{self._total}] {line}; {self._time_left.text()}"
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.say(line)
+
+    def skip(self, task: Task) -> None:
+        """Of a round that is not measured because one before failed."""
+        self._done += 1
+        self._time_left.skip(task)
+        self._bar.update(self._shown, advance=1, left=self._time_left.text())
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,12 @@ from dataclasses import dataclass
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
 """The precisions that are counted and measured, and the bytes that one stored element takes in each."""
 
+TF32 = "tf32"
+"""The format in which NVIDIA's tensor cores may multiply what is stored as fp32."""
+
+PRECISIONS = ("fp32", TF32, "fp16", "bf16")
+"""The precisions that can be asked for."""
+
 FULL_PRECISION = "fp32"
 """The precision that models are published in, from which others are cast."""
 
@@ -27,6 +33,11 @@ VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2"
 def shape_name(shape: Iterable[int]) -> str:
     """A shape as tables write it: ``3x224x224``."""
     return "x".join(map(str, shape))
+
+
+def stored_as(precision: str) -> str:
+    """The precision in which weights and inputs lie in memory: it decides the workload."""
+    return FULL_PRECISION if precision == TF32 else precision
 
 
 LAYER_KINDS = (
@@ -143,6 +154,8 @@ class Environment:
     ``recorded_at`` is the UTC time at which this environment was first seen. ``cores`` are logical ones.
     ``cpu_vendor``, ``cpu_family`` and ``cpu_model`` are the numbers by which a processor says what it is (on Arm its
     implementer, architecture and part); empty, as ``physical_cores``, where an earlier version did not record them.
+    ``caches`` are the data caches of a processor as the system reports them, ``level:byte:count`` joined by ``;``, the
+    bytes of all caches of a level together (``measure/memory_levels.py``); empty where it does not.
     """
 
     environment_id: str
@@ -164,21 +177,31 @@ class Environment:
     cpu_family: int | None = None
     cpu_model: int | None = None
     physical_cores: int | None = None
+    caches: str | None = None
+
+
+STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
+"""The kernels that stream through memory, and how many arrays of numbers share the working set of each."""
+
+BURST, SUSTAINED = "burst", "sustained"
+"""The paces of a kernel: short blocks after a rest each, and without a rest once the chip has worked for seconds."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """A kernel at one size and precision, from which roofs are read: its work a call, its time a call, its status.
 
-    ``kernel`` is ``matmul`` (the largest library product: a square matrix product of ``size`` rows), ``fma``
-    (multiply-adds in registers, ``size`` of them in each thread), ``read``, ``write``, ``copy`` or ``triad``
-    (``a = b + s*c``; streams over a working set of ``size`` bytes, all vectors together, counted by STREAM's
-    convention: what the program reads and writes) or ``chain`` (``size`` additions in each thread, each of which
+    ``kernel`` is ``matmul`` (a library's product of two square matrices of ``size`` rows), ``fma`` (``size``
+    multiply-adds in registers, those of all threads together), ``stream_read``, ``stream_write``, ``stream_copy``
+    (``a = b``) or ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` additions in each thread, each of which
     waits for the one before: a clock; work and time are one thread's, the time that of the processor, not of the
-    wall). ``pace`` is ``burst`` (blocks of some milliseconds after a rest) or ``sustained`` (after the chip has worked
-    for seconds). ``latency_s`` is the median of ``sample_count`` samples with its 95 % interval (their extremes, where
-    fewer than six samples were taken); the rate is the work divided by it. All four are empty where the status is not
-    ``ok``.
+    wall). A stream passes once over a working set of ``size`` bytes, all its arrays and all threads' shares together;
+    ``byte`` counts each array once, as STREAM does: what the program reads or writes, whatever a cache moves besides.
+    ``pace`` is ``burst`` (blocks of some milliseconds, a rest before each) or ``sustained`` (without a rest, once the
+    chip has worked for seconds). Tables of an earlier version have no paces, which is to say sustained, and as their
+    stream ``triad``, in torch, on three arrays of ``size`` elements each.
+    ``latency_s`` is the median of ``sample_count`` samples with its 95 % interval (their extremes, where fewer than
+    six samples were taken); the rate is the work divided by it. All four are empty where the status is not ``ok``.
     """
 
     environment_id: str

@@ -1,8 +1,9 @@
 """Does the tasks of a plan one by one and puts each result into the cache at once."""
 
+import dataclasses
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from measure import ceilings
 from measure.cache import MachineFolder, Workloads
 from measure.environment import now
 from measure.plan import CeilingTask, InferenceTask, Task, WorkloadTask
-from measure.records import EAGER, INFERENCE, Ceiling, Environment, Run, Sample
+from measure.records import INFERENCE, Ceiling, Environment, Run, Sample
 from measure.timing import Timing
 from measure.worker import BudgetSpent, Failure, Outcome
 from measure.workload import not_counted
@@ -28,6 +29,8 @@ class Progress(Protocol):
     def begin(self, task: Task) -> None: ...
 
     def end(self, task: Task, outcome: Outcome) -> None: ...
+
+    def skip(self, task: Task) -> None: ...
 
 
 @dataclass
@@ -55,21 +58,36 @@ class Store:
         if isinstance(task, CeilingTask):
             if isinstance(outcome, Failure):
                 outcome = ceilings.unmeasured(
-                    environment_id, task.kernel, task.precision, task.size, outcome.status, outcome.reason
+                    environment_id,
+                    task.kernel,
+                    task.precision,
+                    task.size,
+                    task.pace,
+                    outcome.status,
+                    outcome.reason,
                 )
             assert isinstance(outcome, Ceiling)
             self._folder.put_ceilings([outcome])
         elif isinstance(task, InferenceTask):
-            cell = (environment_id, task.model.name, task.batch, task.precision, INFERENCE, EAGER)
+            cell = (environment_id, task.model.name, task.batch, task.precision, INFERENCE, task.variant)
             if isinstance(outcome, Failure):
-                self._folder.put_run(Run(*cell, outcome.status, outcome.reason, now()), [])
+                self._folder.put_run(Run(*cell, outcome.status, outcome.reason, now(), task.round), [])
                 return
             assert isinstance(outcome, Timing)
             samples = [
-                Sample(*cell, index, outcome.block, latency)
-                for index, latency in enumerate(outcome.latencies_s)
+                Sample(
+                    *cell,
+                    index,
+                    outcome.block,
+                    timed.latency_s,
+                    task.round,
+                    timed.event_s,
+                    **dataclasses.asdict(timed.conditions),
+                )
+                for index, timed in enumerate(outcome.samples)
             ]
-            self._folder.put_run(Run(*cell, "ok", None, now()), samples)
+            flags = ";".join(outcome.flags) or None
+            self._folder.put_run(Run(*cell, "ok", None, now(), task.round, flags), samples)
         else:
             if isinstance(outcome, Failure):
                 why = (outcome.status, outcome.reason)
@@ -81,22 +99,37 @@ class Store:
             self._workloads.put(outcome)
 
 
+def no_refusal(_task: InferenceTask) -> None:
+    """Lets every cell be tried."""
+
+
 def run(
-    tasks: Sequence[Task], executor: Executor, store: Store, progress: Progress, budget_s: float | None = None
+    tasks: Sequence[Task],
+    executor: Executor,
+    store: Store,
+    progress: Progress,
+    budget_s: float | None = None,
+    refusal: Callable[[InferenceTask], Failure | None] = no_refusal,
 ) -> Summary:
     """Does the tasks in order until they or the budget are at their end.
 
-    The task that the budget's end falls into is given up and is left for the next run.
+    The task that the budget's end falls into is given up and is left for the next run. A cell that ``refusal`` has a
+    reason against gets that without being tried; of one that failed, no further round is.
     """
     summary = Summary()
+    hopeless: set[tuple[str, int, str, str]] = set()
     deadline = None if budget_s is None else time.monotonic() + budget_s
     for index, task in enumerate(tasks):
         if deadline is not None and time.monotonic() >= deadline:
             summary.left = len(tasks) - index
             break
+        if isinstance(task, InferenceTask) and task.cell in hopeless:
+            progress.skip(task)
+            continue
         progress.begin(task)
+        refused = refusal(task) if isinstance(task, InferenceTask) else None
         try:
-            outcome = executor.run(task, deadline)
+            outcome = refused or executor.run(task, deadline)
         except BudgetSpent:
             summary.left = len(tasks) - index
             break
@@ -104,6 +137,8 @@ def run(
         if isinstance(outcome, Failure):
             summary.statuses[outcome.status] += 1
             summary.failures.append((task, outcome))
+            if isinstance(task, InferenceTask):
+                hopeless.add(task.cell)
         else:
             summary.statuses["ok"] += 1
         progress.end(task, outcome)

@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from measure import ceilings, devices, inference, workload
-from measure.errors import in_short
+from measure.errors import UserError, in_short
 from measure.plan import CeilingTask, InferenceTask, Task
 from measure.records import Ceiling
-from measure.timing import Timing
+from measure.timing import Sampling, Timing
 
 CALL_LIMIT_S = 60.0
 """The longest that one call (or building one model) may take without a sign of life."""
@@ -61,16 +61,22 @@ def classify(problem: BaseException) -> Failure:
     return Failure("error", reason)
 
 
-def execute(task: Task, device: devices.Device, environment_id: str, beat: Callable[[], None]) -> Result:
+def execute(
+    task: Task, device: devices.Device, environment_id: str, sampling: Sampling, beat: Callable[[], None]
+) -> Result:
     """Does a task in this process."""
     if isinstance(task, CeilingTask):
-        return ceilings.measure(device, environment_id, task.kernel, task.precision, task.size, beat)
+        return ceilings.measure(
+            device, environment_id, task.kernel, task.precision, task.size, task.pace, beat
+        )
     if isinstance(task, InferenceTask):
-        return inference.measure(device, task.model, task.batch, task.precision, beat)
+        return inference.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
     return workload.count_all(task.model, task.batches, task.precision, task.autocast, beat)
 
 
-def serve(connection: Connection, device_name: str, threads: int, environment_id: str, log: str) -> None:
+def serve(
+    connection: Connection, device_name: str, threads: int, environment_id: str, sampling: Sampling, log: str
+) -> None:
     """The process's main function: answers each task with an outcome until its parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -83,7 +89,9 @@ def serve(connection: Connection, device_name: str, threads: int, environment_id
         while True:
             task = connection.recv()
             try:
-                outcome: Outcome = execute(task, device, environment_id, lambda: connection.send(Beat()))
+                outcome: Outcome = execute(
+                    task, device, environment_id, sampling, lambda: connection.send(Beat())
+                )
             except (BrokenPipeError, EOFError):
                 raise
             except Exception as problem:  # a model may raise anything, and the next one must still run
@@ -92,34 +100,54 @@ def serve(connection: Connection, device_name: str, threads: int, environment_id
             connection.send(outcome)
     except (BrokenPipeError, EOFError):
         pass  # the parent is gone
-    except Exception as problem:
-        connection.send(Failure("error", f"the device could not be set up: {problem}"))
+    except UserError as problem:
+        connection.send(problem)
+    except Exception as problem:  # a driver may raise anything
+        connection.send(
+            UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another")
+        )
 
 
 class Worker:
-    """The parent's handle: starts the process when a task needs it, and again after it died."""
+    """The parent's handle: starts the process when a task needs it, and again after it died.
+
+    Each round of a cell gets a process of its own: what a process draws by lot (where its memory lies) and what a
+    model leaves behind in it are no part of another's time.
+    """
 
     def __init__(
-        self, device_name: str, threads: int, environment_id: str, call_limit_s: float = CALL_LIMIT_S
+        self,
+        device_name: str,
+        threads: int,
+        environment_id: str,
+        sampling: Sampling,
+        call_limit_s: float = CALL_LIMIT_S,
     ) -> None:
-        self._arguments = (device_name, threads, environment_id)
+        self._arguments = (device_name, threads, environment_id, sampling)
         self._call_limit_s = call_limit_s
         self._process: multiprocessing.process.BaseProcess | None = None
+        self._has_timed = False
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
 
     def run(self, task: Task, deadline: float | None = None) -> Outcome:
-        """The outcome of a task. Raises BudgetSpent when ``time.monotonic()`` passes the deadline."""
+        """The outcome of a task.
+
+        Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
+        up.
+        """
+        if self._has_timed:
+            self.stop()
         if self._process is None:
-            failure = self._start(deadline)
-            if failure:
-                return failure
+            self._start(deadline)
+        self._has_timed = isinstance(task, InferenceTask)
         self._connection.send(task)
         while True:
             message = self._receive(self._call_limit_s, deadline)
             if not isinstance(message, Beat):
+                assert not isinstance(message, UserError)
                 return message
 
-    def _start(self, deadline: float | None) -> Failure | None:
+    def _start(self, deadline: float | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
@@ -128,12 +156,17 @@ class Worker:
         self._process.start()
         theirs.close()
         message = self._receive(START_LIMIT_S, deadline)
+        if isinstance(message, Beat):
+            return
+        self.stop()
         if isinstance(message, Failure):
-            self.stop()
-            return message
-        return None
+            message = UserError(
+                f"the measuring process did not start: {message.reason}; see that torch imports"
+            )
+        assert isinstance(message, UserError)
+        raise message
 
-    def _receive(self, limit_s: float, deadline: float | None) -> Outcome | Beat:
+    def _receive(self, limit_s: float, deadline: float | None) -> Outcome | Beat | UserError:
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
         try:

@@ -1,0 +1,174 @@
+"""The flags of ``python -m measure``, and what they ask for."""
+
+import argparse
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from measure import catalog, plan, processor, variants
+from measure.errors import UserError
+from measure.records import EAGER, PRECISIONS
+from measure.timing import Sampling
+
+BATCH_SIZES = (1, 64, 256)
+QUICK_BATCH_SIZES = (1, 64)
+
+VERBS = {
+    "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+}
+"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
+    flags = argparse.ArgumentParser(
+        prog="python -m measure",
+        description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
+        "What is measured already is not measured again: the same command resumes a run that was stopped.",
+        epilog="Commands beside it, with flags of their own (python -m measure compare --help):\n"
+        + "".join(f"  {line}\n" for line in VERBS.values())
+        + "\nThen render the paper: python -m report",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    flags.add_argument(
+        "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME (default: the built-in list)",
+    )
+    flags.add_argument(
+        "--native-size", action="store_true", help="each model's own input size instead of 224 x 224"
+    )
+    flags.add_argument(
+        "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
+    )
+    flags.add_argument(
+        "--precisions",
+        nargs="+",
+        metavar="P",
+        default=["fp32"],
+        help="fp32, tf32, fp16, bf16 (default: fp32)",
+    )
+    flags.add_argument(
+        "--variants",
+        nargs="+",
+        metavar="V",
+        default=[EAGER],
+        help="eager, autocast, channels_last, compile, cold, or several joined by '+' (default: eager)",
+    )
+    flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
+    flags.add_argument(
+        "--sections",
+        nargs="+",
+        metavar="S",
+        default=list(plan.SECTIONS),
+        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
+        "(time the models); default: all",
+    )
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
+    )
+    flags.add_argument(
+        "--quick", action="store_true", help="a small selection of models, at batch sizes 1 and 64"
+    )
+    flags.add_argument(
+        "--target",
+        metavar="P",
+        default="2%",
+        help="the width of a median's 95 %% interval to reach, as ± per cent of it (default: 2%%)",
+    )
+    flags.add_argument(
+        "--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory"
+    )
+    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
+    flags.add_argument(
+        "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
+    )
+    flags.add_argument("--force", action="store_true", help="measure again what is measured already")
+    return flags
+
+
+def parse_budget(text: str) -> float:
+    """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
+    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
+    seconds = (
+        sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
+        if match
+        else 0
+    )
+    if seconds <= 0:
+        raise UserError(f"--budget: {text!r} is no time; say 90s, 10m or 1h30m")
+    return float(seconds)
+
+
+def parse_batch_sizes(texts: Sequence[str]) -> list[int]:
+    """Positive whole numbers, smallest first, each once."""
+    for text in texts:
+        if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+            raise UserError(
+                f"--batch-sizes: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
+            )
+    return sorted({int(text) for text in texts})
+
+
+def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The chosen ones in the known order, each once."""
+    for text in texts:
+        if text not in known:
+            raise UserError(f"{flag}: {text!r} is not one of {', '.join(known)}")
+    return [choice for choice in known if choice in texts]
+
+
+def parse_threads(text: str | None) -> int:
+    """A positive number of threads; by default one for each physical core."""
+    if text is None:
+        return processor.physical_cores()
+    if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
+        raise UserError(f"--threads: {text!r} is no number of threads; say a whole number from 1 on")
+    return int(text)
+
+
+def parse_target(text: str) -> float:
+    """The part of one of ``2%`` or ``0.5 %``: above 0, at most 100 %."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
+    share = float(match[1]) / 100 if match else 0.0
+    if not 0 < share <= 1:
+        raise UserError(f"--target: {text!r} is no width; say per cent of the median, such as 2% or 0.5%")
+    return share
+
+
+def make_sampling(arguments: argparse.Namespace) -> Sampling:
+    """When a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
+    whole = Sampling(target=parse_target(arguments.target))
+    return dataclasses.replace(
+        whole, limit_s=whole.limit_s / plan.ROUNDS, fewest=math.ceil(whole.fewest / plan.ROUNDS)
+    )
+
+
+def make_request(arguments: argparse.Namespace) -> plan.Request:
+    """What the flags ask for, checked."""
+    names = arguments.models or (
+        catalog.QUICK if arguments.quick else [model.name for model in catalog.BUILT_IN]
+    )
+    sizes = arguments.batch_sizes or [
+        str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
+    ]
+    sections = parse_choices("--sections", arguments.sections, plan.SECTIONS)
+    return plan.Request(
+        models=catalog.find(names, arguments.native_size),
+        batch_sizes=parse_batch_sizes(sizes),
+        precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
+        sections=sections,
+        variants=list(dict.fromkeys(map(variants.named, arguments.variants))),
+        force=arguments.force,
+    )
