@@ -33,9 +33,13 @@ def call(*arguments):
         (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
         (["--budget", "0"], "'0' is no time"),
         (["--budget", "-5m"], "is no time"),
-        (["--precisions", "fp99"], "'fp99' is not one of fp32, fp16, bf16"),
+        (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
         (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference"),
-        (["--autocast", "--quick"], "--autocast: is counted, not measured; say --sections workload with it"),
+        (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
+        (["--threads", "none"], "--threads: 'none' is no number of threads"),
+        (["--threads", "0"], "--threads: '0' is no number of threads"),
+        (["--target", "tight"], "--target: 'tight' is no width; say per cent of the median"),
+        (["--target", "0%"], "--target: '0%' is no width"),
         (["--machine", "../up"], "'../up' is no folder name"),
     ],
 )
@@ -190,8 +194,8 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
     assert "Everything measured so far is kept; the same command goes on from here." in rest
     plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
     assert "workload alexnet fp32" not in plan
-    assert "roof matmul fp32 512" not in plan
-    assert "alexnet batch 1 fp32" in plan
+    assert "roof matmul fp32 512 sustained" not in plan
+    assert "alexnet batch 1 fp32, round 1" in plan
 
 
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):
@@ -199,12 +203,12 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--sections"]
     first = python(*arguments, "workload", "inference")
     assert first.returncode == 0, first.stderr
-    assert "[2/2] squeezenet1_0 batch 1 fp32: " in first.stdout
+    assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
     folder = MachineFolder(tmp_path, "box")
-    (run,) = folder.runs()
-    samples = folder.samples()
-    assert run.status == "ok"
-    assert len(samples) >= 6
+    runs, samples = folder.runs(), folder.samples()
+    assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]
+    assert {row.round for row in samples} == {0, 1, 2}
+    assert len(samples) >= 18
     assert {row.environment_id for row in samples} == {row.environment_id for row in folder.environments()}
     second = python(*arguments, "workload", "inference")
     assert "Nothing left to measure" in second.stdout

@@ -9,39 +9,40 @@ def to_do(request, workloads=(), ceilings=(), runs=()):
     return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs)
 
 
-def run(model, batch, environment="now", status="ok"):
-    return Run(environment, model, batch, "fp32", "inference", "eager", status, None, "2026-01-01")
+def run(model, batch, environment="now", status="ok", number=0):
+    return Run(environment, model, batch, "fp32", "inference", "eager", status, None, "2026-01-01", number)
 
 
 def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_models():
-    tasks = to_do(Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS))
+    tasks = to_do(Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2))
     kinds = [type(task) for task in tasks]
     assert kinds == sorted(kinds, key=[WorkloadTask, CeilingTask, InferenceTask].index)
     assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
-        "alexnet batch 1 fp32",
-        "vgg11 batch 1 fp32",
-        "alexnet batch 64 fp32",
-        "vgg11 batch 64 fp32",
+        f"{model} batch {batch} fp32, round {number}"
+        for batch in (1, 64)
+        for number in (1, 2)
+        for model in ("alexnet", "vgg11")
     ]
 
 
 def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
-    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["inference"])
-    runs = [run("alexnet", 1), run("vgg11", 64, status="oom")]
+    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["inference"], rounds=2)
+    runs = [run("alexnet", 1), run("alexnet", 1, number=1), run("vgg11", 1), run("vgg11", 64, status="oom")]
     assert [task.label for task in to_do(request, runs=runs)] == [
-        "vgg11 batch 1 fp32",
-        "alexnet batch 64 fp32",
+        "vgg11 batch 1 fp32, round 2",
+        "alexnet batch 64 fp32, round 1",
+        "alexnet batch 64 fp32, round 2",
     ]
 
 
 def test_another_environment_does_not_count():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"])
-    assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == 1
+    assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == plan.ROUNDS
 
 
 def test_force_plans_everything():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"], force=True)
-    assert len(to_do(request, runs=[run("alexnet", 1)])) == 1
+    assert len(to_do(request, runs=[run("alexnet", 1)])) == plan.ROUNDS
 
 
 def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
@@ -61,21 +62,23 @@ def test_each_precision_is_counted_and_so_is_its_autocast_on_a_kind_of_device():
     known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "bf16", None, "ok", None)
     cast = to_do(Request([ALEXNET], [1], ["fp32", "fp16", "bf16"], ["workload"]), workloads=[known])
     assert [task.label for task in cast] == ["workload alexnet fp32", "workload alexnet fp16"]
-    request = Request([ALEXNET], [1], ["fp32", "bf16"], ["workload"], autocast=True)
+    request = Request([ALEXNET], [1], ["fp32", "bf16"], ["workload"], variants=["eager", "autocast"])
     assert [task.label for task in to_do(request, workloads=[known])] == [
         "workload alexnet fp32",
         "workload alexnet bf16 autocast on cpu",
     ]
 
 
-def test_each_precision_has_its_roofs():
+def test_what_is_stored_as_fp32_is_counted_as_that():
+    tasks = to_do(Request([ALEXNET], [1], ["fp32", "tf32"], ["workload"], variants=["eager", "compile"]))
+    assert [task.label for task in tasks] == ["workload alexnet fp32"]
+
+
+def test_each_precision_has_its_matrix_products_and_all_share_the_memory():
     tasks = to_do(Request([], [], ["fp32", "bf16"], ["ceilings"]))
-    assert {(task.kernel, task.precision) for task in tasks if task.kernel != "chain"} == {
-        ("matmul", "fp32"),
-        ("matmul", "bf16"),
-        ("triad", "fp32"),
-        ("triad", "bf16"),
-    }
+    assert {task.precision for task in tasks if task.kernel == "matmul"} == {"fp32", "bf16"}
+    streams = [task for task in tasks if task.kernel.startswith("stream_")]
+    assert len({(task.kernel, task.size, task.pace) for task in streams}) == len(streams) > 0
 
 
 def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():

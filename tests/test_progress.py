@@ -1,3 +1,4 @@
+import dataclasses
 import io
 
 import pytest
@@ -6,10 +7,15 @@ from rich.console import Console
 from measure import catalog, progress
 from measure.plan import CeilingTask, InferenceTask
 from measure.records import Ceiling
-from measure.timing import Timing
+from measure.timing import TimedSample, Timing
 from measure.worker import Failure
 
-CELL = InferenceTask(catalog.find(["alexnet"])[0], 64, "fp32")
+CELL = InferenceTask(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
+ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
+
+
+def timing(*latencies_s):
+    return Timing(1, tuple(map(TimedSample, latencies_s)))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +43,8 @@ def test_latencies_have_three_digits_and_a_unit(seconds, text):
 
 def test_outcomes_in_a_few_words():
     # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
-    assert progress.describe(Timing(1, (0.9, 1.0, 1.0, 1.0, 1.0, 1.1))) == "1.00 s (±10.0 %, 6 samples)"
-    assert progress.describe(Timing(1, (1.0, 1.0, 1.0))) == "1.00 s (no interval, 3 samples)"
+    assert progress.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"
+    assert progress.describe(timing(1.0, 1.0, 1.0)) == "1.00 s (no interval, 3 samples)"
     assert progress.describe(Failure("oom", "full")) == "oom: full"
     product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(product) == "2.0 GFLOP/s"
@@ -48,18 +54,25 @@ def test_outcomes_in_a_few_words():
     assert progress.describe(chain) == "3.700 additions/ns"
 
 
-def test_the_time_left_follows_the_effort():
-    left = progress.TimeLeft(100.0)
+def test_the_time_left_follows_the_effort_and_then_what_a_cell_took():
+    again, other = dataclasses.replace(CELL, round=1), dataclasses.replace(CELL, batch=1)
+    left = progress.TimeLeft([ROOF, CELL, again, other])
     assert left.text() == ""
-    left.done(10.0, 20.0)  # 2 s for each of the 90 left
-    assert left.seconds() == pytest.approx(180.0)
+    # A roof is an effort of 4, the cells are 5 + 64 / 2 = 37 each and 5.5: at 2 s an effort, 79.5 of them are left.
+    left.done(ROOF, 8.0)
+    assert left.seconds() == pytest.approx(2 * 79.5)
     assert left.text() == "about 3 min left"
+    # Now the cell took 33 s: so will its second round. The other goes by (8 + 33) / 41 = 1 s an effort.
+    left.done(CELL, 33.0)
+    assert left.seconds() == pytest.approx(33 + 5.5)
+    left.skip(again)
+    assert left.seconds() == pytest.approx(5.5)
 
 
 def show(terminal):
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=120)
-    tasks = [CELL, CeilingTask("matmul", "fp32", 8)]
+    tasks = [CELL, ROOF]
     with progress.RunProgress(tasks, console) as shown:
         shown.begin(CELL)
         shown.end(CELL, Failure("oom", "[full]"))
@@ -68,7 +81,7 @@ def show(terminal):
 
 def test_piped_progress_is_a_plain_line_for_each_task():
     (line,) = show(terminal=False).splitlines()
-    assert line.startswith("[1/2] alexnet batch 64 fp32: oom: [full]; about ")
+    assert line.startswith("[1/2] alexnet batch 64 fp32, round 1: oom: [full]; about ")
     assert "\x1b" not in line
 
 
