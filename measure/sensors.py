@@ -112,7 +112,7 @@ class ProcessorSensors:
         cores = system / "devices/system/cpu"
         self._clocks = _readable(cores.glob("cpufreq/policy*/scaling_cur_freq"))
         self._throttles = _readable(cores.glob("cpu*/thermal_throttle/*_throttle_count"))
-        self._throttled = _numbers(self._throttles)
+        self._throttled = sum(_numbers(self._throttles))
         self._thermometers = _readable(
             thermometer
             for name in system.glob("class/hwmon/hwmon*/name")
@@ -133,7 +133,7 @@ class ProcessorSensors:
             times, "guest_nice", 0.0
         )  # in the hosts' time already
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
-        throttled_before, self._throttled = self._throttled, _numbers(self._throttles)
+        throttled_before, self._throttled = self._throttled, sum(_numbers(self._throttles))
         return Reading(
             core_s=sum(times) - guests_s,
             idle_s=times.idle + getattr(times, "iowait", 0.0),
@@ -141,7 +141,7 @@ class ProcessorSensors:
             energy_j=sum(package.energy_j() for package in self._packages) if self._packages else None,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
-            throttle=PROCESSOR_THROTTLING if self._throttled != throttled_before else None,
+            throttle=PROCESSOR_THROTTLING if self._throttled > throttled_before else None,
         )
 
 
@@ -150,19 +150,20 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         self._counter = folder / "energy_uj"
-        (self._range_uj,) = _numbers([folder / "max_energy_range_uj"])
-        (self._last_uj,) = _numbers([self._counter])
+        self._range_uj = int(_text(folder / "max_energy_range_uj"))
+        self._last_uj = int(_text(self._counter))
         self._used_uj = 0
 
     def energy_j(self) -> float:
         """The energy used since this object was made, if it is asked at least once in a range: some minutes."""
-        (now_uj,) = _numbers([self._counter])
+        now_uj = int(_text(self._counter))
         self._used_uj += (now_uj - self._last_uj) % self._range_uj
         self._last_uj = now_uj
         return self._used_uj / 1e6
 
 
 def _text(path: Path) -> str:
+    """A file's content; empty where it cannot be read, as sensors now and then cannot."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -174,7 +175,7 @@ def _readable(paths: Iterable[Path]) -> list[Path]:
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
-    return [int(path.read_text()) for path in paths]
+    return [int(text) for text in map(_text, paths) if text.isdigit()]
 
 
 class NvidiaSensors:
