@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from measure import processor
 from measure.errors import UserError
 from measure.sensors import NvidiaSensors, ProcessorSensors, Sensors
-from measure.timing import Events
+from measure.stopwatch import Events
 
 SWEEP = 4
 """How many times its size is read and written to clear a cache: it need not let go of the oldest first."""

@@ -2,27 +2,22 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from statistics import median
-from typing import Protocol
 
-from measure.sensors import WINDOW_S, Conditions, NoSensors, Reading, Sensors
+from measure.sensors import NoSensors, Sensors
 from measure.statistics import estimate_median, is_drifting
+from measure.stopwatch import Events, Stopwatch, TimedSample, Windows
 
 CLOCK_SHARE = 1e-3
 """The largest part of a block that reading the clock and waiting for the device may be."""
-
-CLOCK_READINGS = 21
-"""Blocks without a call, whose median time that is."""
 
 LOOKS = 1.25
 """By how much the number of samples grows from one look at their interval to the next."""
 
 WIDE, DRIFTING, THROTTLED = "wide", "drifting", "throttled"
 """The flags of a round: see ``records.Run``."""
-
-UNKNOWN = Conditions()
 
 
 @dataclass(frozen=True)
@@ -47,30 +42,6 @@ class Sampling:
     most: int = 400
 
 
-class Events(Protocol):
-    """A device's own stopwatch: two marks in its stream of work."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def elapsed_s(self) -> float:
-        """Between the marks, once the device is synchronised."""
-
-
-@dataclass(frozen=True)
-class TimedSample:
-    """One block: the host's and the device's own time of one call (s), and the conditions of its window.
-
-    A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
-    of a last, shorter window know nothing of load and energy.
-    """
-
-    latency_s: float
-    event_s: float | None = None
-    conditions: Conditions = UNKNOWN
-
-
 @dataclass(frozen=True)
 class Timing:
     """Samples in the order of time, each of ``block`` calls, and the flags of their round.
@@ -86,81 +57,6 @@ class Timing:
     @property
     def latencies_s(self) -> tuple[float, ...]:
         return tuple(each.latency_s for each in self.samples)
-
-
-def sample(
-    call: Callable[[], object],
-    synchronize: Callable[[], None],
-    sampling: Sampling,
-    clock: Callable[[], int] = time.perf_counter_ns,
-    beat: Callable[[], None] = lambda: None,
-    *,
-    events: Events | None = None,
-    clear: Callable[[], object] | None = None,
-    sensors: Sensors | None = None,
-) -> Timing:
-    """Warms up, then times blocks of calls until the sampling's rule is met.
-
-    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
-    single call, before which that empties the caches.
-    """
-    stopwatch = Stopwatch(call, synchronize, clock, beat, events, clear)
-    synchronize()
-    # Cold samples are single calls, however long.
-    least_block_s = 0.0 if clear is not None else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
-    timing = None
-    while timing is None:
-        timing = _take(stopwatch, sampling, least_block_s, sensors or NoSensors())
-    return timing
-
-
-def _take(
-    stopwatch: "Stopwatch", sampling: Sampling, least_block_s: float, sensors: Sensors
-) -> Timing | None:
-    """Warm-up and samples; None where the first sample shows that warm-up took setting up for the calls' time."""
-    call_s = _warm_up(stopwatch, sampling, least_block_s)
-    calls = _calls(least_block_s, call_s)
-    windows = Windows(sensors, stopwatch.clock, None if stopwatch.clear is not None else calls)
-    rule = StoppingRule(sampling)
-    start = stopwatch.clock()
-    while not rule.is_met((stopwatch.clock() - start) / 1e9):
-        timed = stopwatch.time(calls)
-        if not rule.latencies_s and timed.latency_s < call_s / 2:
-            return None
-        rule.latencies_s.append(timed.latency_s)
-        windows.add(timed)
-    samples = windows.finish()
-    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
-
-
-def _calls(block_s: float, call_s: float) -> int:
-    """How many calls of this length a block of that length takes."""
-    return max(1, ceil(block_s / max(call_s, 1e-9)))
-
-
-def _warm_up(stopwatch: "Stopwatch", sampling: Sampling, least_block_s: float) -> float:
-    """Calls until the trend is flat; the time (s) of one call at the end."""
-    start = stopwatch.clock()
-
-    def has_time() -> bool:
-        return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
-
-    call_s = stopwatch.time(1).latency_s  # alone: it also pays for what is set up once
-    if has_time():
-        call_s = min(call_s, stopwatch.time(1).latency_s)
-    calls = _calls(least_block_s, call_s)
-    trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
-    blocks: list[float] = []
-    while has_time() and not _is_flat(blocks, trend, sampling.target):
-        blocks.append(stopwatch.time(calls).latency_s)
-    return median(blocks[-trend:]) if blocks else call_s
-
-
-def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
-    if len(blocks) < 2 * trend:
-        return False
-    newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
-    return abs(newer - older) <= target * older
 
 
 class StoppingRule:
@@ -190,6 +86,79 @@ class StoppingRule:
         return width is not None and width <= sampling.target
 
 
+def sample(
+    call: Callable[[], object],
+    synchronize: Callable[[], None],
+    sampling: Sampling,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    events: Events | None = None,
+    clear: Callable[[], object] | None = None,
+    sensors: Sensors | None = None,
+) -> Timing:
+    """Warms up, then times blocks of calls until the sampling's rule is met.
+
+    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
+    single call, before which that empties the caches.
+    """
+    stopwatch = Stopwatch(call, synchronize, clock, beat, events, clear)
+    synchronize()
+    # Cold samples are single calls, however long.
+    least_block_s = 0.0 if clear is not None else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
+    timing = None
+    while timing is None:
+        timing = _take(stopwatch, sampling, least_block_s, sensors or NoSensors())
+    return timing
+
+
+def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:
+    """Warm-up and samples; None where the first sample shows that warm-up took setting up for the calls' time."""
+    call_s = _warm_up(stopwatch, sampling, least_block_s)
+    calls = _calls(least_block_s, call_s)
+    windows = Windows(sensors, stopwatch.clock, None if stopwatch.clear is not None else calls)
+    rule = StoppingRule(sampling)
+    start = stopwatch.clock()
+    while not rule.is_met((stopwatch.clock() - start) / 1e9):
+        timed = stopwatch.time(calls)
+        if not rule.latencies_s and timed.latency_s < call_s / 2:
+            return None
+        rule.latencies_s.append(timed.latency_s)
+        windows.add(timed)
+    samples = windows.finish()
+    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
+
+
+def _calls(block_s: float, call_s: float) -> int:
+    """How many calls of this length a block of that length takes."""
+    return max(1, ceil(block_s / max(call_s, 1e-9)))
+
+
+def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> float:
+    """Calls until the trend is flat; the time (s) of one call at the end."""
+    start = stopwatch.clock()
+
+    def has_time() -> bool:
+        return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
+
+    call_s = stopwatch.time(1).latency_s  # alone: it also pays for what is set up once
+    if has_time():
+        call_s = min(call_s, stopwatch.time(1).latency_s)
+    calls = _calls(least_block_s, call_s)
+    trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
+    blocks: list[float] = []
+    while has_time() and not _is_flat(blocks, trend, sampling.target):
+        blocks.append(stopwatch.time(calls).latency_s)
+    return median(blocks[-trend:]) if blocks else call_s
+
+
+def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
+    if len(blocks) < 2 * trend:
+        return False
+    newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
+    return abs(newer - older) <= target * older
+
+
 def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
     latencies = [each.latency_s for each in samples]
     width = estimate_median(latencies).relative_half_width
@@ -199,74 +168,3 @@ def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, .
         THROTTLED: any(each.conditions.throttle for each in samples),
     }
     return tuple(flag for flag, holds in held.items() if holds)
-
-
-@dataclass
-class Stopwatch:
-    """Times blocks of calls, and keeps the sum."""
-
-    call: Callable[[], object]
-    synchronize: Callable[[], None]
-    clock: Callable[[], int]
-    beat: Callable[[], None]
-    events: Events | None
-    clear: Callable[[], object] | None
-    executing_s: float = 0.0
-
-    def time(self, calls: int) -> TimedSample:
-        """A block's time a call: the host's with the device synchronised, and the device's own."""
-        elapsed_s = self._elapsed_s(calls)
-        self.executing_s += elapsed_s
-        self.beat()
-        return TimedSample(elapsed_s / calls, self.events.elapsed_s() / calls if self.events else None)
-
-    def cost_s(self) -> float:
-        """What timing a block takes besides its calls."""
-        return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
-
-    def _elapsed_s(self, calls: int) -> float:
-        if self.clear is not None:
-            self.clear()
-            self.synchronize()
-        start = self.clock()
-        if self.events is not None:
-            self.events.start()
-        for _ in range(calls):
-            self.call()
-        if self.events is not None:
-            self.events.stop()
-        self.synchronize()
-        return (self.clock() - start) / 1e9
-
-
-class Windows:
-    """Joins samples with the conditions they were taken under; ``calls`` in each, None where other work is between."""
-
-    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
-        self._sensors = sensors
-        self._clock = clock
-        self._calls = calls
-        self._closed: list[TimedSample] = []
-        self._begin(sensors.read())
-
-    def _begin(self, opening: Reading) -> None:
-        self._open: list[TimedSample] = []
-        self._opening, self._opened = opening, self._clock()
-
-    def add(self, timed: TimedSample) -> None:
-        """Adds a sample that has just ended."""
-        self._open.append(timed)
-        if (self._clock() - self._opened) / 1e9 >= WINDOW_S:
-            closing = self._sensors.read()
-            calls = None if self._calls is None else self._calls * len(self._open)
-            self._close(Conditions.between(self._opening, closing, calls))
-            self._begin(closing)
-
-    def _close(self, conditions: Conditions) -> None:
-        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
-
-    def finish(self) -> tuple[TimedSample, ...]:
-        """All samples, with their conditions."""
-        if self._open:
-            self._close(Conditions.at(self._sensors.read()))
-        return tuple(self._closed)

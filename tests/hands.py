@@ -1,4 +1,6 @@
-"""A clock for tests of timing."""
+"""A clock and sensors for tests of timing, which calls move."""
+
+from measure.sensors import Reading
 
 
 class Hands:
@@ -21,3 +23,26 @@ class Hands:
 
     def synchronize(self):
         self.synchronized += 1
+
+
+class Sensors:
+    """Counters that rise with the clock: 4 cores, 2 idle and 1 at work here; 50 W; from some time on a throttle."""
+
+    def __init__(self, hands, throttles_from_s=float("inf")):
+        self.hands = hands
+        self.throttles_from_s = throttles_from_s
+        self.read_at_s = []
+
+    def read(self):
+        now_s = self.hands.clock() / 1e9
+        self.read_at_s.append(now_s)
+        return Reading(
+            core_s=4 * now_s,
+            idle_s=2 * now_s,
+            own_s=now_s,
+            energy_j=50 * now_s,
+            clock_hz=1e9,
+            temperature_c=40 + now_s,
+            power_w=51.0,
+            throttle="power cap" if now_s >= self.throttles_from_s else None,
+        )

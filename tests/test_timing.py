@@ -1,46 +1,15 @@
 import dataclasses
-import itertools
 
 import pytest
-from hands import Hands
+from hands import Hands, Sensors
 
-from measure.sensors import WINDOW_S, Reading
 from measure.timing import Sampling, sample
 
 
-def take(hands, *, events=None, clear=None, sensors=None, **settings):
+def take(hands, *, clear=None, sensors=None, **settings):
     return sample(
-        hands.call,
-        hands.synchronize,
-        Sampling(**settings),
-        hands.clock,
-        events=events,
-        clear=clear,
-        sensors=sensors,
+        hands.call, hands.synchronize, Sampling(**settings), hands.clock, clear=clear, sensors=sensors
     )
-
-
-class Sensors:
-    """Counters that rise with the clock: 4 cores, 2 idle and 1 at work here; 50 W; from some time on a throttle."""
-
-    def __init__(self, hands, throttles_from_s=float("inf")):
-        self.hands = hands
-        self.throttles_from_s = throttles_from_s
-        self.read_at_s = []
-
-    def read(self):
-        now_s = self.hands.clock() / 1e9
-        self.read_at_s.append(now_s)
-        return Reading(
-            core_s=4 * now_s,
-            idle_s=2 * now_s,
-            own_s=now_s,
-            energy_j=50 * now_s,
-            clock_hz=1e9,
-            temperature_c=40 + now_s,
-            power_w=51.0,
-            throttle="power cap" if now_s >= self.throttles_from_s else None,
-        )
 
 
 def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passed():
@@ -73,24 +42,6 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
     # A block without a call reads 40 us, so a block lasts 40 ms or more: as calls seem to take 1.04 ms at first, and
     # 1 ms in long blocks, 39 or 40 of them.
     assert timing.block in (39, 40)
-
-
-def test_every_block_ends_with_a_synchronisation_inside_the_timed_span():
-    events = []
-    hands = Hands([0.5])
-
-    def clock():
-        events.append("clock")
-        return hands.now
-
-    def call():
-        events.append("call")
-        hands.call()
-
-    sample(call, lambda: events.append("synchronize"), Sampling(), clock)
-    places = [place for place, event in enumerate(events) if event == "call"]
-    assert all(events[place - 1] == "clock" for place in places)
-    assert all(events[place + 1 : place + 3] == ["synchronize", "clock"] for place in places)
 
 
 def test_warm_up_goes_on_while_calls_get_faster():
@@ -179,83 +130,19 @@ def test_the_time_within_calls_is_summed():
     assert take(hands).executing_s == pytest.approx(0.5 * hands.calls)
 
 
-class Events:
-    """A device that takes half of the host's time."""
-
-    def __init__(self, hands):
-        self.hands = hands
-
-    def start(self):
-        self.first = self.hands.now
-
-    def stop(self):
-        self.last = self.hands.now
-
-    def elapsed_s(self):
-        return (self.last - self.first) / 2e9
-
-
-def test_the_devices_own_time_stands_beside_the_hosts():
-    hands = Hands([0.004])
-    timing = take(hands, events=Events(hands), block_s=0.02)
-    assert timing.block == 5
-    assert [each.event_s for each in timing.samples] == pytest.approx([0.002] * len(timing.samples))
-
-
-def test_without_events_there_is_no_event_time():
-    assert {each.event_s for each in take(Hands([0.5])).samples} == {None}
-
-
-def test_cold_samples_are_single_calls_each_after_clearing_the_caches():
+def test_cold_samples_are_single_calls_however_short():
     hands = Hands([0.001])
-    order = []
-
-    def clear():
-        hands.now += 30_000_000  # not part of any sample
-        order.append("clear")
-
-    def call():
-        order.append("call")
-        hands.call()
-
-    timing = sample(call, hands.synchronize, Sampling(), hands.clock, clear=clear)
+    timing = take(hands, clear=lambda: None, block_s=0.02)
     assert timing.block == 1
     assert timing.latencies_s == pytest.approx([0.001] * len(timing.latencies_s))
-    calls = [place for place, what in enumerate(order) if what == "call"]
-    assert all(order[place - 1] == "clear" for place in calls)
 
 
-def test_conditions_are_those_of_a_window():
-    hands = Hands([0.2])
-    sensors = Sensors(hands)
-    timing = take(hands, sensors=sensors, least_s=1.5)
-    # 8 samples of 0.2 s in 1.6 s: windows of three, the first that last half a second, and two left over.
-    assert len(timing.samples) == 8
-    opened_s = sensors.read_at_s[0]
-    first, second, rest = (timing.samples[place].conditions for place in (0, 3, 6))
-    assert [each.conditions for each in timing.samples] == [first] * 3 + [second] * 3 + [rest] * 2
-    assert first.load == pytest.approx(0.25)  # of 4 cores 2 idle, 1 works here, 1 for others
-    assert first.energy_j == pytest.approx(10.0)  # 50 W for 0.2 s
-    assert (first.clock_hz, first.power_w, first.throttle) == (1e9, 51.0, None)
-    assert first.temperature_c == pytest.approx(40 + opened_s + 0.6)
-    assert (rest.load, rest.energy_j) == (None, None)
-    assert rest.temperature_c == pytest.approx(40 + opened_s + 1.6)
-
-
-def test_sensors_are_read_no_more_often_than_once_in_a_window():
-    hands = Hands([0.001])
-    sensors = Sensors(hands)
-    take(hands, sensors=sensors, least_s=2.0)
-    assert len(sensors.read_at_s) == 5  # before the first sample, and at the end of each of four windows
-    pairs = itertools.pairwise(sensors.read_at_s)
-    assert all(later - earlier == pytest.approx(WINDOW_S) for earlier, later in pairs)
-
-
-def test_a_cold_sample_has_no_energy_of_its_own():
-    hands = Hands([0.2])
-    timing = take(hands, sensors=Sensors(hands), clear=lambda: None)
-    assert timing.samples[0].conditions.load == pytest.approx(0.25)
-    assert timing.samples[0].conditions.energy_j is None
+def test_cold_samples_have_no_energy_of_their_own():
+    hands = Hands([0.6])
+    warm, cold = (take(hands, sensors=Sensors(hands), clear=clear) for clear in (None, lambda: None))
+    assert warm.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
+    assert cold.samples[0].conditions.energy_j is None
+    assert cold.samples[0].conditions.load == pytest.approx(0.25)
 
 
 def test_a_round_in_which_the_clock_was_lowered_is_throttled():
