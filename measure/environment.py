@@ -10,6 +10,7 @@ from typing import Any
 from measure import processor
 from measure.devices import Device
 from measure.errors import UserError
+from measure.memory_levels import text_of
 from measure.records import Environment
 
 
@@ -55,6 +56,7 @@ def current(device: Device, threads: int) -> Environment:
         cpu_family=cpu_family,
         cpu_model=cpu_model,
         physical_cores=processor.physical_cores(),
+        caches=text_of(processor.caches()) if device.kind == "cpu" else None,
     )
 
 

@@ -6,7 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
+from measure.memory_levels import Cache
 from measure.records import VECTOR_EXTENSIONS
+
+SYSTEM_CPUS = Path("/sys/devices/system/cpu")
 
 
 def described() -> dict[str, str]:
@@ -56,6 +59,31 @@ def physical_cores() -> int:
     import psutil
 
     return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())
+
+
+def caches() -> tuple[Cache, ...]:
+    """The data caches of the cores that this process may use, by level; none where the system does not report them."""
+    found: dict[tuple[int, str], int] = {}
+    for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
+        for folder in (SYSTEM_CPUS / f"cpu{core}" / "cache").glob("index*"):
+            level, kind, size, sharers = (
+                _line(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
+            )
+            match = re.fullmatch(r"(\d+)([KMG]?)", size)
+            if kind != "Instruction" and level.isdigit() and match:
+                byte = int(match[1]) * 1024 ** " KMG".index(match[2] or " ")
+                found[int(level), sharers] = byte
+    levels = sorted({level for level, _ in found})
+    own = {level: [byte for (other, _), byte in found.items() if other == level] for level in levels}
+    return tuple(Cache(level, sum(byte), len(byte)) for level, byte in own.items())
+
+
+def _line(path: Path) -> str:
+    """A file of one line; empty where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def available_memory_byte() -> int:

@@ -1,6 +1,7 @@
 import pytest
 
 from measure import processor
+from measure.memory_levels import Cache
 
 psutil = pytest.importorskip("psutil", reason="cores and memory need psutil")
 
@@ -24,3 +25,37 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch):
         processor, "described", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"}
     )
     assert processor.numbers() == (None, None, None)
+
+
+def report_caches(folder, cores):
+    """Files such as Linux has them: for each core the level, type, size and sharers of each cache."""
+    for core, caches in cores.items():
+        for index, lines in enumerate(caches):
+            place = folder / f"cpu{core}" / "cache" / f"index{index}"
+            place.mkdir(parents=True)
+            for name, line in zip(("level", "type", "size", "shared_cpu_list"), lines, strict=True):
+                (place / name).write_text(f"{line}\n")
+
+
+def test_caches_are_those_of_the_cores_in_use_each_once(monkeypatch, tmp_path):
+    def of(core, pair):
+        return [
+            ("1", "Data", "48K", core), ("1", "Instruction", "32K", core),
+            ("2", "Unified", "2048K", pair), ("3", "Unified", "32M", "0-3"),
+        ]  # fmt: skip
+
+    report_caches(tmp_path, {0: of("0", "0-1"), 1: of("1", "0-1"), 2: of("2", "2-3"), 3: of("3", "2-3")})
+    monkeypatch.setattr(processor, "SYSTEM_CPUS", tmp_path)
+    monkeypatch.setattr(processor.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    # Three first-level caches of 48 KiB, two of 2 MiB that two cores share, one of 32 MiB for all
+    assert processor.caches() == (
+        Cache(1, 3 * 48 * 1024, 3), Cache(2, 2 * 2**21, 2), Cache(3, 2**25, 1),
+    )  # fmt: skip
+
+
+def test_a_system_that_reports_no_caches(monkeypatch, tmp_path):
+    monkeypatch.setattr(processor, "SYSTEM_CPUS", tmp_path)
+    assert processor.caches() == ()
+    report_caches(tmp_path, {core: [("", "", "", "")] for core in range(2)})
+    monkeypatch.setattr(processor.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    assert processor.caches() == ()
