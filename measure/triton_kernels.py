@@ -1,0 +1,94 @@
+"""Multiply-adds in registers and streams through memory on a GPU.
+
+Only what measures on a GPU imports this module, since it imports Triton.
+"""
+
+from collections.abc import Callable
+
+import torch
+import triton
+import triton.language as tl
+
+from measure.records import STREAM_ARRAYS
+
+CHAINS, UNROLLED, ROUNDS = 1024, 16, 32
+"""Numbers in a program of ``fma``, eight to a thread; multiply-adds of each in a round of its loop; rounds. So a
+program is short beside the whole, and the last ones leave no unit idle for long."""
+
+PROGRAMS_PER_UNIT, BLOCK, WARPS = 4, 4096, 8
+"""Programs of a stream on each multiprocessor, numbers that a program moves at once, and its groups of 32 threads:
+together they have some 64 KB on their way to each multiprocessor, which hides the time that memory takes to answer."""
+
+ACCESS = 4
+"""Numbers that a thread moves with one instruction at best."""
+
+STEP = 16
+"""What a program has of each array is a multiple of so many numbers, so that every access is as wide as can be."""
+
+SCALE = 3.0
+
+
+@triton.jit(do_not_specialize=["passes"])
+def fma(result, factor, term, passes, CHAINS: tl.constexpr, ROUNDS: tl.constexpr, UNROLLED: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    """The sum of a program's numbers, after its multiply-adds of each, into its place in ``result``."""
+    numbers = tl.arange(0, CHAINS).to(result.dtype.element_ty) / CHAINS
+    for _round in range(passes * ROUNDS):
+        for _step in tl.static_range(UNROLLED):
+            numbers = numbers * factor + term
+    tl.store(result + tl.program_id(0), tl.sum(numbers))
+
+
+@triton.jit(do_not_specialize=["passes"])
+def stream(  # type: ignore[no-untyped-def]
+    a, b, c, sums, scale, size, share, passes, KERNEL: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
+):  # fmt: skip
+    """A program's share of the arrays, so many times; of what it only reads, the sum goes into ``sums``."""
+    first = tl.program_id(0).to(tl.int64) * share
+    last = tl.minimum(first + share, size)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _pass in range(passes):
+        for at in range(first, last, BLOCK):
+            place = at + tl.arange(0, BLOCK)
+            inside = place < last
+            if KERNEL == "stream_read":
+                total += tl.load(b + place, inside, 0.0)
+            elif KERNEL == "stream_write":
+                tl.store(a + place, tl.zeros((BLOCK,), tl.float32) + scale, inside)
+            elif KERNEL == "stream_copy":
+                tl.store(a + place, tl.load(b + place, inside), inside)
+            else:
+                tl.store(a + place, tl.load(b + place, inside) + scale * tl.load(c + place, inside), inside)
+    if KERNEL == "stream_read":
+        tl.store(sums + tl.program_id(0), tl.sum(total))
+
+
+def units(device: str) -> int:
+    """The multiprocessors of a GPU."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) -> Callable[[int], object]:
+    """What does a kernel so many times: ``size`` multiply-adds, or a stream over ``size`` bytes in all."""
+    return _fma(precision, size, device) if kernel == "fma" else _stream(kernel, size, device)
+
+
+def _fma(precision: str, size: int, device: str) -> Callable[[int], object]:
+    programs = size // (CHAINS * UNROLLED * ROUNDS)
+    kind = {"fp32": torch.float32, "fp64": torch.float64}[precision]
+    result = torch.empty(programs, device=device, dtype=kind)
+    # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
+    return lambda passes: fma[(programs,)](result, -1.0, 1.0, passes, CHAINS, ROUNDS, UNROLLED)
+
+
+def _stream(kernel: str, size: int, device: str) -> Callable[[int], object]:
+    arrays, programs = STREAM_ARRAYS[kernel], units(device) * PROGRAMS_PER_UNIT
+    elements = size // (arrays * 4)
+    made = [torch.rand(elements, device=device) for _ in range(arrays)]
+    a, b, c = (*made, made[-1], made[-1])[:3]
+    sums = torch.empty(programs, device=device)
+    share = triton.cdiv(triton.cdiv(elements, programs), STEP) * STEP
+    block = min(BLOCK, triton.next_power_of_2(share))
+    warps = min(WARPS, triton.cdiv(block, 32 * ACCESS))
+    return lambda passes: stream[(programs,)](
+        a, b, c, sums, SCALE, elements, share, passes, kernel, block, num_warps=warps
+    )
