@@ -2,16 +2,17 @@
 
 Virtual machines often show no frequency, and a printed one is not the one that a processor runs at. An addition of
 integers takes one cycle on every processor in question, so a chain of them counts cycles. A second chain adds
-floating-point numbers, at a few whole cycles an addition: a check of the first.
+floating-point numbers, at a few whole cycles an addition: a check of the first. Only what measures on a processor
+imports this module, since it imports Numba.
 """
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-CHAINS = (("int64", 2**28), ("fp64", 2**26))
-"""Precision and additions of each chain: some 0.1 s, so that starting the threads vanishes in it."""
+from numba import float64, int64, njit
+
+from measure.team import Team
 
 ROUND = 16
 """Additions in one round of the loop, whose own counting goes on beside them."""
@@ -45,16 +46,9 @@ def fibonacci(rounds: int, first: float, second: float) -> float:
 
 @cache
 def compiled(precision: str) -> Callable[[int, float, float], float]:
-    """``fibonacci`` in machine code. Raises NotImplementedError where Numba is not installed or does not import."""
-    try:
-        import numba
-    except ImportError as problem:
-        raise NotImplementedError(
-            f"the clock is measured with Numba, which does not import ({problem}); "
-            "pip install numba, then measure with --force"
-        ) from None
-    kind = {"int64": numba.int64, "fp64": numba.float64}[precision]
-    return numba.njit(kind(numba.int64, kind, kind), nogil=True)(fibonacci)
+    """``fibonacci`` in machine code, of integers (int64) or floating-point numbers (fp64)."""
+    kind = {"int64": int64, "fp64": float64}[precision]
+    return njit(kind(int64, kind, kind), nogil=True)(fibonacci)
 
 
 def processor_ns(threads: int) -> int:
@@ -62,8 +56,10 @@ def processor_ns(threads: int) -> int:
     return time.process_time_ns() // threads
 
 
-def chain(additions: int, threads: int, precision: str) -> Callable[[], object]:
-    """A call that does a chain on each of so many threads at once: the clock in question is that of all cores busy."""
-    add, pool = compiled(precision), ThreadPoolExecutor(threads)
-    rounds = [additions // ROUND] * threads
-    return lambda: list(pool.map(lambda each: add(each, 1, 1), rounds))
+def prepare(_kernel: str, precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:
+    """What does a chain of ``size`` additions so many times, on each of so many threads at once.
+
+    The clock in question is that of all cores busy.
+    """
+    add, team = compiled(precision), Team(threads)
+    return lambda passes: team.run(lambda _: add(passes * size // ROUND, 1, 1))

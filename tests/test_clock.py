@@ -1,12 +1,10 @@
-import sys
 import time
 
 import pytest
 
-from measure import clock
-from measure.worker import classify
+pytest.importorskip("numba", reason="the clock is measured with Numba")
 
-numba = pytest.importorskip("numba", reason="the clock is measured with Numba")
+from measure import clock
 
 
 def test_a_round_is_sixteen_additions():
@@ -18,7 +16,9 @@ def test_a_round_is_sixteen_additions():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_thread_does_the_chain(threads):
-    assert clock.chain(2 * clock.ROUND, threads, "int64")() == [clock.fibonacci(2, 1, 1)] * threads
+    work = clock.prepare("chain", "int64", 2 * clock.ROUND, "cpu", threads)
+    assert work(1) == [clock.fibonacci(2, 1, 1)] * threads
+    assert work(2) == [clock.fibonacci(4, 1, 1)] * threads
 
 
 def shortest_ns(additions, precision):
@@ -46,12 +46,3 @@ def test_time_in_which_nothing_is_computed_does_not_count():
     start = clock.processor_ns(1)
     time.sleep(0.2)
     assert 0 <= clock.processor_ns(1) - start < 0.1e9
-
-
-def test_without_numba_a_clock_is_unsupported(monkeypatch):
-    clock.compiled.cache_clear()
-    monkeypatch.setitem(sys.modules, "numba", None)
-    with pytest.raises(NotImplementedError, match="pip install numba") as caught:
-        clock.chain(16, 1, "int64")
-    assert classify(caught.value).status == "unsupported"
-    clock.compiled.cache_clear()

@@ -92,5 +92,9 @@ def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
 def test_a_clock_that_could_not_be_measured_is_not_tried_again():
     request = Request([], [], ["fp32"], ["ceilings"])
     (size,) = {task.size for task in to_do(request) if (task.kernel, task.precision) == ("chain", "int64")}
-    failed = Ceiling("now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None)
-    assert f"roof chain int64 {size}" not in [task.label for task in to_do(request, ceilings=[failed])]
+    failed = Ceiling(
+        "now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None, "sustained"
+    )
+    label = f"roof chain int64 {size} sustained"
+    assert label in [task.label for task in to_do(request)]
+    assert label not in [task.label for task in to_do(request, ceilings=[failed])]

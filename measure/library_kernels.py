@@ -1,0 +1,64 @@
+"""What libraries do at most: torch's and NumPy's matrix products, and torch's streams where no kernel of ours runs."""
+
+from collections.abc import Callable
+
+from measure import processor
+from measure.precisions import torch_dtype
+from measure.records import PRECISION_BYTE, STREAM_ARRAYS, stored_as
+
+
+def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:
+    """What does a kernel so many times: a product of ``size`` rows, or a stream over ``size`` bytes in all.
+
+    Raises NotImplementedError for NumPy's product by other threads than it takes.
+    """
+    if kernel == "matmul":
+        call = _matmul(precision, size, device)
+    elif kernel == "numpy_matmul":
+        call = _numpy_matmul(size, threads)
+    else:
+        call = _stream(kernel, precision, size, device)
+
+    def work(passes: int) -> None:
+        for _ in range(passes):
+            call()
+
+    return work
+
+
+def _matmul(precision: str, size: int, device: str) -> Callable[[], object]:
+    import torch
+
+    dtype = torch_dtype(stored_as(precision))
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=dtype)
+    return lambda: torch.mm(left, right, out=product)
+
+
+def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:
+    import numpy as np
+
+    if threads != processor.visible_cores():
+        raise NotImplementedError(
+            f"NumPy multiplies by a thread for each of {processor.visible_cores()} cores, not by {threads}"
+        )
+    random = np.random.default_rng(0)
+    left, right = (random.random((size, size), np.float32) for _ in range(2))
+    product = np.empty((size, size), np.float32)
+    return lambda: np.matmul(left, right, out=product)
+
+
+def _stream(kernel: str, precision: str, size: int, device: str) -> Callable[[], object]:
+    import torch
+
+    arrays = STREAM_ARRAYS[kernel]
+    elements = size // (arrays * PRECISION_BYTE[precision])
+    made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
+    a, b, c = (*made, made[-1], made[-1])[:3]
+    calls: dict[str, Callable[[], object]] = {
+        "stream_read": lambda: torch.sum(b),
+        "stream_write": lambda: a.fill_(3.0),
+        "stream_copy": lambda: a.copy_(b),
+        "stream_triad": lambda: torch.add(b, c, alpha=3.0, out=a),
+    }
+    return calls[kernel]
