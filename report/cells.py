@@ -1,0 +1,75 @@
+"""The cells of inference: rounds joined to one latency with its interval, and what follows from the workload."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from measure.records import CELL, EAGER, INFERENCE, stored_as
+from measure.statistics import estimate_rounds
+from report import workloads
+
+CELL_COLUMNS = list(CELL)
+NUMBERS = ["latency_s", "latency_low_s", "latency_high_s", "sample_count"]
+
+
+def joined(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell: its first failed round if one failed, else its first; ``rounds`` that were measured, and
+
+    ``flags``, those of any round, joined by ``;``.
+    """
+    ordered = runs.assign(worked=runs.status == "ok").sort_values(["worked", "round"], kind="stable")
+    cells = ordered.drop_duplicates(CELL_COLUMNS).drop(columns=["worked", "round", "flags"])
+    kept = [
+        (*key, int((rounds.status == "ok").sum()), _flags(rounds["flags"]))
+        for key, rounds in runs.groupby(CELL_COLUMNS)
+    ]
+    counted = pd.DataFrame(kept, columns=[*CELL_COLUMNS, "rounds", "flags"])
+    return cells.merge(counted, on=CELL_COLUMNS, how="left")
+
+
+def _flags(flags: pd.Series) -> str:
+    return ";".join(sorted({flag for text in flags.dropna() for flag in str(text).split(";")}))
+
+
+def latencies(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell: its median latency with interval (s), from the samples of all rounds, and their number."""
+    rows: list[tuple[Any, ...]] = []
+    for key, own in samples.groupby(CELL_COLUMNS):
+        estimate = estimate_rounds([list(values) for _, values in own.groupby("round").latency_s])
+        rows.append((*key, estimate.median, estimate.low, estimate.high, len(own)))
+    return pd.DataFrame(rows, columns=[*CELL_COLUMNS, *NUMBERS])
+
+
+def derive(
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, roof_of: Callable[[str], Any]
+) -> pd.DataFrame:
+    """One row is a cell of inference, eager: its latency with interval, and what follows from its workload.
+
+    ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
+    over the flat part of the roof (``roof_of`` a precision); both empty where no roof was measured.
+    """
+    wanted = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
+    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
+    cells = (
+        joined(wanted)
+        .merge(latencies(samples), on=CELL_COLUMNS, how="left")
+        .assign(stored=lambda rows: rows.precision.map(stored_as))
+        .merge(asked, on=["model", "batch", "stored"], how="left")
+        .drop(columns="stored")
+    )
+    roofs = [roof_of(precision) for precision in cells.precision]
+    cells["flop_per_s"] = cells.forward_flop / cells.latency_s
+    cells["throughput_per_s"] = cells.batch / cells.latency_s
+    cells["peak_flop_per_s"] = [roof.peak_flop_per_s if roof else None for roof in roofs]
+    cells["ridge_flop_per_byte"] = [roof.ridge_flop_per_byte if roof else None for roof in roofs]
+    cells["attainable_flop_per_s"] = [
+        roof.attainable(value) if roof else None
+        for roof, value in zip(roofs, cells.footprint_intensity, strict=True)
+    ]
+    numbers = [*NUMBERS[:3], "peak_flop_per_s", "ridge_flop_per_byte", "attainable_flop_per_s"]
+    cells[numbers] = cells[numbers].astype(float)
+    cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
+    cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
+    cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
+    return cells
