@@ -8,10 +8,8 @@ from typing import Any
 import pandas as pd
 
 from measure.cache import MachineFolder, Workloads, machine_names
+from measure.memory_levels import Cache, caches_of
 from measure.records import (
-    CELL,
-    EAGER,
-    INFERENCE,
     Ceiling,
     Environment,
     Layer,
@@ -19,9 +17,9 @@ from measure.records import (
     Sample,
     Workload,
 )
-from measure.statistics import estimate_median
-from report import bibliography, chips, flop_per_cycle, workloads
+from report import bibliography, cells, chips, flop_per_cycle, workloads
 from report.flop_per_cycle import FlopPerCycle
+from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated
 
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
@@ -31,23 +29,15 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 
 
 @dataclass(frozen=True)
-class Clock:
-    """The clock of a processor in Hz, and the cycles that a floating-point addition took (None: not measured).
-
-    Both come from chains of dependent additions, of which one of integers takes a cycle.
-    """
-
-    hertz: float
-    addition_cycle: float | None
-
-
-@dataclass(frozen=True)
 class Machine:
-    """One machine in its newest environment, with its roofs (as ``measured_roofs`` gives them), clock and cells."""
+    """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells."""
 
     folder: str
     environment: Environment
+    ceilings: pd.DataFrame
     roofs: pd.DataFrame
+    caches: tuple[Cache, ...]
+    levels: tuple[MemoryLevel, ...]
     clock: Clock | None
     cells: pd.DataFrame
 
@@ -137,109 +127,17 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame) -> Machine | None
     def ours(rows: list[Any], record: type) -> pd.DataFrame:
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
-    ceilings = ours(folder.ceilings(), Ceiling)
+    ceilings = rated(ours(folder.ceilings(), Ceiling))
+    caches = caches_of(environment.caches, str(folder.folder / "machine.csv"))
     machine = Machine(
-        folder.name, environment, measured_roofs(ceilings), measured_clock(ceilings), pd.DataFrame()
+        folder.name,
+        environment,
+        ceilings,
+        measured_roofs(ceilings),
+        caches,
+        tuple(memory_levels(ceilings, caches)),
+        measured_clock(ceilings),
+        pd.DataFrame(),
     )
-    cells = derive_cells(ours(folder.runs(), Run), ours(folder.samples(), Sample), counted, machine)
-    return replace(machine, cells=cells)
-
-
-def measured_clock(ceilings: pd.DataFrame) -> Clock | None:
-    """The clock that the chain of integer additions shows; None where it was not measured."""
-    chains = ceilings[(ceilings.kernel == "chain") & (ceilings.status == "ok")]
-    addition_s = dict(zip(chains.precision, chains.latency_s.astype(float) / chains["size"], strict=True))
-    if "int64" not in addition_s:
-        return None
-    cycle_s = addition_s["int64"]
-    return Clock(1 / cycle_s, addition_s["fp64"] / cycle_s if "fp64" in addition_s else None)
-
-
-def measured_roofs(ceilings: pd.DataFrame) -> pd.DataFrame:
-    """One row is a precision: the best matrix product's rate and the best triad's, each with its interval.
-
-    A bandwidth moves bytes, whatever they mean: the best triad of any precision serves all of them.
-    """
-    ceilings = ceilings[ceilings.status == "ok"]
-    ceilings = ceilings.astype(dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float))
-    rated = ceilings.assign(
-        **{
-            f"{work}_per_s{end}": ceilings[work] / ceilings[f"latency{bound}_s"]
-            for work in ("flop", "byte")
-            for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
-        }
-    )
-    streams = rated[rated.kernel == "triad"].sort_values("byte_per_s", ascending=False)
-    rows = []
-    for precision, products in rated[rated.kernel == "matmul"].groupby("precision", sort=False):
-        if streams.empty:
-            break
-        product, stream = products.sort_values("flop_per_s", ascending=False).iloc[0], streams.iloc[0]
-        rows.append(
-            {
-                "precision": precision,
-                "peak_flop_per_s": product.flop_per_s,
-                "peak_low_flop_per_s": product.flop_per_s_low,
-                "peak_high_flop_per_s": product.flop_per_s_high,
-                "matmul_size": product["size"],
-                "bandwidth_byte_per_s": stream.byte_per_s,
-                "bandwidth_low_byte_per_s": stream.byte_per_s_low,
-                "bandwidth_high_byte_per_s": stream.byte_per_s_high,
-                "triad_size": stream["size"],
-            }
-        )
-    columns = [
-        "precision",
-        *(
-            f"{roof}{end}_{unit}_per_s"
-            for roof, unit in (("peak", "flop"), ("bandwidth", "byte"))
-            for end in ("", "_low", "_high")
-        ),
-        "matmul_size",
-        "triad_size",
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def derive_cells(
-    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, machine: Machine
-) -> pd.DataFrame:
-    """One row is an inference cell, eager: its median latency with interval, and what follows from its workload.
-
-    ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
-    over the flat part of the roof; both empty where no roof was measured at the precision.
-    """
-    cell = list(CELL)
-    medians = []
-    for key, values in samples.groupby(cell)["latency_s"]:
-        estimate = estimate_median(list(values))
-        medians.append((*key, estimate.median, estimate.low, estimate.high, len(values)))
-    estimates = pd.DataFrame(
-        medians, columns=[*cell, "latency_s", "latency_low_s", "latency_high_s", "sample_count"]
-    )
-    runs = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
-    cells = runs.merge(estimates, on=cell, how="left").merge(
-        workloads.as_measured(counted), on=["model", "batch", "precision"], how="left"
-    )
-    roofs = [machine.roof(precision) for precision in cells.precision]
-    cells["flop_per_s"] = cells.forward_flop / cells.latency_s
-    cells["throughput_per_s"] = cells.batch / cells.latency_s
-    cells["peak_flop_per_s"] = [roof.peak_flop_per_s if roof else None for roof in roofs]
-    cells["ridge_flop_per_byte"] = [roof.ridge_flop_per_byte if roof else None for roof in roofs]
-    cells["attainable_flop_per_s"] = [
-        roof.attainable(value) if roof else None
-        for roof, value in zip(roofs, cells.footprint_intensity, strict=True)
-    ]
-    numbers = [
-        "latency_s",
-        "latency_low_s",
-        "latency_high_s",
-        "peak_flop_per_s",
-        "ridge_flop_per_byte",
-        "attainable_flop_per_s",
-    ]
-    cells[numbers] = cells[numbers].astype(float)
-    cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
-    cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
-    cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
-    return cells
+    runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
+    return replace(machine, cells=cells.derive(runs, samples, counted, machine.roof))

@@ -10,6 +10,7 @@ from report.available import or_missing
 from report.paper import BASE_PRECISION, Paper
 from report.prose import escape
 from report.quantities import SPACE, intensity, percent, rate_unit, si, throughput
+from report.roofs import ARITHMETIC, STREAMED_BY
 from report.rows import each
 
 LEFT, RIGHT = "left", "right"
@@ -45,7 +46,7 @@ def cited(keys: str) -> str:
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
 
 
-def _between(low: float, high: float, unit: str) -> str:
+def between(low: float, high: float, unit: str) -> str:
     """Two quantities on one line, the unit once where both have the same."""
     first, last = si(low, unit), si(high, unit)
     number, _, prefixed = first.partition(SPACE)
@@ -60,17 +61,18 @@ def measured_roofs(paper: Paper) -> str:
         for roof in each(machine.roofs):
             rows.append(
                 [
-                    escape(available.title(machine)), roof.precision, si(roof.peak_flop_per_s, "FLOP/s"),
-                    _between(roof.peak_low_flop_per_s, roof.peak_high_flop_per_s, "FLOP/s"),
-                    si(roof.bandwidth_byte_per_s, "B/s"),
-                    _between(roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s, "B/s"),
+                    escape(available.title(machine)), roof.precision, ARITHMETIC[roof.peak_kernel],
+                    si(roof.peak_flop_per_s, "FLOP/s"),
+                    between(roof.peak_low_flop_per_s, roof.peak_high_flop_per_s, "FLOP/s"),
+                    STREAMED_BY[roof.bandwidth_kernel], si(roof.bandwidth_byte_per_s, "B/s"),
+                    between(roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s, "B/s"),
                     intensity(roof.peak_flop_per_s / roof.bandwidth_byte_per_s),
                 ]
             )  # fmt: skip
     if not rows:
         available.roof(available.machines(paper)[0])
-    header = [("Machine", LEFT), ("Precision", LEFT), ("Peak", RIGHT), ("95 % interval", RIGHT)]
-    header += [("Bandwidth", RIGHT), ("95 % interval", RIGHT), ("Ridge point", RIGHT)]
+    header = [("Machine", LEFT), ("Precision", LEFT), ("By", LEFT), ("Peak", RIGHT), ("95 % interval", RIGHT)]
+    header += [("By", LEFT), ("Bandwidth", RIGHT), ("95 % interval", RIGHT), ("Ridge point", RIGHT)]
     return pipe(header, rows)
 
 
@@ -140,7 +142,7 @@ def _latency(row: pd.Series) -> list[str]:
             escape(f"{row.status}: {row.reason}" if row.reason and not pd.isna(row.reason) else row.status),
             NONE,
         ]
-    enclosed = NONE if pd.isna(row.latency_low_s) else _between(row.latency_low_s, row.latency_high_s, "s")
+    enclosed = NONE if pd.isna(row.latency_low_s) else between(row.latency_low_s, row.latency_high_s, "s")
     return [si(row.latency_s, "s"), enclosed, str(int(row.sample_count))]
 
 

@@ -1,9 +1,7 @@
 import pytest
 from papers import REFERENCES, TESTS, empty, tiny
 
-from measure.cache import MachineFolder
-from measure.records import Ceiling
-from report.paper import Roof, frame, load, measured_clock
+from report.paper import Roof, load
 
 
 def cell(machine, model, batch, precision="fp32"):
@@ -25,37 +23,6 @@ def test_roof():
     roof = Roof(100e9, 10e9)
     assert roof.ridge_flop_per_byte == 10
     assert [roof.attainable(value) for value in (5, 10, 50)] == [50e9, 100e9, 100e9]
-
-
-def test_measured_roofs():
-    machine = tiny().machine("cpu")
-    # The best product: 2 GFLOP in 20 ms [16, 25]; the triad: 12 MB in 1.2 ms [1.0, 1.5]. The failed one is left out.
-    (row,) = machine.roofs.itertuples()
-    assert (row.peak_flop_per_s, row.peak_low_flop_per_s, row.peak_high_flop_per_s) == pytest.approx(
-        (100e9, 80e9, 125e9)
-    )
-    assert (
-        row.bandwidth_byte_per_s,
-        row.bandwidth_low_byte_per_s,
-        row.bandwidth_high_byte_per_s,
-    ) == pytest.approx((10e9, 8e9, 12e9))
-    assert machine.roof("fp32").ridge_flop_per_byte == pytest.approx(10)
-    assert machine.roof("bf16") is None
-
-
-def test_the_clock():
-    clock = tiny().machine("cpu").clock
-    # 10^9 additions of integers in 0.5 s at a cycle each; as many of floating-point numbers in 1.5 s
-    assert clock.hertz == pytest.approx(2e9)
-    assert clock.addition_cycle == pytest.approx(3)
-    assert tiny().machine("gpu").clock is None
-
-
-def test_a_clock_without_its_check_and_a_check_without_its_clock():
-    ceilings = frame(MachineFolder(TESTS / "data", "example-cpu").ceilings(), Ceiling)
-    assert measured_clock(ceilings[ceilings.precision != "fp64"]).addition_cycle is None
-    assert measured_clock(ceilings[ceilings.precision != "int64"]) is None
-    assert measured_clock(ceilings.assign(status="unsupported")) is None
 
 
 def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():

@@ -19,10 +19,12 @@ def cells(table):
 def test_roofs():
     rows = cells(tables.measured_roofs(tiny()))
     assert rows[0] == [
-        "Example CPU \\(4 cores\\)", "fp32", "100 GFLOP/s", "80.0 to 125 GFLOP/s",
-        "10.0 GB/s", "8.00 to 12.0 GB/s", "10.0 FLOP/B",
+        "Example CPU \\(4 cores\\)", "fp32", "multiply-add", "100 GFLOP/s", "80.0 to 125 GFLOP/s",
+        "triad", "10.0 GB/s", "8.00 to 12.0 GB/s", "10.0 FLOP/B",
     ]  # fmt: skip
-    assert rows[1][0] == "Example GPU"
+    assert rows[1][:4] == ["Example CPU \\(4 cores\\)", "fp64", "multiply-add", "20.0 GFLOP/s"]
+    assert rows[2][:3] == ["Example GPU", "fp32", "matrix product (torch)"]
+    assert rows[2][5] == "triad (torch)"
 
 
 def test_machines():
@@ -65,13 +67,13 @@ def test_an_empty_cache_gives_sentences():
 
 def test_datasheet_roofs():
     rows = cells(tables.datasheet_roofs(tiny()))
-    # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; fp64 was not measured
+    # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; 20 of 64 GFLOP/s at fp64
     assert rows[0] == [
         "Example CPU \\(4 cores\\)", "fp32", "2 cores × 32 FLOP/cycle \\(Example core, avx2\\) × 2\\.00 GHz",
         "128 GFLOP/s", "–", "78 %", "[@epoch_hw; @stas_mle]",
     ]  # fmt: skip
     assert rows[1][1:4:2] == ["fp64", "64.0 GFLOP/s"]
-    assert rows[1][5] == "–"
+    assert rows[1][5] == "31 %"
     # 8 of 10 TFLOP/s
     assert rows[2] == [
         "Example GPU",

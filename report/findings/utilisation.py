@@ -8,6 +8,9 @@ from report.paper import BASE_PRECISION, Machine, Paper
 from report.quantities import intensity, listing, number, percent, si, significant
 from report.rows import highest, lowest
 
+WANDERING = 0.03
+"""A clock differs by no more than this share between the measurement of itself and that of arithmetic."""
+
 NAMED = 4
 """So many models are named in a sentence; of more, only the number is said."""
 
@@ -68,10 +71,14 @@ def excess(paper: Paper, machine: Machine) -> str:
     over = [
         f"{percent(measured.peak_flop_per_s / roof.peak_flop_per_s)} at {roof.precision}"
         for roof in datasheet.roofs(paper, machine)
-        if (measured := machine.roof(roof.precision)) and measured.peak_flop_per_s > roof.peak_flop_per_s
+        if (measured := machine.roof(roof.precision))
+        and measured.peak_flop_per_s > (1 + WANDERING) * roof.peak_flop_per_s
     ]
     if not over:
-        return "At no precision was more measured than derived. A bandwidth cannot be derived."
+        return (
+            f"At no precision was more measured than derived, but for the {percent(WANDERING)} by which a clock may "
+            "wander from one measurement to the next. A bandwidth cannot be derived."
+        )
     return (
         f"Of the derived peak {listing(over)} was measured, so one of these assumptions does not hold here: a virtual "
         "machine, for one, may call its processor by an older family. A bandwidth cannot be derived."
@@ -116,9 +123,8 @@ def above(cells: pd.DataFrame) -> str:
         causes.append("caches that serve activations which the footprint counts as memory traffic")
     if (~over.memory_bound.astype(bool)).any():
         causes.append(
-            "convolution algorithms that do less arithmetic than is counted, or a kernel faster than the "
-            "matrix product "
-            "that the roof was measured with"
+            "convolution algorithms that do less arithmetic than is counted, or a kernel faster than the one that "
+            "the roof was measured with"
         )
     verb = "lies" if len(over) == 1 else "lie"
     models = sorted(set(over.model))
