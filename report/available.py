@@ -13,6 +13,7 @@ from report.product_lines import FEWEST, LINES, Series, members
 from report.product_lines import growing as enough_for_growth
 from report.prose import Prose
 from report.quantities import listing
+from report.roofs import MemoryLevel
 
 TRAINING_BATCH = 64
 """The batch size at which training is shown, where it was counted: one at which training is common."""
@@ -187,6 +188,16 @@ def roof(of: Machine, precision: str = BASE_PRECISION) -> Roof:
             f"--device {of.environment.device} --sections ceilings --precisions {precision} measures it."
         )
     return found
+
+
+def levels(of: Machine) -> tuple[MemoryLevel, ...]:
+    """The levels of a machine's memory, the fastest first; at least one."""
+    if not of.levels:
+        raise DataMissingError(
+            f"The levels of memory of the {title(of)} have not been measured; python -m measure "
+            f"--device {of.environment.device} --sections ceilings measures them."
+        )
+    return of.levels
 
 
 def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:

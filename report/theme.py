@@ -1,4 +1,4 @@
-"""How every chart looks: one theme, one colour and shape per kind of chip, family of models, kind of layer, batch."""
+"""How every chart looks: one theme, and one colour and shape for each kind, family, batch size and stream."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -38,6 +38,12 @@ FAMILY_STYLES = {
     "detection": (WINE, "triangle-left"),
     "video": (OLIVE, "wedge"),
     "optical flow": (INDIGO, "arrow"),
+}
+STREAM_STYLES = {
+    "read": (BLUE, "circle"),
+    "write": (VERMILION, "square"),
+    "copy": (GREEN, "diamond"),
+    "triad": (ORANGE, "triangle-up"),
 }
 OTHER_STYLE = (MUTED, "stroke")
 """For a family that a user's own model brings."""
@@ -123,6 +129,11 @@ def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
     known = set(present)
     pairs = [(KINDS[kind], style) for kind, style in KIND_STYLES.items() if KINDS[kind] in known]
     return _scale(pairs, 0), _scale(pairs, 1)
+
+
+def stream_styles() -> tuple[alt.Scale, alt.Scale]:
+    """Colours and shapes of the streams through memory."""
+    return _scale(STREAM_STYLES.items(), 0), _scale(STREAM_STYLES.items(), 1)
 
 
 def layer_colors(present: Iterable[str]) -> alt.Scale:

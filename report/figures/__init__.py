@@ -9,6 +9,7 @@ from report.figures import (
     layers,
     memory,
     precisions,
+    roofs,
     utilisation,
     workload,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "layers",
     "memory",
     "precisions",
+    "roofs",
     "utilisation",
     "workload",
 ]

@@ -15,6 +15,7 @@ from report.findings import (
     layers,
     machines,
     precisions,
+    roofs,
     utilisation,
     workload,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "layers",
     "machines",
     "precisions",
+    "roofs",
     "utilisation",
     "workload",
 ]
