@@ -181,8 +181,8 @@ def test_latency():
     assert (lean["x"], lean["latency_s"], lean["low"], lean["high"]) == (100e6, 0.004, 0.0038, 0.005)
     assert plain(lean["latency"]) == "4.0000 ms"
     assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
-    assert points["broad", 1]["enclosed"] is False
-    assert points["broad", 1]["95 % interval"] == "none (fewer than six samples)"
+    assert points["broad", 1]["sound"] is False
+    assert points["broad", 1]["95 % interval"] == "none (one round of fewer than six samples)"
 
 
 def titles(chart):

@@ -229,7 +229,7 @@ def test_machines():
     assert "No GPU has been measured yet" in findings.machines.shown(only_cpu)
     text = plain(findings.machines.outcome(tiny()))
     assert "On the Example CPU (4 cores), 8 of 9 cells were measured; 1 ran out of memory." in text
-    assert "1 cell has fewer than six samples" in text
+    assert "1 cell has one round of fewer than six samples" in text
     assert "On the Example GPU, all 2 cells that were tried were measured." in text
     assert "torch 2.14.1 on Python 3.12.1 with 2 threads (environment cpu-new" in plain(
         findings.machines.environments(tiny())

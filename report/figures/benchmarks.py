@@ -22,7 +22,11 @@ AGAINST = {
 
 def interval(low: float, high: float) -> str:
     """A latency's 95 % interval in words."""
-    return "none (fewer than six samples)" if pd.isna(low) else f"{si(low, 's', 4)} to {si(high, 's', 4)}"
+    return (
+        "none (one round of fewer than six samples)"
+        if pd.isna(low)
+        else f"{si(low, 's', 4)} to {si(high, 's', 4)}"
+    )
 
 
 def described(cells: pd.DataFrame) -> pd.DataFrame:
@@ -36,13 +40,15 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
             "latency_s": cells.latency_s,
             "low": cells.latency_low_s,
             "high": cells.latency_high_s,
-            "enclosed": cells.latency_low_s.notna(),
+            "sound": cells.latency_low_s.notna() & (cells["flags"] == ""),
             "latency": [si(value, "s", 5) for value in cells.latency_s],
             "95 % interval": [
                 interval(low, high)
                 for low, high in zip(cells.latency_low_s, cells.latency_high_s, strict=True)
             ],
             "samples": cells.sample_count.astype(int),
+            "rounds": cells.rounds,
+            "flags": [flags.replace(";", ", ") or "none" for flags in cells["flags"]],
             "FLOP": [exact(int(value), "FLOP") for value in cells.forward_flop],
             "parameters": [exact(int(value), "parameters") for value in cells.parameter_count],
         }
@@ -59,7 +65,7 @@ def latency(paper: Paper, against: str) -> alt.ConcatChart:
     colors, shapes = theme.batch_colors(batches), theme.family_shapes(points.family)
     picked = theme.choice("family")
     opacity = theme.faded_unless(picked)
-    enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
+    sound = alt.when("datum.sound").then(alt.value(1)).otherwise(alt.value(0))
     legends = [alt.Legend(orient="top", columns=columns) for columns in (len(batches), 7)]
     panels: list[Any] = []
     for (batch, device), own in points.groupby(["batch", "device"]):
@@ -73,8 +79,19 @@ def latency(paper: Paper, against: str) -> alt.ConcatChart:
             stroke=alt.Stroke("batch:N", scale=colors, title="batch size", legend=legends[0]),
             fill=alt.Fill("batch:N", scale=colors, title="batch size", legend=legends[0]),
             shape=alt.Shape("family:N", scale=shapes, title="family", legend=legends[1]),
-            fillOpacity=enclosed,
-            tooltip=["model", "family", "batch", "latency", "95 % interval", "samples", "FLOP", "parameters"],
+            fillOpacity=sound,
+            tooltip=[
+                "model",
+                "family",
+                "batch",
+                "latency",
+                "95 % interval",
+                "samples",
+                "rounds",
+                "flags",
+                "FLOP",
+                "parameters",
+            ],
         )
         own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch}")
         dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
@@ -105,7 +122,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     room = max(text_size(name, theme.LABEL_SIZE)[0] for name in lines.model) + 18
     picked = theme.choice("family")
     opacity = theme.faded_unless(picked)
-    enclosed = alt.when("datum.enclosed").then(alt.value(1)).otherwise(alt.value(0))
+    sound = alt.when("datum.sound").then(alt.value(1)).otherwise(alt.value(0))
     legend = alt.Legend(orient="top", columns=7)
     colors, shapes = theme.family_colors(lines.family), theme.family_shapes(lines.family)
     panels: list[Any] = []
@@ -121,8 +138,18 @@ def throughput(paper: Paper) -> alt.ConcatChart:
             stroke=alt.Stroke("family:N", scale=colors, title="family", legend=legend),
             fill=alt.Fill("family:N", scale=colors, title="family", legend=legend),
             shape=alt.Shape("family:N", scale=shapes, title="family", legend=legend),
-            fillOpacity=enclosed,
-            tooltip=["model", "family", "batch", "throughput", "latency", "95 % interval", "samples"],
+            fillOpacity=sound,
+            tooltip=[
+                "model",
+                "family",
+                "batch",
+                "throughput",
+                "latency",
+                "95 % interval",
+                "samples",
+                "rounds",
+                "flags",
+            ],
         )
         own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}")
         dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)

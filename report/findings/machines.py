@@ -67,18 +67,32 @@ def cells(machine: Machine) -> str:
     return f"{measured or 'none'} of {number(tried, 'cell')} {verb} measured; {listing(parts)}"
 
 
+FLAGS = {
+    "wide": "whose interval within a round stayed wider than was asked",
+    "drifting": "that got slower or faster within a round",
+    "throttled": "during which the chip lowered its clock for heat or power",
+}
+"""What figures hold against a cell, in words."""
+
+
 def outcome(paper: Paper) -> str:
-    """The cells of all machines, and those with too few samples for an interval."""
+    """The cells of all machines, those without an interval, and those with a flag."""
     sentences = []
     for machine in available.machines(paper):
         sentences.append(f"On the {available.title(machine)}, {cells(machine)}.")
         ok = machine.cells[machine.cells.status == "ok"]
-        few = int((ok.sample_count < 6).sum())
-        if few:
-            verb = "has" if few == 1 else "have"
+        without = int(ok.latency_low_s.isna().sum())
+        if without:
+            verb = "has" if without == 1 else "have"
             sentences.append(
-                f"Of the measured ones {number(few, 'cell')} {verb} fewer than six samples, and so no 95 % "
-                "interval: hollow "
-                "points in the figures."
+                f"Of the measured ones {number(without, 'cell')} {verb} one round of fewer than six samples, and so no "
+                "95 % interval: hollow points in the figures."
             )
+        flagged = [
+            f"{number(count, 'cell')} {FLAGS[flag]}"
+            for flag in FLAGS
+            if (count := int(ok["flags"].str.split(";").map(lambda flags, flag=flag: flag in flags).sum()))
+        ]
+        if flagged:
+            sentences.append(f"Hollow as well: {listing(flagged)}.")
     return " ".join(sentences)
