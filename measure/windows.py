@@ -25,9 +25,10 @@ def window_total(size: int, kernel: int, stride: int, padding: int, outputs: int
     return total
 
 
-def pooled(inputs: Any, out: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> int:
+def pooled(
+    dimensions: int, inputs: Any, out: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> int:
     """Elements that all windows of a pooling hold together: the product over the dimensions."""
-    dimensions = len(_each(kernel, 1)) if not isinstance(kernel, int) else out.dim() - 2
     kernels = _each(kernel, dimensions)
     strides = _each(stride, dimensions) if stride not in (None, [], ()) else kernels
     paddings, dilations = _each(padding, dimensions), _each(dilation, dimensions)
@@ -41,7 +42,7 @@ def adaptive_total(size: int, outputs: int) -> int:
     return sum(-(-(place + 1) * size // outputs) - place * size // outputs for place in range(outputs))
 
 
-def adaptively_pooled(inputs: Any, out: Any, dimensions: int) -> int:
+def adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
     along = map(adaptive_total, inputs.shape[-dimensions:], out.shape[-dimensions:])
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
@@ -50,53 +51,59 @@ def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], place: int, name: 
     return args[place] if len(args) > place else kwargs.get(name, default)
 
 
-@formula("aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices", "aten::max_pool1d_with_indices",
-         "aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d")  # fmt: skip
-def max_pool(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
-    """A comparison less than the window has elements."""
-    out = out[0] if isinstance(out, tuple) else out
-    stride = _argument(args, kwargs, 2, "stride", None)
-    padding, dilation = (_argument(args, kwargs, *which) for which in ((3, "padding", 0), (4, "dilation", 1)))
-    return Work(0, pooled(args[0], out, args[1], stride, padding, dilation) - out.numel())
+def _pooling(dimensions: int) -> None:
+    """Registers the poolings over so many dimensions, which a batch may stand before or not."""
+
+    @formula(f"aten::max_pool{dimensions}d_with_indices")
+    def largest(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+        """A comparison less than the window has elements."""
+        stride = _argument(args, kwargs, 2, "stride", None)
+        padding, dilation = (
+            _argument(args, kwargs, *which) for which in ((3, "padding", 0), (4, "dilation", 1))
+        )
+        elements = pooled(dimensions, args[0], out[0], args[1], stride, padding, dilation)
+        return Work(0, elements - out[0].numel())
+
+    @formula(f"aten::adaptive_max_pool{dimensions}d")
+    def adaptively_largest(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+        return Work(0, adaptively_pooled(dimensions, args[0], out[0]) - out[0].numel())
+
+    @formula(f"aten::avg_pool{dimensions}d")
+    def average(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+        """The additions and the division: as many as the window has elements."""
+        stride, padding = _argument(args, kwargs, 2, "stride", None), _argument(args, kwargs, 3, "padding", 0)
+        return Work(0, pooled(dimensions, args[0], out, args[1], stride, padding))
+
+    @formula(f"aten::_adaptive_avg_pool{dimensions}d")
+    def adaptive_average(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+        return Work(0, adaptively_pooled(dimensions, args[0], out))
+
+    @formula(f"aten::avg_pool{dimensions}d_backward")
+    def average_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+        """A division for each window and an addition for each element in it."""
+        gradient, inputs, kernel, stride, padding = args[:5]
+        return Work(0, gradient.numel() + pooled(dimensions, inputs, gradient, kernel, stride, padding))
+
+    @formula(f"aten::_adaptive_avg_pool{dimensions}d_backward")
+    def adaptive_average_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+        gradient, inputs = args[:2]
+        return Work(0, gradient.numel() + adaptively_pooled(dimensions, inputs, gradient))
 
 
-@formula("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d")
-def average_pool(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
-    """The additions and the division: as many as the window has elements."""
-    stride, padding = _argument(args, kwargs, 2, "stride", None), _argument(args, kwargs, 3, "padding", 0)
-    return Work(0, pooled(args[0], out, args[1], stride, padding))
+for _dimensions in (2, 3):  # pooling over one dimension is one over two of which one has size 1
+    _pooling(_dimensions)
 
 
-@formula("aten::avg_pool2d_backward", "aten::avg_pool3d_backward")
-def average_pool_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """A division for each window and an addition for each element in it."""
-    gradient, inputs, kernel, stride, padding = args[:5]
-    return Work(0, gradient.numel() + pooled(inputs, gradient, kernel, stride, padding))
+CHOOSING = ("max_pool{}d_with_indices", "adaptive_max_pool{}d")
+REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
 
 
-@formula("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
-def adaptive_max_pool(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    dimensions = args[0].dim() - 2
-    return Work(0, adaptively_pooled(args[0], out[0], dimensions) - out[0].numel())
-
-
-@formula("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool1d")
-def adaptive_average_pool(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(0, adaptively_pooled(args[0], out, args[0].dim() - 2))
-
-
-@formula("aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward")
-def adaptive_average_pool_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    gradient, inputs = args[:2]
-    return Work(0, gradient.numel() + adaptively_pooled(inputs, gradient, inputs.dim() - 2))
-
-
-@formula("aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward",
-         "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
-         "aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward",
-         "aten::upsample_nearest3d_backward", "aten::reflection_pad1d_backward", "aten::reflection_pad2d_backward",
-         "aten::replication_pad1d_backward", "aten::replication_pad2d_backward",
-         "aten::replication_pad3d_backward", "aten::col2im")  # fmt: skip
+@formula(
+    "aten::col2im",
+    "aten::unfold_backward",
+    *(f"aten::{name.format(dimensions)}_backward" for name in CHOOSING for dimensions in (2, 3)),
+    *(f"aten::{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)),
+)
 def one_addition_each(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     """Each element of the gradient is added to the place that it came from."""
     return Work(0, args[0].numel())
@@ -111,7 +118,6 @@ def _interpolation_flop(taps: int, dimensions: int) -> int:
 INTERPOLATIONS = {
     "upsample_linear1d": (2, 1),
     "upsample_bilinear2d": (2, 2),
-    "_upsample_bilinear2d_aa": (2, 2),
     "upsample_trilinear3d": (2, 3),
     "upsample_bicubic2d": (4, 2),
 }
@@ -135,12 +141,35 @@ for _name in INTERPOLATIONS:
     _interpolation(_name)
 
 
+BILINEAR, NEAREST = 0, 1
+"""torch's numbers for the ways to sample on a grid; it has bicubic too, whose weights we have no count for."""
+
+
+def _grid_flop(mode: int, grid: Any) -> int:
+    """A product and an addition for each of two coordinates, and rounding down; bilinear: the remainders, too."""
+    return {BILINEAR: 8, NEAREST: 6}[mode] * (grid.numel() // 2)
+
+
 @formula("aten::grid_sampler_2d")
 def grid_sampler(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Bilinear at given places: 9 an output, and 2 products, 2 additions and 2 roundings down for each place.
+    """The place on the grid, once for all channels; bilinear: three lines ``a + w (b - a)`` an output."""
+    mode = args[2]
+    return Work(0, _grid_flop(mode, args[1]) + (9 * out.numel() if mode == BILINEAR else 0))
 
-    Nearest takes the roundings alone, bicubic what ``upsample_bicubic2d`` does.
+
+@formula("aten::grid_sampler_2d_backward")
+def grid_sampler_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """The places again. Bilinear, with corners a, b above c, d, p places and n gradients of outputs:
+
+    Input: four corners' weights (6p), each times the gradient, and added (8n). Grid: the slope along the rows
+    ``s + v (t - s)`` of s = b - a and t = d - c (5n), between the rows ``c + u t - (a + u s)`` (5n), times the gradient
+    and summed over channels (4n - 2p), times half the size (2p).
     """
-    each = {0: _interpolation_flop(2, 2), 1: 0, 2: _interpolation_flop(4, 2)}[args[2]]
-    places = args[1].numel() // 2
-    return Work(0, out.numel() * each + 6 * places)
+    gradient, _inputs, grid, mode = args[:4]
+    for_input, for_grid = args[6]
+    elements, places = gradient.numel(), grid.numel() // 2
+    if mode == NEAREST:  # its slope is 0
+        return Work(0, _grid_flop(mode, grid) + elements * for_input)
+    return Work(
+        0, _grid_flop(mode, grid) + (8 * elements + 6 * places) * for_input + 14 * elements * for_grid
+    )
