@@ -68,21 +68,24 @@ def test_real_tensors_are_left_to_torch():
     assert torch.equal(attend(*tensors)[0], expected)
 
 
-def test_it_lasts_as_long_as_the_context_also_when_that_fails():
-    plain, fast_path = functional.scaled_dot_product_attention, torch.backends.mha.get_fastpath_enabled()
-    with pytest.raises(KeyError), kept_whole():
-        assert functional.scaled_dot_product_attention is not plain
-        assert not torch.backends.mha.get_fastpath_enabled()
-        raise KeyError
-    assert functional.scaled_dot_product_attention is plain
-    assert torch.backends.mha.get_fastpath_enabled() == fast_path
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
+@pytest.mark.parametrize("fast_path", [True, False])
+def test_it_lasts_as_long_as_the_context_also_when_that_fails(fast_path):
+    plain, before = functional.scaled_dot_product_attention, torch.backends.mha.get_fastpath_enabled()
+
+    def fail():
         with kept_whole():
-            pass
-        assert not torch.backends.mha.get_fastpath_enabled()  # as it was before
+            assert functional.scaled_dot_product_attention is not plain
+            assert not torch.backends.mha.get_fastpath_enabled()
+            raise KeyError
+
+    torch.backends.mha.set_fastpath_enabled(fast_path)
+    try:
+        with pytest.raises(KeyError):
+            fail()
+        assert functional.scaled_dot_product_attention is plain
+        assert torch.backends.mha.get_fastpath_enabled() == fast_path
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 # 2 sequences of 5 tokens of width 12, in 3 heads of 4: projections to queries, keys and values, and of the output, are
