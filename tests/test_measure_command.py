@@ -36,6 +36,10 @@ def call(*arguments):
         (["--precisions", "fp99"], "'fp99' is not one of fp32, fp16, bf16"),
         (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference"),
         (["--autocast", "--quick"], "--autocast: is counted, not measured; say --sections workload with it"),
+        (
+            ["--native-size", "--quick"],
+            "--native-size: is counted, not measured; say --sections workload with it",
+        ),
         (["--machine", "../up"], "'../up' is no folder name"),
     ],
 )
