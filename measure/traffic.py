@@ -45,9 +45,12 @@ class Signature:
     """What an operator's schema says of its bytes: which arguments it writes, whether its output is a view."""
 
     def __init__(self, operator: Any) -> None:
+        from torch import Tag
+
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
-        self.is_view = operator.is_view or name in UNDECLARED_VIEWS
+        changes_outline = Tag.inplace_view in operator.tags
+        self.is_view = operator.is_view or changes_outline or name in UNDECLARED_VIEWS
         self.aliases = self.is_view or any(
             part.alias_info is not None for part in (*schema.arguments, *schema.returns)
         )

@@ -44,6 +44,11 @@ def traffic(compute, *tensors):
             [meta(3, 5)],
             0,
         ),
+        (
+            lambda a: (a.t_(), a.unsqueeze_(0), a.transpose_(1, 2), a.as_strided_((2, 2), (1, 1))),
+            [meta(3, 5)],
+            0,
+        ),
         # a transposed matrix is read as much as a plain one
         (lambda a, b: a @ b.t(), [meta(2, 3), meta(5, 3)], 4 * (6 + 15 + 10)),
         # rows that are looked up: 4 of 7, read and written, and their places
