@@ -1,3 +1,4 @@
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def call(*arguments):
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
-    arguments = [f"{arguments[0]}={arguments[1]}"] if arguments[1].startswith("-") else arguments
+    arguments = [f"{arguments[0]}={arguments[1]}"] if re.match(r"-\d", arguments[1]) else arguments
     assert call("--data", tmp_path, *arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
