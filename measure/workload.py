@@ -79,7 +79,7 @@ def count_all(
                 columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
             except RuntimeError as problem:  # NotImplementedError is one
                 why = in_short(problem).partition(": ")[2]
-                if not any(word in why for word in ("meta", "data-independent")):
+                if not any(word in why.lower() for word in ("meta", "data-independent")):
                     raise
                 raise NotImplementedError(
                     f"what it runs depends on values, and counting computes none: {why}"
