@@ -135,6 +135,15 @@ def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
     return rows
 
 
+def counted(paper: Paper) -> pd.DataFrame:
+    """What counters say of the classification models; at least one row."""
+    if paper.counters.empty:
+        raise DataMissingError(
+            "The counters have not been compared yet; python benchmarks/counters.py compares them."
+        )
+    return paper.counters
+
+
 def machine(paper: Paper, kind: str) -> Machine:
     """The machine of a kind that was measured last."""
     found = paper.machine(kind)

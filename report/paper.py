@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache import MachineFolder, Workloads, machine_names
+from measure.cache import MachineFolder, Workloads, machine_names, read
 from measure.records import (
     CELL,
     EAGER,
     INFERENCE,
     Ceiling,
+    CounterResult,
     Environment,
     Layer,
     Run,
@@ -20,7 +21,7 @@ from measure.records import (
     Workload,
 )
 from measure.statistics import estimate_median
-from report import bibliography, chips, flop_per_cycle, workloads
+from report import bibliography, chips, counters, flop_per_cycle, workloads
 from report.flop_per_cycle import FlopPerCycle
 
 BASE_PRECISION = "fp32"
@@ -86,6 +87,7 @@ class Paper:
     workloads: pd.DataFrame
     layers: pd.DataFrame
     not_counted: pd.DataFrame
+    counters: pd.DataFrame
     machines: tuple[Machine, ...]
 
     def machine(self, kind: str) -> Machine | None:
@@ -124,6 +126,7 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
         shown,
         workloads.layers_of(layers, shown),
         workloads.not_counted(models),
+        counters.derive(frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)),
         tuple(machines),
     )
 
