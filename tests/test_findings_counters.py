@@ -29,9 +29,7 @@ def test_pace():
     # ours 4 * 0.5 s; torch 4 * 0.25, fvcore 4 * 1, thop 3 * 2
     text = plain(findings.counters.pace(tiny()))
     assert "are counted in 2.00 s, in a process that holds 300 MB at most" in text
-    assert (
     assert "alone take FlopCounterMode 0.500, fvcore 2.00 and thop 3.00 times as long" in text
-    )
     assert findings.counters.pace(only("ridgepoint")).endswith("at most.")
 
 
