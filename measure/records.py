@@ -107,7 +107,7 @@ class Layer:
     addition of a residual block) or holds parameters of its own. An operator belongs to the innermost module that
     was running, its backward to the same; a parameter to the module that first used it, else to the one that holds
     it. ``position`` counts the layers in the order in which they first run, those that never run last; ``path`` is
-    the module's name in the model (empty: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
+    the module's name in the model (``.``: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
     ``calls`` how often it ran in one forward pass.
     """
 
