@@ -14,7 +14,7 @@ from report.tables import LEFT, NONE, RIGHT, pipe
 
 
 def _farthest(row: Any) -> str:
-    return f"{counters.signed(row.deviation)}{SPACE}({escape(row.model)})"
+    return f"{counters.signed(row.deviation)} ({escape(row.model)})"
 
 
 @or_missing

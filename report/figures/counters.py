@@ -61,33 +61,29 @@ def deviations(paper: Paper) -> alt.ConcatChart:
         labelFontSize=theme.LABEL_SIZE,
         labelOverlap=False,
     )
-    picked = theme.choice("family")
+    picked, legend = theme.choice("family"), alt.Legend(orient="top", columns=7)
     tolerance = 100 * counters.TOLERANCE
+
+    height = ROW * len(lines)
+    whole = {"y": alt.value(0), "y2": alt.value(height)}
+    band = alt.Chart(pd.DataFrame({"from": [-tolerance], "to": [tolerance]}))
+    within = band.mark_rect(color=theme.GRID).encode(alt.X("from:Q", scale=scale), x2="to:Q", **whole)
+    zero = band.mark_rule(color=theme.MUTED, strokeWidth=0.6).encode(x=alt.datum(0, scale=scale), **whole)
+    borders = alt.Chart(pd.DataFrame({"line": firsts})).mark_rule(color=theme.MUTED, strokeWidth=0.6)
+    borders = borders.encode(alt.Y("line:N", bandPosition=0))
 
     def panel(counter: str, number: int) -> Layers:
         points = _points(results[results.counter == counter])
-        labels = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, labels=number % COLUMNS == 0)
-        y = alt.Y("line:N", scale=alt.Scale(domain=lines), title=None, axis=labels)
-        band = alt.Chart(pd.DataFrame({"from": [-tolerance], "to": [tolerance]}))
-        within = band.mark_rect(color=theme.GRID).encode(alt.X("from:Q", scale=scale), x2="to:Q")
-        zero = band.mark_rule(color=theme.MUTED, strokeWidth=0.6).encode(x=alt.datum(0, scale=scale))
-        borders = alt.Chart(pd.DataFrame({"line": firsts})).mark_rule(color=theme.MUTED, strokeWidth=0.6)
-        shown = alt.Legend(orient="top", columns=7) if number == 0 else None
         dots = alt.Chart(points).mark_point(filled=True, size=22, clip=True).encode(
-            alt.X("off:Q", title="deviation (%)", scale=scale, axis=axis), y,
-            color=alt.Color("family:N", scale=theme.family_colors(results.family), title="family", legend=shown),
-            shape=alt.Shape("family:N", scale=theme.family_shapes(results.family), title="family", legend=shown),
+            alt.X("off:Q", title="deviation (%)", scale=scale, axis=axis),
+            color=alt.Color("family:N", scale=theme.family_colors(results.family), title="family", legend=legend),
+            shape=alt.Shape("family:N", scale=theme.family_shapes(results.family), title="family", legend=legend),
             opacity=theme.faded_unless(picked), tooltip=["model", "family", "published", "counted", "deviation"],
         )  # fmt: skip
-        layers = [
-            within,
-            zero,
-            borders.encode(alt.Y("line:N", scale=alt.Scale(domain=lines), bandPosition=0)),
-            dots,
-        ]
-        return alt.layer(*layers).properties(
-            title=counters.name(counter), width=width, height=ROW * len(lines)
-        )
+        named = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, labels=number % COLUMNS == 0)
+        rows = alt.Y("line:N", scale=alt.Scale(domain=lines), title=None, axis=named)
+        layers = alt.layer(within, zero, borders, dots).encode(rows)
+        return layers.properties(title=counters.name(counter), width=width, height=height)
 
     order = list(dict.fromkeys(results.counter))
     first, *others = [panel(counter, number) for number, counter in enumerate(order)]
