@@ -112,7 +112,7 @@ def _format(rows: Iterable[Any]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        writer.writerow(["" if value is None else value for value in dataclasses.astuple(row)])
+        writer.writerow(["" if value is None else value for value in vars(row).values()])
     return text.getvalue()
 
 

@@ -1,7 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
 import os
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class Paper:
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
     """A table's records as a frame with the table's columns, even when it is empty."""
-    return pd.DataFrame([astuple(row) for row in rows], columns=[field.name for field in fields(record)])
+    return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
 def load(data: Path | None = None, references: Path = Path("bib/references.bib")) -> Paper:
