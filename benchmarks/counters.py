@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure import cache
 from measure.errors import UserError
-from measure.model import Model
+from measure.models.model import Model
 from measure.records import CounterResult, shape_name
 
 TABLE = Path(__file__).parents[1] / "data" / "workload" / "counters.csv"

@@ -32,10 +32,10 @@ from allocations import peak, traced, without_workspace
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure import catalog, devices, processor, workload
+from measure.counting.traffic import tensors_in
 from measure.errors import UserError
-from measure.model import Model
+from measure.models.model import Model
 from measure.records import INFERENCE
-from measure.traffic import tensors_in
 from measure.worker import classify
 
 if TYPE_CHECKING:

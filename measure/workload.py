@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from measure.recorder import Recorder
+    from measure.counting.recorder import Recorder
 
 
 class Count(NamedTuple):
@@ -97,9 +97,9 @@ def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
     """
-    from measure.layers import layer_rows
-    from measure.recorder import record_inference, record_training
-    from measure.traffic import tensors_in
+    from measure.counting.layers import layer_rows
+    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.traffic import tensors_in
 
     inference, output = record_inference(network, inputs)
     output_byte = _byte(tensors_in(output))

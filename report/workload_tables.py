@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from measure.scalars import COSTS, ELEMENTARY, TANH_GELU
+from measure.counting.scalars import COSTS, ELEMENTARY, TANH_GELU
 from report import available
 from report.available import or_missing
 from report.bounds import Demand, Limit, held_against_chips

@@ -2,8 +2,8 @@ import importlib
 
 import pytest
 
-from measure import flops
-from measure.flops import NOTHING, Work, formula, formula_of
+from measure.counting import flops
+from measure.counting.flops import NOTHING, Work, formula, formula_of
 
 pytest.importorskip("torch", reason="cases are tensors")
 

@@ -1,7 +1,7 @@
 import pytest
 from counting import meta, torch
 
-from measure import shapes
+from measure.counting import shapes
 
 aten = torch.ops.aten
 

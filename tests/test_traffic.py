@@ -1,7 +1,7 @@
 import pytest
 from counting import meta, nn, recorder, torch
 
-from measure.traffic import tensor_byte, tensors_in
+from measure.counting.traffic import tensor_byte, tensors_in
 
 aten = torch.ops.aten
 INDEX = {"dtype": torch.int64}

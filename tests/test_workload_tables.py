@@ -6,9 +6,9 @@ import torch
 from papers import empty, tiny, wide
 from test_tables import cells
 
-from measure import scalars
-from measure.flops import formula_of
-from measure.normalisations import (
+from measure.counting import scalars
+from measure.counting.flops import formula_of
+from measure.counting.normalisations import (
     batch_norm_backward_flop,
     batch_norm_flop,
     row_norm_backward_flop,

@@ -8,7 +8,7 @@ deviation (2r: the small constant added, inverse square root). What follows diff
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import Work, formula
+from measure.counting.flops import Work, formula
 
 RUNNING = 6
 """Operations a channel to move both running statistics: two products and an addition each."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from measure.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
+from measure.counting.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
 
 UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 """Views that torch's schemas call new tensors."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import NOTHING, Work, formula
+from measure.counting.flops import NOTHING, Work, formula
 
 ELEMENTARY = (
     "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",

@@ -6,7 +6,7 @@ Random numbers are among them: how many operations a generator takes is no prope
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import NOTHING, Work, formula
+from measure.counting.flops import NOTHING, Work, formula
 
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 """They touch no memory: what is written into it later is counted there."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import Work, formula
+from measure.counting.flops import Work, formula
 
 
 def _each(value: Any, dimensions: int) -> list[int]:
