@@ -58,9 +58,9 @@ class Workload:
     and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/counting/scalars.py``),
     ``traffic_byte`` what every operator reads and writes (``measure/counting/traffic.py``), ``inference_peak_byte``
     the most memory that is alive at once. Training is a forward pass in train mode and the backward pass from given
-    gradients of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again in it
-    (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps for it
-    besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
+    gradients of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again
+    in it (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps
+    for it besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
     ``adam_byte`` the state of SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a
     step with the former.
     ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once; ``output_byte`` the model's
