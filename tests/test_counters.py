@@ -1,7 +1,10 @@
 import pytest
-from papers import tiny
+from papers import ROOT, tiny
 
+from measure.cache import read
+from measure.records import CounterResult
 from report import counters
+from report.paper import frame
 
 
 def results(counter):
@@ -40,6 +43,14 @@ def test_scores():
 
 def test_lines():
     assert tiny().counters.line.unique().tolist() == ["VGG", "ResNet", "ShuffleNet v2", "ViT"]
+
+
+def test_each_model_that_was_counted_has_a_line():
+    known = {line for group in counters.LINES.values() for line in group}
+    counted = frame(read(ROOT / "data" / "workload" / "counters.csv", CounterResult), CounterResult)
+    lines = counters.derive(counted).groupby("line").model.nunique()
+    assert set(lines.index) == known
+    assert lines.sum() == 80
 
 
 def test_a_model_of_no_known_line_is_a_line_itself():
