@@ -2,6 +2,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,9 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
     pytest.importorskip("torchvision", reason="the models are torchvision's")
     arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
     command = [sys.executable, "-m", "measure", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+    # A shell's background job, which these tests may be, ignores Ctrl-C, and so would what it starts.
+    heeding = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heeding) as run:
         for line in run.stdout:
             if line.startswith("[2/"):
                 run.send_signal(number)
