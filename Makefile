@@ -38,5 +38,5 @@ clean:
 
 .venv/.test: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Setting up .venv (PyTorch is several GB)"
-	$(INSTALL) '.[measure,timm,test]'
+	$(INSTALL) '.[measure,timm,benchmark,test]'
 	@touch $@ .venv/.report

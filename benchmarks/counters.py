@@ -26,9 +26,9 @@ from process import apart, peak_byte, prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import cache
+from measure import table
 from measure.errors import UserError
-from measure.model import Model
+from measure.models.model import Model
 from measure.records import CounterResult, shape_name
 
 TABLE = Path(__file__).parents[1] / "data" / "workload" / "counters.csv"
@@ -183,7 +183,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{name}: {reason}")
         results += own
     if out:
-        cache.write(out, CounterResult, results)
+        table.write(out, CounterResult, results)
         print(f"written: {out}")
     print()
     show_scores(results)

@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
         help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME (default: the built-in list)",
     )
     flags.add_argument(
-        "--native-size", action="store_true", help="each model's own input size instead of 224 x 224"
+        "--native-size",
+        action="store_true",
+        help="count each model at its own input size instead of 224 x 224 (--sections workload)",
     )
     flags.add_argument(
         "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
@@ -164,6 +166,8 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
     sections = parse_choices("--sections", arguments.sections, plan.SECTIONS)
+    if arguments.native_size and sections != ["workload"]:
+        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
     return plan.Request(
         models=catalog.find(names, arguments.native_size),
         batch_sizes=parse_batch_sizes(sizes),

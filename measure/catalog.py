@@ -11,9 +11,9 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from measure import meta, timm_models, torchaudio_models, torchvision_models
 from measure.errors import UserError
-from measure.model import IMAGE, Model
+from measure.models import meta, timm_models, torchaudio_models, torchvision_models
+from measure.models.model import IMAGE, Model
 
 if TYPE_CHECKING:
     import torch

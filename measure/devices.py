@@ -7,7 +7,6 @@ import os
 import platform
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 from measure import processor
@@ -98,7 +97,8 @@ class Cpu:
         return None
 
     def cache_clearer(self) -> Callable[[], object]:
-        return _sweep(self.torch_name, _last_level_cache_byte())
+        caches = processor.caches()
+        return _sweep(self.torch_name, caches[-1].byte if caches else 0)
 
     def sensors(self) -> Sensors:
         return ProcessorSensors()
@@ -117,17 +117,6 @@ def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
 
     buffer = torch.zeros(SWEEP * max(cache_byte, SMALLEST_CACHE_BYTE) // 4, device=torch_name)
     return lambda: buffer.add_(1.0)
-
-
-def _last_level_cache_byte(cores: Path = Path("/sys/devices/system/cpu")) -> int:
-    """All caches of a processor's last level together; 0 where the system does not show them."""
-    levels: dict[int, dict[str, int]] = {}
-    for cache in cores.glob("cpu[0-9]*/cache/index[0-9]*"):
-        level, size, sharing = (
-            (cache / name).read_text().strip() for name in ("level", "size", "shared_cpu_list")
-        )
-        levels.setdefault(int(level), {})[sharing] = int(size.removesuffix("K")) * 1024
-    return sum(levels[max(levels)].values()) if levels else 0
 
 
 def _limit_memory(byte: int) -> None:

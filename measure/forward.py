@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.catalog import build, make_inputs
 from measure.devices import Device
-from measure.model import Model
+from measure.models.model import Model
 from measure.precisions import torch_dtype
 from measure.records import FULL_PRECISION, TF32, stored_as
 from measure.variants import AUTOCAST, CHANNELS_LAST, COMPILE, parts

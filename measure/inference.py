@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from measure import forward, variants
 from measure.devices import Device
-from measure.model import Model
+from measure.models.model import Model
 from measure.timing import Sampling, Timing, sample
 
 

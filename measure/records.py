@@ -66,12 +66,12 @@ class Workload:
     reason why the backward pass could not be counted.
 
     Inference is a forward pass in eval mode without gradients: ``forward_flop`` counts convolutions, matrix products
-    and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/scalars.py``),
-    ``traffic_byte`` what every operator reads and writes (``measure/traffic.py``), ``inference_peak_byte`` the most
-    memory that is alive at once. Training is a forward pass in train mode and the backward pass from given gradients
-    of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again in it
-    (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps for it
-    besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
+    and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/counting/scalars.py``),
+    ``traffic_byte`` what every operator reads and writes (``measure/counting/traffic.py``), ``inference_peak_byte``
+    the most memory that is alive at once. Training is a forward pass in train mode and the backward pass from given
+    gradients of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again
+    in it (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps
+    for it besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
     ``adam_byte`` the state of SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a
     step with the former.
     ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once; ``output_byte`` the model's
@@ -118,7 +118,7 @@ class Layer:
     addition of a residual block) or holds parameters of its own. An operator belongs to the innermost module that
     was running, its backward to the same; a parameter to the module that first used it, else to the one that holds
     it. ``position`` counts the layers in the order in which they first run, those that never run last; ``path`` is
-    the module's name in the model (empty: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
+    the module's name in the model (``.``: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
     ``calls`` how often it ran in one forward pass.
     """
 

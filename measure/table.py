@@ -4,7 +4,6 @@ A table is a dataclass of ``records``: its field names are the header, in order.
 """
 
 import csv
-import dataclasses
 import errno
 import io
 import os
@@ -129,7 +128,7 @@ def _format(rows: Iterable[Any]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        writer.writerow(["" if value is None else value for value in dataclasses.astuple(row)])
+        writer.writerow(["" if value is None else value for value in vars(row).values()])
     return text.getvalue()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from measure.recorder import Recorder
+    from measure.counting.recorder import Recorder
 
 
 class Count(NamedTuple):
@@ -77,8 +77,10 @@ def count_all(
         for batch in batches:
             try:
                 columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
-            except NotImplementedError as problem:
+            except RuntimeError as problem:  # NotImplementedError is one
                 why = in_short(problem).partition(": ")[2]
+                if not any(word in why.lower() for word in ("meta", "data-independent")):
+                    raise
                 raise NotImplementedError(
                     f"what it runs depends on values, and counting computes none: {why}"
                 ) from problem
@@ -95,9 +97,9 @@ def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
     """
-    from measure.layers import layer_rows
-    from measure.recorder import record_inference, record_training
-    from measure.traffic import tensors_in
+    from measure.counting.layers import layer_rows
+    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.traffic import tensors_in
 
     inference, output = record_inference(network, inputs)
     output_byte = _byte(tensors_in(output))

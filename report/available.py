@@ -7,7 +7,6 @@ from typing import ParamSpec, TypeVar
 import pandas as pd
 
 from report import chips as chip_table
-from report.bounds import PRECISIONS, Demand, Limit, demands, examples
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.product_lines import FEWEST, LINES, Series, members
 from report.product_lines import growing as enough_for_growth
@@ -137,28 +136,13 @@ def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
     return rows
 
 
-def example_chips(paper: Paper) -> list[Limit]:
-    """The roofs of a handful of chips that models are held against; at least one."""
-    found = examples(chips(paper))
-    if not found:
+def counted(paper: Paper) -> pd.DataFrame:
+    """What counters say of the classification models; at least one row."""
+    if paper.counters.empty:
         raise DataMissingError(
-            "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
-            f"{listing(list(PRECISIONS))}; add rows to it, or restore it."
+            "The counters have not been compared yet; python benchmarks/counters.py compares them."
         )
-    return found
-
-
-def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
-    """The example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
-    limits = example_chips(paper)
-    counted = set(paper.workloads.precision)
-    if not any(limit.precision in counted for limit in limits):
-        workloads(paper, limits[0].precision)
-    return [
-        (limit, list(demands(workloads(paper, limit.precision))))
-        for limit in limits
-        if limit.precision in counted
-    ]
+    return paper.counters
 
 
 def machine(paper: Paper, kind: str) -> Machine:
@@ -214,28 +198,6 @@ def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
             f"--device {of.environment.device} --sections workload inference{flag} measures them."
         )
     return rows
-
-
-def compared_roofs(paper: Paper) -> list[Limit]:
-    """The measured roof of each machine that figures show; of a kind without one, that of its example of a chip."""
-    limits = []
-    for kind in ("cpu", "gpu"):
-        of = paper.machine(kind)
-        measured = of and of.roof(BASE_PRECISION)
-        if of and measured:
-            limits.append(Limit(title(of), kind, BASE_PRECISION, measured, measured=True))
-        else:
-            limits += [
-                limit
-                for limit in examples(paper.chips)
-                if (limit.kind, limit.precision) == (kind, BASE_PRECISION)
-            ]
-    if not limits:
-        raise DataMissingError(
-            f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data "
-            "centers; python -m measure --sections ceilings measures one."
-        )
-    return limits
 
 
 def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:

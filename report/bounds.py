@@ -7,9 +7,11 @@ from math import ceil
 
 import pandas as pd
 
+from report import available
 from report.chips import KINDS, on_chip
-from report.paper import Roof
+from report.paper import BASE_PRECISION, Paper, Roof
 from report.product_lines import DATA_CENTER_GPUS
+from report.quantities import listing
 from report.rows import each, highest, lowest
 
 PRECISIONS = ("fp32", "bf16")
@@ -102,3 +104,49 @@ def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
             fixed = Fraction(first.footprint_byte) - int(first.batch) * slope
         each_input = (Fraction(first.footprint_byte) - fixed) / int(first.batch)
         yield Demand(str(model), flop, each_input, fixed)
+
+
+def example_chips(paper: Paper) -> list[Limit]:
+    """The roofs of a handful of chips that models are held against; at least one."""
+    found = examples(available.chips(paper))
+    if not found:
+        raise available.DataMissingError(
+            "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
+            f"{listing(list(PRECISIONS))}; add rows to it, or restore it."
+        )
+    return found
+
+
+def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
+    """The example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
+    limits = example_chips(paper)
+    counted = set(paper.workloads.precision)
+    if not any(limit.precision in counted for limit in limits):
+        available.workloads(paper, limits[0].precision)
+    return [
+        (limit, list(demands(available.workloads(paper, limit.precision))))
+        for limit in limits
+        if limit.precision in counted
+    ]
+
+
+def compared_roofs(paper: Paper) -> list[Limit]:
+    """The measured roof of each machine that figures show; of a kind without one, that of its example of a chip."""
+    limits = []
+    for kind in ("cpu", "gpu"):
+        of = paper.machine(kind)
+        measured = of and of.roof(BASE_PRECISION)
+        if of and measured:
+            limits.append(Limit(available.title(of), kind, BASE_PRECISION, measured, measured=True))
+        else:
+            limits += [
+                limit
+                for limit in examples(paper.chips)
+                if (limit.kind, limit.precision) == (kind, BASE_PRECISION)
+            ]
+    if not limits:
+        raise available.DataMissingError(
+            f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data "
+            "centers; python -m measure --sections ceilings measures one."
+        )
+    return limits

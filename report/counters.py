@@ -5,6 +5,7 @@ import re
 import pandas as pd
 
 from measure.records import PUBLISHED_MAC_STEP
+from report.quantities import percent
 
 OURS = "ridgepoint"
 
@@ -12,8 +13,8 @@ NAMES = {
     OURS: "Ridgepoint",
     "torch": "FlopCounterMode",
     "fvcore": "fvcore",
-    "ptflops-aten": "ptflops, aten",
-    "ptflops-pytorch": "ptflops, pytorch",
+    "ptflops-aten": "ptflops (aten)",
+    "ptflops-pytorch": "ptflops (pytorch)",
     "thop": "thop",
     "torchinfo": "torchinfo",
 }
@@ -44,6 +45,16 @@ LINES = {
     "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
 }
 """Lines of models by the pattern of their names, grouped by the kind of layer that counters disagree about."""
+
+
+def name(counter: str) -> str:
+    """A counter as the paper calls it."""
+    return NAMES.get(counter, counter)
+
+
+def signed(deviation: float) -> str:
+    """A relative deviation with its sign: ``+6.28 %``, ``−35.7 %``."""
+    return ("+" if deviation > 0 else "") + percent(deviation, 3).replace("-", "−")
 
 
 def _line(model: str) -> str:

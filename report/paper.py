@@ -1,7 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
 import os
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,15 @@ from measure.cache import MachineFolder, Workloads, machine_names
 from measure.memory_levels import Cache, caches_of
 from measure.records import (
     Ceiling,
+    CounterResult,
     Environment,
     Layer,
     Run,
     Sample,
     Workload,
 )
-from report import bibliography, cells, chips, flop_per_cycle, workloads
+from measure.table import read
+from report import bibliography, cells, chips, counters, flop_per_cycle, workloads
 from report.flop_per_cycle import FlopPerCycle
 from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated
 
@@ -76,6 +78,7 @@ class Paper:
     workloads: pd.DataFrame
     layers: pd.DataFrame
     not_counted: pd.DataFrame
+    counters: pd.DataFrame
     machines: tuple[Machine, ...]
 
     def machine(self, kind: str) -> Machine | None:
@@ -91,7 +94,7 @@ class Paper:
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
     """A table's records as a frame with the table's columns, even when it is empty."""
-    return pd.DataFrame([astuple(row) for row in rows], columns=[field.name for field in fields(record)])
+    return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
 def load(data: Path | None = None, references: Path = Path("bib/references.bib")) -> Paper:
@@ -114,6 +117,7 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
         shown,
         workloads.layers_of(layers, shown),
         workloads.not_counted(models),
+        counters.derive(frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)),
         tuple(machines),
     )
 

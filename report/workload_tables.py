@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from measure.scalars import COSTS, ELEMENTARY, TANH_GELU
+from measure.counting.scalars import COSTS, ELEMENTARY, TANH_GELU
 from report import available
 from report.available import or_missing
-from report.bounds import Demand, Limit
+from report.bounds import Demand, Limit, held_against_chips
 from report.paper import Paper
 from report.prose import escape
 from report.quantities import SPACE, intensity, percent, si, significant
@@ -56,8 +56,7 @@ def training(paper: Paper) -> str:
 def bounds(paper: Paper) -> str:
     """For each model and example of a chip: the margin at batch size 1, and where the model crosses the ridge point."""
     columns = [
-        (limit, {demand.model: demand for demand in models})
-        for limit, models in available.held_against_chips(paper)
+        (limit, {demand.model: demand for demand in models}) for limit, models in held_against_chips(paper)
     ]
     named = dict.fromkeys(model for _, counted in columns for model in counted)
     header = [("Model", LEFT)]

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from measure.flops import Work, formula_of
-from measure.passes import Part
+from measure.counting.flops import Work, formula_of
+from measure.counting.passes import Part
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
-recorder = pytest.importorskip("measure.recorder", reason="counting needs torch")
+recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")
 nn = torch.nn
 
 

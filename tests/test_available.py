@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from papers import empty, tiny, wide
+from papers import empty, tiny
 
 from report import available
 from report.available import DataMissingError, Missing, finding, or_missing
@@ -15,14 +15,6 @@ def without(column):
 
 def without_layers():
     return replace(tiny(), layers=tiny().layers.iloc[:0])
-
-
-def without_workloads():
-    return replace(tiny(), workloads=tiny().workloads.iloc[:0])
-
-
-def of_kinds(kind):
-    return replace(tiny(), chips=tiny().chips[tiny().chips.kind == kind])
 
 
 @pytest.mark.parametrize(
@@ -39,16 +31,6 @@ def of_kinds(kind):
         (lambda: available.trained(without("backward_flop")), "No backward pass .* --batch-sizes 64 counts"),
         (lambda: available.layers(empty()), "have not been counted yet at batch size 1"),
         (lambda: available.layers(without_layers()), "layers.csv holds no layer at batch size 1; restore"),
-        (lambda: available.example_chips(empty()), "data/chips.csv holds no chip"),
-        (
-            lambda: available.example_chips(of_kinds("fpga")),
-            "a confirmed dense peak at fp32 and bf16; add rows",
-        ),
-        (
-            lambda: available.held_against_chips(without_workloads()),
-            "have not been counted yet; python -m measure",
-        ),
-        (lambda: available.compared_roofs(empty()), "No fp32 roof .* python -m measure --sections ceilings"),
         (lambda: available.machine(empty(), "cpu"), "No CPU .* python -m measure --device cpu"),
         (lambda: available.machine(empty(), "gpu"), "No GPU .* python -m measure --device cuda"),
         (lambda: available.machines(empty()), "No machine has been measured yet; python -m measure"),
@@ -76,22 +58,6 @@ def test_training_is_shown_at_the_largest_batch_size_up_to_64():
     assert set(available.trained(both).batch) == {8}
     only_one = replace(tiny(), workloads=tiny().workloads[tiny().workloads.batch == 1])
     assert set(available.trained(only_one).model) == {"lean", "deep", "tokens"}
-
-
-def test_roofs_to_compare_are_measured_or_else_of_a_chip():
-    measured = [(limit.name, limit.measured) for limit in available.compared_roofs(wide())]
-    assert measured == [("Example CPU (4 cores)", True), ("Example GPU", True)]
-    without_gpu = replace(wide(), machines=(wide().machine("cpu"),))
-    _, gpu = available.compared_roofs(without_gpu)
-    assert (gpu.name, gpu.precision, gpu.measured) == ("NVIDIA D4 (SXM)", "fp32", False)
-
-
-def test_models_are_held_against_chips_at_the_precisions_that_were_counted():
-    both = available.held_against_chips(wide())
-    assert {limit.precision for limit, _ in both} == {"fp32", "bf16"}
-    assert all(len(models) == 4 for _, models in both)
-    half = replace(wide(), workloads=wide().workloads[wide().workloads.precision == "fp32"])
-    assert {limit.precision for limit, _ in available.held_against_chips(half)} == {"fp32"}
 
 
 def test_cells_are_the_measured_ones():

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from papers import committed_chips, tiny, wide
+from papers import committed_chips, empty, tiny, wide
 
 from report import bounds
+from report.available import DataMissingError
 from report.bounds import Demand, Limit, demands
 from report.paper import Roof
 
@@ -87,3 +89,41 @@ def test_the_committed_table_has_examples_of_several_kinds():
     found = bounds.examples(committed_chips())
     assert {"cpu", "gpu", "asic", "soc"} <= {limit.kind for limit in found}
     assert {limit.precision for limit in found} == {"fp32", "bf16"}
+
+
+def test_roofs_to_compare_are_measured_or_else_of_a_chip():
+    measured = [(limit.name, limit.measured) for limit in bounds.compared_roofs(wide())]
+    assert measured == [("Example CPU (4 cores)", True), ("Example GPU", True)]
+    without_gpu = replace(wide(), machines=(wide().machine("cpu"),))
+    _, gpu = bounds.compared_roofs(without_gpu)
+    assert (gpu.name, gpu.precision, gpu.measured) == ("NVIDIA D4 (SXM)", "fp32", False)
+
+
+def test_models_are_held_against_chips_at_the_precisions_that_were_counted():
+    both = bounds.held_against_chips(wide())
+    assert {limit.precision for limit, _ in both} == {"fp32", "bf16"}
+    assert all(len(models) == 4 for _, models in both)
+    half = replace(wide(), workloads=wide().workloads[wide().workloads.precision == "fp32"])
+    assert {limit.precision for limit, _ in bounds.held_against_chips(half)} == {"fp32"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda: bounds.example_chips(empty()), "data/chips.csv holds no chip"),
+        (lambda: bounds.example_chips(of_kind("fpga")), "a confirmed dense peak at fp32 and bf16; add rows"),
+        (lambda: bounds.compared_roofs(empty()), "No fp32 roof .* python -m measure --sections ceilings"),
+        (lambda: bounds.held_against_chips(without_workloads()), "counted yet; python -m measure"),
+    ],
+)
+def test_what_is_missing_is_said_with_what_fills_it(asked, said):
+    with pytest.raises(DataMissingError, match=said):
+        asked()
+
+
+def of_kind(kind):
+    return replace(tiny(), chips=tiny().chips[tiny().chips.kind == kind])
+
+
+def without_workloads():
+    return replace(tiny(), workloads=tiny().workloads.iloc[:0])

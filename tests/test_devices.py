@@ -2,6 +2,7 @@ import pytest
 
 from measure import devices
 from measure.errors import UserError
+from measure.memory_levels import Cache
 
 
 def test_cpu_is_always_there():
@@ -35,35 +36,26 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
     assert not [name for name in devices.available_names() if name.startswith("cuda")]
 
 
-def test_a_processor_clears_several_times_its_last_level_of_cache(monkeypatch):
+@pytest.mark.parametrize(
+    ("caches", "byte"),
+    [
+        (
+            (Cache(1, 2**16, 2), Cache(3, 2**26, 2)),
+            4 * 2**26,
+        ),  # four times its last level, all of its caches together
+        ((), 4 * 2**25),
+    ],
+)
+def test_a_processors_caches_are_cleared_by_reading_and_writing_more_than_they_hold(
+    monkeypatch, caches, byte
+):
     pytest.importorskip("torch", reason="caches are cleared with torch")
-    monkeypatch.setattr(devices, "_last_level_cache_byte", lambda: 2**26)
+    monkeypatch.setattr(devices.processor, "caches", lambda: caches)
     clear = devices.find("cpu").cache_clearer()
     buffer = clear()
-    assert buffer.untyped_storage().nbytes() == 4 * 2**26
-    assert float(buffer[-1]) == 1.0  # read and written
+    assert buffer.untyped_storage().nbytes() == byte
+    assert float(buffer[-1]) == 1.0
     assert float(clear()[-1]) == 2.0
-
-
-def test_the_last_level_of_cache_is_all_of_its_caches_together(tmp_path):
-    # Four cores, each with an L1 and an L2 of its own, and on each of two dies an L3 of 32 MiB.
-    for core in range(4):
-        caches = {
-            0: ("1", "32K", f"{core}"),
-            1: ("1", "32K", f"{core}"),
-            2: ("2", "1024K", f"{core}"),
-            3: ("3", "32768K", "0-1" if core < 2 else "2-3"),
-        }
-        for index, (level, size, sharing) in caches.items():
-            folder = tmp_path / f"cpu{core}" / "cache" / f"index{index}"
-            folder.mkdir(parents=True)
-            for name, text in (("level", level), ("size", size), ("shared_cpu_list", sharing)):
-                (folder / name).write_text(f"{text}\n")
-    assert devices._last_level_cache_byte(tmp_path) == 2 * 32 * 2**20
-
-
-def test_a_system_that_shows_no_caches_has_none(tmp_path):
-    assert devices._last_level_cache_byte(tmp_path) == 0
 
 
 def test_only_nvidias_gpus_have_tf32():

@@ -15,7 +15,7 @@ from report.quantities import SPACE
 
 MODULES = (
     figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.layers,
-    figures.bounds, figures.memory, figures.benchmarks, figures.roofs, figures.utilisation,
+    figures.bounds, figures.memory, figures.benchmarks, figures.roofs, figures.utilisation, figures.counters,
 )  # fmt: skip
 KINDS = ("cpu", "gpu", "asic", "fpga")
 

@@ -15,7 +15,7 @@ from report.quantities import SPACE
 MODULES = (
     findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
     findings.workload, findings.layers, findings.bounds, findings.backward, findings.machines, findings.benchmarks,
-    findings.utilisation,
+    findings.utilisation, findings.counters,
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@ import pytest
 from counting import meta, nn, recorder, torch
 from torch.utils.checkpoint import checkpoint
 
-from measure.layers import MODEL_ITSELF, kind_of, layer_rows
+from measure.counting.layers import MODEL_ITSELF, kind_of, layer_rows
 from measure.records import LAYER_KINDS
 
 ops = pytest.importorskip("torchvision.ops", reason="some kinds are torchvision's")

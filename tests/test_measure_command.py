@@ -1,6 +1,8 @@
+import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,11 +42,15 @@ def call(*arguments):
         (["--threads", "0"], "--threads: '0' is no number of threads"),
         (["--target", "tight"], "--target: 'tight' is no width; say per cent of the median"),
         (["--target", "0%"], "--target: '0%' is no width"),
+        (
+            ["--native-size", "--quick"],
+            "--native-size: is counted, not measured; say --sections workload with it",
+        ),
         (["--machine", "../up"], "'../up' is no folder name"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
-    arguments = [f"{arguments[0]}={arguments[1]}"] if arguments[1].startswith("-") else arguments
+    arguments = [f"{arguments[0]}={arguments[1]}"] if re.match(r"-\d", arguments[1]) else arguments
     assert call("--data", tmp_path, *arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
@@ -184,7 +190,9 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
     pytest.importorskip("torchvision", reason="the models are torchvision's")
     arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
     command = [sys.executable, "-m", "measure", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+    # A shell's background job, which these tests may be, ignores Ctrl-C, and so would what it starts.
+    heeding = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heeding) as run:
         for line in run.stdout:
             if line.startswith("[2/"):
                 run.send_signal(number)

@@ -3,7 +3,7 @@ import pytest
 from measure import workload
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
-memory = pytest.importorskip("measure.memory")
+memory = pytest.importorskip("measure.counting.memory")
 
 
 def block(elements):

@@ -1,6 +1,6 @@
 import pytest
 
-from measure import meta
+from measure.models import meta
 
 torch = pytest.importorskip("torch", reason="meta tensors are torch's")
 

@@ -80,6 +80,17 @@ def test_torch_misses_fused_attention_on_the_cpu(macs):
         assert peers.torch_counter(attention, tokens)[0] == 0
 
 
+def test_torch_does_not_divide_a_grouped_weight_gradient_by_its_groups():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    depthwise = nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False, device="meta")
+    output = depthwise(torch.zeros(1, 4, 6, 6, device="meta", requires_grad=True))
+    with FlopCounterMode(display=False) as counter:
+        output.sum().backward()
+    # Each gradient costs what the output does, 4 * 36 * 9; that of the weight is counted once a group.
+    assert counter.get_total_flops() / 2 == (1 + 4) * 4 * 36 * 9
+
+
 def test_fvcore_counts_normalisation_and_adaptive_pooling(macs):
     # 2 an element of batch, 5 of layer normalisation, 1 an element that is pooled
     assert macs("fvcore", nn.BatchNorm2d(4), 4, 6, 6) == 2 * 4 * 36

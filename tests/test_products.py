@@ -2,8 +2,8 @@ import pytest
 from counting import case, meta, named, nn, recorder, torch, total, trained
 from torch.nn import functional
 
-from measure.flops import Work
-from measure.products import ATTENTION
+from measure.counting.flops import Work
+from measure.counting.products import ATTENTION
 
 aten = torch.ops.aten
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]

@@ -1,7 +1,7 @@
 import pytest
 
 from measure import catalog
-from measure.torchaudio_models import RECIPES
+from measure.models.torchaudio_models import RECIPES
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
 torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")

@@ -1,7 +1,7 @@
 import pytest
 from counting import meta, nn, recorder, torch
 
-from measure.traffic import tensor_byte, tensors_in
+from measure.counting.traffic import tensor_byte, tensors_in
 
 aten = torch.ops.aten
 INDEX = {"dtype": torch.int64}
@@ -41,6 +41,11 @@ def traffic(compute, *tensors):
         (lambda a: a.unsafe_chunk(3)[0], [meta(3, 5)], 0),
         (
             lambda a: (a.detach(), a.expand(2, 3, 5), a.unbind(0), a.permute(1, 0), a.diagonal()),
+            [meta(3, 5)],
+            0,
+        ),
+        (
+            lambda a: (a.t_(), a.unsqueeze_(0), a.transpose_(1, 2), a.as_strided_((2, 2), (1, 1))),
             [meta(3, 5)],
             0,
         ),

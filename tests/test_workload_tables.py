@@ -6,9 +6,9 @@ import torch
 from papers import empty, tiny, wide
 from test_tables import cells
 
-from measure import scalars
-from measure.flops import formula_of
-from measure.normalisations import (
+from measure.counting import scalars
+from measure.counting.flops import formula_of
+from measure.counting.normalisations import (
     batch_norm_backward_flop,
     batch_norm_flop,
     row_norm_backward_flop,
@@ -56,14 +56,22 @@ def test_a_model_that_was_not_counted_at_a_chips_precision():
 
 
 def test_costs_are_those_that_are_counted():
-    rows = {row[0]: row[1:] for row in cells(workload_tables.costs())}
-    forward = {cost: cell.replace("\\", "").split(", ") for cost, (cell, _) in rows.items()}
-    assert "add" in forward["1"]
-    assert "silu" in forward["4"]
-    assert "gelu (tanh)" in forward["9"]
-    assert rows["9"][1] == "glu\\_backward, silu\\_backward"
-    listed = [name for row in rows.values() for cell in row for name in cell.split(", ") if name != "–"]
-    assert len(listed) == len({*scalars.ELEMENTARY, *scalars.COSTS}) + len(scalars.TANH_GELU)
+    rows = {row[0]: row[1:] for row in cells(workload_tables.costs().replace("\\", ""))}
+    named = {
+        name: (int(cost), place)
+        for cost, row in rows.items()
+        for place, cell in enumerate(row)
+        for name in cell.split(", ")
+        if name != "–"
+    }
+    assert named["add"] == (1, 0)
+    assert named["sigmoid"] == (
+        4,
+        0,
+    )  # 1 / (1 + exp(-x)): a change of sign, an exponential, an addition, a division
+    assert named["sigmoid_backward"] == (3, 1)  # g y (1 - y)
+    assert named["gelu (tanh)"] == (scalars.TANH_GELU["gelu"], 0)
+    assert len(named) == len({*scalars.ELEMENTARY, *scalars.COSTS}) + len(scalars.TANH_GELU)
 
 
 def value(formula, **letters):

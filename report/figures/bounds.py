@@ -8,7 +8,7 @@ import pandas as pd
 from report import available, roofline, theme
 from report.available import or_missing
 from report.axes import LogAxis
-from report.bounds import Limit
+from report.bounds import Limit, compared_roofs
 from report.paper import BASE_PRECISION, Paper
 from report.quantities import intensity, listing, number, si
 
@@ -22,7 +22,7 @@ LONGEST = 22
 @or_missing
 def attainable(paper: Paper) -> alt.ConcatChart:
     """The models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
-    models, limits = available.workloads(paper), available.compared_roofs(paper)
+    models, limits = available.workloads(paper), compared_roofs(paper)
     batches = sorted(models.batch.unique())
     color = alt.Color(
         "batch:N",

@@ -4,7 +4,7 @@ import pandas as pd
 
 from report import available
 from report.available import finding, or_missing
-from report.bounds import Demand, Limit
+from report.bounds import Demand, Limit, compared_roofs, example_chips, held_against_chips
 from report.figures.bounds import DEFINITIONS
 from report.findings.utilisation import named
 from report.paper import Paper
@@ -53,7 +53,7 @@ def on_roofs(paper: Paper) -> str:
     """How many models each roof leaves memory-bound, for each definition of intensity and batch size."""
     rows = available.workloads(paper)
     sentences = []
-    for limit in available.compared_roofs(paper):
+    for limit in compared_roofs(paper):
         how = "measured" if limit.measured else "datasheet"
         parts = [_bound(rows, limit, definition) for definition in DEFINITIONS]
         sentences.append(
@@ -67,11 +67,9 @@ def on_roofs(paper: Paper) -> str:
 @finding
 def crossings(paper: Paper) -> str:
     """On each chip that serves as an example: who is memory-bound, and what a larger batch changes."""
-    found = available.held_against_chips(paper)
+    found = held_against_chips(paper)
     sentences = [_crossing(limit, models) for limit, models in found]
-    lacking = {limit.precision for limit in available.example_chips(paper)} - {
-        limit.precision for limit, _ in found
-    }
+    lacking = {limit.precision for limit in example_chips(paper)} - {limit.precision for limit, _ in found}
     sentences += [str(or_missing(available.workloads)(paper, precision)) for precision in sorted(lacking)]
     return " ".join(sentences)
 

@@ -8,7 +8,7 @@ deviation (2r: the small constant added, inverse square root). What follows diff
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import Work, formula
+from measure.counting.flops import Work, formula
 
 RUNNING = 6
 """Operations a channel to move both running statistics: two products and an addition each."""
@@ -54,13 +54,8 @@ def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask:
     return (elements + channels if mask[0] else 0) + (sums if mask[1] or mask[2] else 0)
 
 
-@formula("aten::native_batch_norm_backward")
+@formula("aten::native_batch_norm_backward", "aten::batch_norm_backward")
 def batch_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return Work(0, batch_norm_backward_flop(args[1].numel(), args[1].shape[1], args[7], args[9]))
-
-
-@formula("aten::batch_norm_backward")
-def batch_norm_backward_reserved(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     return Work(0, batch_norm_backward_flop(args[1].numel(), args[1].shape[1], args[7], args[9]))
 
 
@@ -123,3 +118,15 @@ def rms_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any
     elements, rows, mask = args[1].numel(), args[3].numel(), args[5]
     flop = elements + (elements * (5 + (args[4] is not None)) if mask[0] else 0)
     return Work(0, flop + (2 * elements - elements // max(1, rows)) * mask[1])
+
+
+@formula("aten::_weight_norm_interface")
+def weight_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n)."""
+    return Work(0, 3 * args[0].numel() + out[1].numel())
+
+
+@formula("aten::_weight_norm_interface_backward")
+def weight_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r)."""
+    return Work(0, 5 * args[1].numel() + 2 * args[3].numel())

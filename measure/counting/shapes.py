@@ -5,6 +5,7 @@ for many operators (for a batch normalisation in about a hundred primitive steps
 output matter here, so they are derived once.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -55,10 +56,12 @@ def call(operator: Any, args: Any, kwargs: Any) -> Any:
     """The output of an operator that changes and aliases none of its inputs, or on the meta device one like it."""
     try:
         form = (operator, _form(args), tuple((name, _form(value)) for name, value in kwargs.items()))
-        if form in _OUTLINES:
-            return _drawn(_OUTLINES[form])
-        output = operator(*args, **kwargs)
-        _OUTLINES[form] = _outlines(output)
-        return output
+        known = _OUTLINES.get(form)
     except (_NotRemembered, TypeError):  # TypeError: an argument that has no hash
         return operator(*args, **kwargs)
+    if known is not None:
+        return _drawn(known)
+    output = operator(*args, **kwargs)
+    with suppress(_NotRemembered):
+        _OUTLINES[form] = _outlines(output)
+    return output

@@ -8,7 +8,7 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.model import Model
+from measure.models.model import Model
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from measure.model import IMAGE, Model
+from measure.models.model import IMAGE, Model
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from measure.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
+from measure.counting.movements import ALLOCATIONS, CHOICES, COPIES, FILLS
 
 UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 """Views that torch's schemas call new tensors."""
@@ -45,9 +45,12 @@ class Signature:
     """What an operator's schema says of its bytes: which arguments it writes, whether its output is a view."""
 
     def __init__(self, operator: Any) -> None:
+        from torch import Tag
+
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
-        self.is_view = operator.is_view or name in UNDECLARED_VIEWS
+        changes_outline = Tag.inplace_view in operator.tags
+        self.is_view = operator.is_view or changes_outline or name in UNDECLARED_VIEWS
         self.aliases = self.is_view or any(
             part.alias_info is not None for part in (*schema.arguments, *schema.returns)
         )

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import Any
 
-from measure.flops import NOTHING, Work, formula_of
-from measure.traffic import Signature, tensors_in
+from measure.counting.flops import NOTHING, Work, formula_of
+from measure.counting.traffic import Signature, tensors_in
 
 
 class Operator:

@@ -9,14 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import NOTHING, Work, formula
+from measure.counting.flops import NOTHING, Work, formula
 
 ELEMENTARY = (
     "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
-    "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isfinite", "isinf", "isnan", "le", "log",
-    "log10", "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu",
-    "remainder", "round", "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh",
-    "threshold", "threshold_backward", "trunc", "true_divide",
+    "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isinf", "isnan", "le", "log", "log10",
+    "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round",
+    "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward",
+    "trunc",
 )  # fmt: skip
 """One operation an element. (The inverse square root too: hardware has it as one.)"""
 
@@ -24,39 +24,39 @@ COSTS = {
     "addcmul": 3,  # a + s b c
     "addcdiv": 3,
     "lerp": 3,  # a + s (b - a)
-    "leaky_relu": 2,
+    "leaky_relu": 2,  # comparison, product
     "leaky_relu_backward": 2,
-    "hardtanh": 2,
-    "hardtanh_backward": 3,  # two comparisons and the choice's product
+    "hardtanh": 2,  # two comparisons
+    "hardtanh_backward": 2,
     "hardsigmoid": 4,  # min(max(x + 3, 0), 6) / 6
-    "hardsigmoid_backward": 3,
-    "hardswish": 5,
-    "hardswish_backward": 5,  # two comparisons, x / 3 + 1/2, product
+    "hardsigmoid_backward": 3,  # two comparisons, g / 6
+    "hardswish": 5,  # x times hardsigmoid
+    "hardswish_backward": 5,  # two comparisons, g (x / 3 + 1/2)
     "sigmoid": 4,  # 1 / (1 + exp(-x))
     "sigmoid_backward": 3,  # g y (1 - y)
     "tanh_backward": 3,  # g (1 - y y)
     "silu": 4,  # x / (1 + exp(-x))
     "silu_backward": 9,  # sigmoid s, then g s (1 + x (1 - s))
-    "elu": 4,  # comparison, exponential, subtraction, product
-    "elu_backward": 4,
-    "softplus": 3,
-    "softplus_backward": 4,
-    "logit": 3,
-    "log_sigmoid_forward": 4,
-    "log_sigmoid_backward": 5,
-    "_prelu_kernel": 2,
-    "_prelu_kernel_backward": 5,  # comparison; input: product, choice; weight: product, choice
+    "mish": 5,  # x tanh(log(1 + exp x))
+    "mish_backward": 11,  # e = exp x (1), n = 1 + e (1), t = tanh(log n) (2); g (t + x (e / n) (1 - t t)) (7)
+    "elu": 4,  # comparison, a (exp(x) - 1)
+    "elu_backward": 4,  # comparison, g a exp x
+    "softplus": 4,  # comparison, log(1 + exp x)
+    "softplus_backward": 5,  # comparison, g e / (1 + e)
+    "logit": 3,  # log(x / (1 - x))
+    "log_sigmoid_forward": 5,  # the sigmoid's logarithm
+    "log_sigmoid_backward": 3,  # g / (1 + exp x)
+    "_prelu_kernel": 2,  # comparison, product
+    "_prelu_kernel_backward": 3,  # comparison, w g for the input, x g for the weight
     "gelu": 5,  # x / 2 (1 + erf(x / sqrt 2))
     "gelu_backward": 11,  # g (cdf + x pdf): 4 for the one, 4 for the other, 3
     "glu": 5,  # an output: sigmoid and product
-    "glu_backward": 9,  # an output: sigmoid s, s g, and a g s (1 - s)
+    "glu_backward": 4,  # half of one for both halves of the input: sigmoid s, s g, and a s g (1 - s)
     "native_dropout": 2,  # times mask, times scale
     "native_dropout_backward": 2,
-    "mse_loss": 2,
-    "_weight_norm_interface": 3,
-    "nan_to_num": 1,
+    "nan_to_num": 3,  # three comparisons
 }
-"""Operations for each element of the output (of the gradient's, for a backward operator)."""
+"""Operations for each element of the output (of the input's gradient, for a backward operator). A choice is none."""
 
 TANH_GELU = {"gelu": 9, "gelu_backward": 18}
 """GELU by its approximation with tanh."""
@@ -70,33 +70,39 @@ def _counts(tensors: Sequence[Any]) -> bool:
     return any(hasattr(t, "is_floating_point") and (t.is_floating_point() or t.is_complex()) for t in tensors)
 
 
-def _complex_factor(name: str, args: Sequence[Any], out: Any) -> int | None:
-    """Real operations of one complex one; None where we have no rule."""
-    tensors = [a for a in (*args, out) if hasattr(a, "is_complex")]
-    if not any(t.is_complex() for t in tensors):
-        return 1
-    both = all(a.is_complex() for a in args[:2] if hasattr(a, "is_complex"))
-    return {"add": 2, "sub": 2, "neg": 2, "mul": 6 if both else 2, "div": 11 if both else 2, "abs": 4}.get(
-        name
-    )
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or (hasattr(value, "is_complex") and value.is_complex())
+
+
+COMPLEX = {"abs": 4, "neg": 2, "add": 2, "sub": 2, "mul": 6, "div": 11}
+"""Operations on real numbers in one on complex ones."""
+
+COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
+"""The same where one of two operands is real."""
+
+
+def _only_real(args: Sequence[Any]) -> None:
+    """Raises LookupError for complex numbers, which make an operator one without a formula."""
+    if any(map(_is_complex, args)):
+        raise LookupError("no formula for complex numbers")
 
 
 def pointwise(name: str) -> Any:
-    """The formula of a pointwise operator."""
+    """The formula of a pointwise operator. Raises LookupError for complex numbers that it has no rule for."""
 
     def count(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
         out = _first(out)
         if not _counts([*args, out]):
             return NOTHING
-        cost = 1 if name in ELEMENTARY else COSTS[name]
-        if name in TANH_GELU and kwargs.get("approximate") == "tanh":
+        if any(map(_is_complex, args)):
+            cost = (COMPLEX if all(map(_is_complex, args[:2])) else COMPLEX_BY_REAL)[name]
+        elif name in TANH_GELU and kwargs.get("approximate") == "tanh":
             cost = TANH_GELU[name]
+        else:
+            cost = COSTS.get(name, 1)
         if name in ("add", "sub", "rsub") and kwargs.get("alpha", 1) != 1:
             cost += 1
-        factor = _complex_factor(name, args, out)
-        if factor is None:
-            raise LookupError(f"no formula for complex {name}")
-        return Work(0, cost * factor * out.numel())
+        return Work(0, cost * out.numel())
 
     return count
 
@@ -118,36 +124,57 @@ def reduction(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work
     out = _first(out)
     if not _counts(args):
         return NOTHING
+    _only_real(args)
     if len(args) > 1 and hasattr(args[1], "numel"):
         return Work(0, out.numel())
-    return Work(0, args[0].numel() - out.numel())
+    return Work(0, max(0, args[0].numel() - out.numel()))
 
 
 @formula("aten::mean")
 def mean(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     """The sum (n - m) and a division for each of m results."""
+    _only_real(args)
     return Work(0, args[0].numel())
 
 
-@formula("aten::var", "aten::var_mean", "aten::std")
-def variance(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+@formula("aten::var", "aten::var_mean")
+def variance(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     """Mean (n), differences (n), squares (n), their sum and division (n)."""
+    _only_real(args)
     return Work(0, 4 * args[0].numel())
 
 
+@formula("aten::std", "aten::std_mean")
+def deviation(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    """The variance's root, too (m)."""
+    return Work(0, variance(args, kwargs, out).other_flop + _first(out).numel())
+
+
 @formula("aten::linalg_vector_norm", "aten::norm")
-def norm(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """Squares (n), sum (n - m), roots (m)."""
-    return Work(0, 2 * args[0].numel())
+def norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    """Squares (n), sum (n - m), roots (m); of order 1 no roots; of any other a power and absolute values (n) more."""
+    _only_real(args)
+    order = args[1] if len(args) > 1 and args[1] is not None else 2
+    elements, results = args[0].numel(), out.numel()
+    if order == 2:
+        return Work(0, 2 * elements)
+    return Work(0, 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements)
 
 
-@formula("aten::cumsum", "aten::cumprod")
-def cumulative(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(0, out.numel() - out.numel() // max(1, out.shape[args[1]])) if _counts([out]) else NOTHING
+@formula("aten::logsumexp")
+def logsumexp(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m)."""
+    return Work(0, 4 * args[0].numel())
 
 
 def _rows(tensor: Any, dim: int) -> int:
     return int(tensor.numel() // max(1, tensor.shape[dim]))
+
+
+@formula("aten::cumsum", "aten::cumprod")
+def cumulative(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+    _only_real(args)
+    return Work(0, out.numel() - _rows(out, args[1])) if _counts([out]) else NOTHING
 
 
 @formula("aten::_softmax", "aten::_safe_softmax")
@@ -174,10 +201,16 @@ def embedding_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: An
     return Work(0, args[0].numel())
 
 
-@formula("aten::index_add", "aten::scatter_add")
-def scattered_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+@formula("aten::index_add")
+def indexed_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
     """An addition for each element of the source."""
     return Work(0, args[3].numel()) if _counts(args[3:4]) else NOTHING
+
+
+@formula("aten::scatter_add")
+def scattered_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+    """An addition for each index; the source may be larger."""
+    return Work(0, args[2].numel()) if _counts(args[3:4]) else NOTHING
 
 
 @formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
@@ -189,11 +222,8 @@ def indexed_writing(args: Sequence[Any], kwargs: Mapping[str, Any], _out: Any) -
 
 @formula("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c")
 def fft(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """5 n log2 n for n complex points, half of it for real ones: FFTW's convention (Frigo and Johnson 2005)."""
-    spans = args[0] if args[0].numel() >= out.numel() else out
-    real = not (args[0].is_complex() and out.is_complex())
-    if real:
-        spans = out if args[0].is_complex() else args[0]
+    """5 n log2 n for n complex points, half of it for n real ones: FFTW's convention (Frigo and Johnson 2005)."""
+    spans = out if args[0].is_complex() else args[0]
     points = math.prod(spans.shape[dim] for dim in args[1])
-    share = 0.5 if real else 1.0
-    return Work(0, round(share * 5 * spans.numel() * math.log2(points)) if points > 1 else 0)
+    each = 5 if args[0].is_complex() and out.is_complex() else 2.5
+    return Work(0, round(each * spans.numel() * math.log2(max(1, points))))

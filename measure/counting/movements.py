@@ -6,7 +6,7 @@ Random numbers are among them: how many operations a generator takes is no prope
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import NOTHING, Work, formula
+from measure.counting.flops import NOTHING, Work, formula
 
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 """They touch no memory: what is written into it later is counted there."""
@@ -25,15 +25,16 @@ COPIES = ("copy", "_foreach_copy")
 """In place, their first tensor is written and not read."""
 
 REARRANGEMENTS = (
-    "_conj", "_conj_physical", "_reshape_alias", "_to_copy", "_unsafe_index", "_unsafe_view", "alias", "as_strided",
-    "as_strided_scatter", "cat", "channel_shuffle", "clone", "constant_pad_nd", "complex", "detach",
-    "diagonal_backward", "flip", "im2col", "index_copy", "lift_fresh", "lift_fresh_copy", "masked_fill",
-    "masked_scatter", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d",
-    "reflection_pad2d", "repeat", "repeat_interleave", "replication_pad1d", "replication_pad2d",
-    "replication_pad3d", "resize", "roll", "scatter", "select_backward", "select_scatter", "slice_backward",
-    "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d", "upsample_nearest2d",
-    "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
+    "_conj_physical", "_local_scalar_dense", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "as_strided_scatter", "cat", "channel_shuffle",
+    "clone", "constant_pad_nd", "complex", "diagonal_backward", "flip", "im2col", "index_copy", "lift_fresh_copy",
+    "masked_fill", "masked_scatter", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d", "resize", "roll", "scatter", "select_backward", "select_scatter",
+    "slice_backward", "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
 )  # fmt: skip
+"""They read what they are given and write what they give; a view does neither, and is not among them."""
 
 
 @formula(*(f"aten::{name}" for name in (*ALLOCATIONS, *FILLS, *CHOICES, *COPIES, *REARRANGEMENTS)))

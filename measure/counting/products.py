@@ -9,7 +9,7 @@ the forward pass's two sizes, so 2.0 times forward, and what a fused kernel comp
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import Formula, Work, formula
+from measure.counting.flops import Formula, Work, formula
 
 Shape = Sequence[int]
 

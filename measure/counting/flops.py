@@ -43,13 +43,6 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 def formula_of(name: str) -> Formula | None:
     """The formula of an operator; None where there is none. An operation in place is that of its twin."""
-    from measure import (  # noqa: F401 - they register their formulas
-        movements,
-        normalisations,
-        products,
-        recurrent,
-        scalars,
-        windows,
-    )
+    from measure.counting import movements, normalisations, products, recurrent, scalars, windows  # noqa: F401 - they register their formulas
 
     return _FORMULAS.get(name) or _FORMULAS.get(name.removesuffix("_"))

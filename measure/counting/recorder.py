@@ -16,12 +16,12 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from measure import shapes
-from measure.attention import kept_whole
-from measure.memory import LiveMemory
-from measure.operators import Operator, operator_of
-from measure.passes import Pass, Uncounted
-from measure.traffic import storage_key, tensors_in
+from measure.counting import shapes
+from measure.counting.attention import kept_whole
+from measure.counting.memory import LiveMemory
+from measure.counting.operators import Operator, operator_of
+from measure.counting.passes import Pass, Uncounted
+from measure.counting.traffic import storage_key, tensors_in
 
 
 @dataclass

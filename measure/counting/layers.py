@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from measure.passes import Part
-from measure.recorder import Recorder
-from measure.traffic import storage_key
+from measure.counting.passes import Part
+from measure.counting.recorder import Recorder
+from measure.counting.traffic import storage_key
 
 MODEL_ITSELF = "."
 """The path of operators and parameters that stand in no module but the model."""

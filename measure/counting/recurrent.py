@@ -10,7 +10,7 @@ its activation as ``scalars`` has it: a sigmoid is 4 operations, tanh 1.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.flops import Work, formula
+from measure.counting.flops import Work, formula
 
 CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """The meaning of cuDNN's numbers for the kinds of cell."""

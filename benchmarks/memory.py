@@ -1,0 +1,246 @@
+"""How much memory a step takes at most: as counted without running anything, beside what the allocator gave out.
+
+    python benchmarks/memory.py
+    python benchmarks/memory.py --device cuda --batch 64 --models 'resnet*' vit_b_32
+
+Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.records.Workload``. They are compared with
+real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD with
+momentum, as the second step, which finds its momentum there and no gradients. The loss is the cross entropy of random
+labels, or the mean square where the network's outputs are no scores of classes. What a loss keeps is in the trace and
+not in the count, which starts from given gradients: of note where outputs are large (fcn_resnet50).
+
+The trace's peak is the bytes of parameters, buffers, inputs and momentum, and the most that was allocated at once
+during the step (``allocations.py``). Shown first is the peak apart from workspace, which depends on the library that
+serves an operator and not on the network; then the peak with it (on a GPU ``torch.cuda.max_memory_allocated``), and
+the operator that held the largest workspace at that moment.
+
+Where devices keep different things, the count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an
+element, not of a floating-point number, and attention with dropout keeps no matrix of weights: less than is counted
+for the audio transformers, whose layers train with dropout. In inference torch's GRU and plain RNN on a CPU multiply
+the inputs of all steps at once, which the count, step by step, does not have.
+"""
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from allocations import peak, traced, without_workspace
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure import catalog, devices, processor, workload
+from measure.counting.traffic import tensors_in
+from measure.errors import UserError
+from measure.models.model import Model
+from measure.records import INFERENCE
+from measure.worker import classify
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+MODELS = (
+    "alexnet",
+    "vgg11",
+    "resnet18",
+    "resnet50",
+    "densenet121",
+    "googlenet",
+    "squeezenet1_0",
+    "shufflenet_v2_x1_0",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "efficientnet_b0",
+    "convnext_tiny",
+    "fcn_resnet50",
+    "vit_b_32",
+    "swin_t",
+    "wav2vec2_base",
+)
+TRAINING = "training"
+
+ON_A_GPU = """counted is what a CPU keeps: on a GPU dropout's mask takes a byte an element, here 4, and attention with
+dropout keeps no matrix of weights, so the audio transformers train in less"""
+
+TOLERANCE = 0.05
+
+
+class Peak(NamedTuple):
+    """The most memory that a real step took, apart from workspace and with it, and whose workspace was the largest."""
+
+    byte: int
+    whole_byte: int
+    workspace: str | None
+
+
+class Comparison(NamedTuple):
+    model: str
+    phase: str
+    counted_byte: int
+    peak: Peak
+
+    @property
+    def difference(self) -> float:
+        return self.counted_byte / self.peak.byte - 1
+
+    @property
+    def is_within(self) -> bool:
+        return abs(self.difference) <= TOLERANCE
+
+
+def byte(tensors: "Sequence[torch.Tensor]") -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def peak_of(step: Callable[[], None], resident_byte: int, device: devices.Device) -> Peak:
+    """The peak of a step that was run before, beside what stays in memory."""
+    allocations = traced(step, device.kind)
+    own_byte, _ = peak(without_workspace(allocations))
+    whole_byte, alive = peak(allocations)
+    largest = max((each for each in alive if each.is_workspace), key=lambda each: each.byte, default=None)
+    whole_byte += resident_byte
+    if device.kind == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device.torch_name)
+        step()
+        whole_byte = torch.cuda.max_memory_allocated(device.torch_name)
+    return Peak(resident_byte + own_byte, whole_byte, largest.operator if largest else None)
+
+
+def inference_peak(network: "nn.Module", inputs: Sequence[Any], device: devices.Device) -> Peak:
+    import torch
+
+    network.eval()
+
+    def step() -> None:
+        with torch.no_grad():
+            network(*inputs)
+
+    step()
+    return peak_of(step, byte([*network.parameters(), *network.buffers(), *tensors_in(inputs)]), device)
+
+
+def training_peak(network: "nn.Module", inputs: Sequence[Any], device: devices.Device) -> Peak:
+    import torch
+
+    network.train()
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+
+    def step() -> None:
+        output = network(*inputs)  # held during the backward pass, as the count has it
+        loss(output).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    step()
+    momentum = [state["momentum_buffer"] for state in optimizer.state.values()]
+    resident = [*network.parameters(), *network.buffers(), *tensors_in(inputs), *momentum]
+    return peak_of(step, byte(resident), device)
+
+
+def loss(output: Any) -> "torch.Tensor":
+    import torch
+
+    outputs = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
+    if len(outputs) == 1 and outputs[0].dim() == 2:
+        (scores,) = outputs
+        labels = torch.randint(scores.shape[1], scores.shape[:1], device=scores.device)
+        return torch.nn.functional.cross_entropy(scores, labels)
+    return torch.stack([tensor.square().mean() for tensor in outputs]).sum()
+
+
+def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison]:
+    """Inference and training of a model. Raises whatever the network raises."""
+    import torch
+
+    row = workload.count(model, batch).workload
+    with torch.device(device.torch_name):
+        network = catalog.build(model)
+    inputs = catalog.make_inputs(model, batch, device.torch_name)
+    phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
+    if row.training_peak_byte is not None:
+        phases.append((TRAINING, row.training_peak_byte, training_peak))
+    return [
+        Comparison(model.name, phase, counted, of(network, inputs, device)) for phase, counted, of in phases
+    ]
+
+
+def show(comparison: Comparison) -> None:
+    real = comparison.peak
+    verdict = "within" if comparison.is_within else "ABOVE"
+    workspace = f"{real.whole_byte / 1e6:10.2f} MB"
+    if real.workspace:
+        workspace += f", most of it in {real.workspace}"
+    print(
+        f"{comparison.model:20}{comparison.phase:10}{comparison.counted_byte / 1e6:9.2f} MB"
+        f"{real.byte / 1e6:10.2f} MB{comparison.difference:+9.2%}  {verdict} {TOLERANCE:.0%} {workspace}",
+        flush=True,
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    device = devices.find(arguments.device)
+    if device.kind == "mps":
+        raise UserError("--device: torch does not trace the allocations of mps; say cpu or cuda")
+    if arguments.batch < 1:
+        raise UserError(f"--batch: {arguments.batch} is no number of inputs; say 1 or more")
+    models = catalog.find(arguments.models)
+    device.prepare(processor.physical_cores())
+    print(f"{'model':20}{'phase':10}{'counted':>12}{'traced':>13}{'difference':>11}  {'':11}with workspace")
+    comparisons = []
+    for model in models:
+        try:
+            found = compare(model, arguments.batch, device)
+        except Exception as problem:  # a network may raise anything
+            failure = classify(problem)
+            print(f"{model.name:20}{failure.status}: {failure.reason}", flush=True)
+            continue
+        for comparison in found:
+            show(comparison)
+        comparisons += found
+        gc.collect()
+    print()
+    for phase in (INFERENCE, TRAINING):
+        of_phase = [each for each in comparisons if each.phase == phase]
+        within = sum(each.is_within for each in of_phase)
+        verdict = "all" if within == len(models) else "NOT ALL"
+        print(
+            f"{phase:10}{within} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}"
+        )
+    if device.kind == "cuda":
+        print(ON_A_GPU)
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(
+        prog="python benchmarks/memory.py",
+        description="Compare the counted peak of memory with what real steps allocate. The default takes about seven "
+        "minutes on two cores, and 4 GB of memory.",
+    )
+    flags.add_argument(
+        "--models",
+        nargs="+",
+        default=MODELS,
+        metavar="NAME",
+        help="as in python -m measure (default: sixteen)",
+    )
+    flags.add_argument("--batch", type=int, default=8, help="inputs of a step (default: %(default)s)")
+    flags.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
+    return flags
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        run(parser().parse_args(arguments))
+    except UserError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

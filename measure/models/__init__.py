@@ -1,0 +1,1 @@
+"""The libraries that models come from, a file each."""

@@ -1,0 +1,47 @@
+"""The tables of counters, in Markdown: functions from the paper's frames to a pipe table, or to a sentence."""
+
+from typing import Any
+
+import pandas as pd
+
+from report import available, counters
+from report.available import or_missing
+from report.paper import Paper
+from report.prose import escape
+from report.quantities import SPACE, si
+from report.rows import each, highest, lowest
+from report.tables import LEFT, NONE, RIGHT, pipe
+
+
+def _farthest(row: Any) -> str:
+    return f"{counters.signed(row.deviation)} ({escape(row.model)})"
+
+
+@or_missing
+def accuracy(paper: Paper) -> str:
+    """Of how many models each counter is right, and how far it is off at most."""
+    results = available.counted(paper)
+    cells = []
+    for row in each(counters.scores(results)):
+        own = results[(results.counter == row.counter) & results.deviation.notna()]
+        same = NONE if pd.isna(row.same_parameters) else f"{row.same_parameters:.0f}"
+        ends = [NONE, NONE] if own.empty else [_farthest(end(own, "deviation")) for end in (lowest, highest)]
+        counts = [row.right, row.equal, same, row.models - row.counted]
+        cells.append([escape(counters.name(row.counter)), *map(str, counts), *ends])
+    header = [("Counter", LEFT), ("Within 1" + SPACE + "%", RIGHT), ("Equal", RIGHT), ("Parameters", RIGHT)]
+    return pipe([*header, ("Failed", RIGHT), ("Lowest", LEFT), ("Highest", LEFT)], cells)
+
+
+@or_missing
+def effort(paper: Paper) -> str:
+    """The version of each counter, the time that it took and the memory that its process held."""
+    cells = [
+        [
+            escape(counters.name(row.counter)), NONE if pd.isna(row.version) else escape(row.version),
+            *(NONE if pd.isna(time) else si(time, "s") for time in (row.count_s, row.build_s)),
+            NONE if pd.isna(row.peak_byte) else si(row.peak_byte, "B"),
+        ]
+        for row in each(counters.scores(available.counted(paper)))
+    ]  # fmt: skip
+    header = [("Counter", LEFT), ("Version", LEFT), ("Counting", RIGHT), ("Building", RIGHT)]
+    return pipe([*header, ("Peak memory", RIGHT)], cells)
