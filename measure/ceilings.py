@@ -116,7 +116,7 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
 
     device.allow_tf32(precision == TF32)
     try:
-        home = import_module(f"measure.{_home(kernel, device.kind)}")
+        home = import_module(f"measure.roofs.{_home(kernel, device.kind)}")
     except ImportError as problem:
         needed = "Triton" if device.kind == "cuda" else "Numba"
         raise NotImplementedError(
@@ -134,7 +134,7 @@ def _clock(kernel: str) -> Callable[[], int]:
     if kernel == "chain":
         import torch
 
-        from measure.clock import processor_ns
+        from measure.roofs.clock import processor_ns
 
         return partial(processor_ns, torch.get_num_threads())
     return time.perf_counter_ns

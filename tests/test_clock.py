@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the clock is measured with Numba")
 
-from measure import clock
+from measure.roofs import clock
 
 
 def test_a_round_is_sixteen_additions():

@@ -1,7 +1,8 @@
 import pytest
 
-from measure import library_kernels, processor
+from measure import processor
 from measure.records import STREAM_ARRAYS
+from measure.roofs import library_kernels
 from measure.worker import classify
 
 torch = pytest.importorskip("torch", reason="library kernels are torch's")

@@ -6,8 +6,8 @@ from test_vectors import FUSED, assembly, has
 
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
-from measure import multiply_add  # noqa: E402
-from measure.multiply_add import CHAINS, compiled, operands, prepare  # noqa: E402
+from measure.roofs import multiply_add  # noqa: E402
+from measure.roofs.multiply_add import CHAINS, compiled, operands, prepare  # noqa: E402
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])

@@ -5,9 +5,9 @@ import pytest
 
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
-from measure import streams  # noqa: E402
 from measure.records import STREAM_ARRAYS  # noqa: E402
-from measure.streams import PIECE_BYTE, SCALE, Streams, compiled, share  # noqa: E402
+from measure.roofs import streams  # noqa: E402
+from measure.roofs.streams import PIECE_BYTE, SCALE, Streams, compiled, share  # noqa: E402
 
 SIZE = 30 * 6 * PIECE_BYTE
 """A working set that one, two and three arrays divide into whole pieces."""

@@ -14,11 +14,11 @@ triton = pytest.importorskip("triton", reason="roofs of a GPU are measured with 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
-from measure import triton_kernels  # noqa: E402
+from measure.roofs import triton_kernels  # noqa: E402
 
 INTERPRETED = """
 import torch
-from measure import triton_kernels
+from measure.roofs import triton_kernels
 from measure.records import STREAM_ARRAYS
 
 triton_kernels.units = lambda device: 3

@@ -5,8 +5,8 @@ import pytest
 
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
-from measure import vectors  # noqa: E402
-from measure.vectors import VECTOR_BYTE  # noqa: E402
+from measure.roofs import vectors  # noqa: E402
+from measure.roofs.vectors import VECTOR_BYTE  # noqa: E402
 
 FUSED = {"x86_64": "vfmadd", "AMD64": "vfmadd", "aarch64": "fmla", "arm64": "fmla"}
 """How a fused multiply-add of vectors is called, by machine."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from measure.team import Team
-from measure.vectors import VECTOR_BYTE, fill, load, multiply_add, total
+from measure.roofs.team import Team
+from measure.roofs.vectors import VECTOR_BYTE, fill, load, multiply_add, total
 
 CHAINS = 12
 """Chains of multiply-adds side by side, since each waits for the one before: at most two units times five cycles on

@@ -12,7 +12,7 @@ from functools import cache
 
 from numba import float64, int64, njit
 
-from measure.team import Team
+from measure.roofs.team import Team
 
 ROUND = 16
 """Additions in one round of the loop, whose own counting goes on beside them."""

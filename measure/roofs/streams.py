@@ -14,8 +14,8 @@ import numpy as np
 from numba import float64, int64, njit
 
 from measure.records import STREAM_ARRAYS
-from measure.team import Team
-from measure.vectors import VECTOR_BYTE, add, fill, load, multiply_add, store, stream, total
+from measure.roofs.team import Team
+from measure.roofs.vectors import VECTOR_BYTE, add, fill, load, multiply_add, store, stream, total
 
 WIDTH = VECTOR_BYTE // 8
 """Numbers in a vector."""
