@@ -1,0 +1,148 @@
+"""Whether the measured roofs are as high as other programs reach, side by side in one run.
+
+    python benchmarks/roofs.py
+
+The bandwidth of memory stands beside STREAM's triad compiled from C, library arithmetic beside plain loops over NumPy's
+and torch's matrix products, multiply-adds in registers beside cores times FLOP per cycle times the clock as measured.
+Each pair is measured in turn; printed are the medians of the turns. Nothing else should run.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from process import prepare
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure import ceilings, devices, environment, processor
+from measure.records import STREAM_ARRAYS, SUSTAINED, Environment
+from report import bibliography, flop_per_cycle
+
+ROOT = Path(__file__).parents[1]
+TURNS = 3
+LEAST = {"bandwidth": 0.95, "library": 0.98, "registers": 0.95}
+CPU = devices.find("cpu")
+
+
+def rate(kernel: str, precision: str, size: int) -> float:
+    """FLOP or bytes per second of a kernel, as ``python -m measure`` measures it."""
+    row = ceilings.measure(CPU, "", kernel, precision, size, SUSTAINED, lambda: None)
+    assert row.latency_s is not None
+    return (row.byte if kernel in STREAM_ARRAYS else row.flop) / row.latency_s
+
+
+def kernels(name: str) -> list[tuple[str, str, int]]:
+    """The kernels of this name and of all precisions and sizes that are measured over seconds."""
+    return [task[:3] for task in ceilings.kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
+
+
+def best(names: list[str]) -> float:
+    return max(rate(*kernel) for name in names for kernel in kernels(name))
+
+
+def show(name: str, ours: float, theirs: float, unit: str, peer: str, least: float) -> None:
+    verdict = "reached" if ours / theirs >= least else "MISSED"
+    print(
+        f"{name}: {ours / 1e9:.1f} {unit}, {ours / theirs:.3f} of {peer} ({theirs / 1e9:.1f} {unit}); "
+        f"at least {least:g}: {verdict}"
+    )
+
+
+def turns(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
+    """The medians of both, measured in turn."""
+    pairs = [(ours(), theirs()) for _ in range(TURNS)]
+    return median(one for one, _ in pairs), median(other for _, other in pairs)
+
+
+def bandwidth(folder: Path) -> None:
+    size = kernels("stream_triad")[0][2]  # the largest comes first
+    if shutil.which("gcc") is None:
+        print("Bandwidth: there is no gcc here to compile STREAM with, so nothing to compare with.")
+        return
+    program, numbers = folder / "stream", size // 24
+    flags = ["-O3", "-march=native", "-fopenmp", "-mcmodel=medium", f"-DNUMBERS={numbers}"]
+    subprocess.run(["gcc", *flags, str(ROOT / "benchmarks" / "stream.c"), "-o", str(program)], check=True)
+    threads = os.environ | {"OMP_NUM_THREADS": str(processor.physical_cores())}
+
+    def compiled() -> float:
+        run = subprocess.run([str(program)], check=True, capture_output=True, text=True, env=threads)
+        return 24 * numbers / median(map(float, run.stdout.split()))
+
+    ours, theirs = turns(lambda: rate("stream_triad", "fp64", size), compiled)
+    show("triad from memory", ours, theirs, "GB/s", "STREAM's in C", LEAST["bandwidth"])
+    for kernel in STREAM_ARRAYS:
+        print(f"    {kernel}: {rate(kernel, 'fp64', size) / 1e9:.1f} GB/s")
+
+
+def product(multiply: Callable[..., object], left: Any, right: Any, out: Any) -> float:
+    """FLOP per second of a matrix product, by the median of a plain loop."""
+    multiply(left, right, out=out)
+    taken: list[float] = []
+    while len(taken) < 5 or sum(taken) < 0.5:
+        start = time.perf_counter()
+        multiply(left, right, out=out)
+        taken.append(time.perf_counter() - start)
+    return 2 * len(left) ** 3 / median(taken)
+
+
+def products() -> float:
+    """The fastest product of NumPy and torch in plain loops."""
+    import numpy as np
+    import torch
+
+    rates = []
+    for rows in ceilings.MATMUL_ROWS["cpu"]:
+        matrices = [torch.randn(rows, rows) for _ in range(3)]
+        rates += [product(torch.mm, *matrices), product(np.matmul, *(matrix.numpy() for matrix in matrices))]
+    return max(rates)
+
+
+def derived(here: Environment) -> Callable[[], float] | None:
+    """Cores times FLOP per cycle times the clock of now; None for a processor that the table does not know."""
+    keys = bibliography.read_keys(ROOT / "bib" / "references.bib")
+    table = flop_per_cycle.read(ROOT / "data" / "flop_per_cycle.csv", keys)
+    known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]
+    if not known:
+        return None
+    size = dict(ceilings.CHAINS)["int64"]
+
+    def peak() -> float:
+        row = ceilings.measure(CPU, "", "chain", "int64", size, SUSTAINED, lambda: None)
+        assert row.latency_s is not None
+        return processor.physical_cores() * max(known) * size / row.latency_s
+
+    return peak
+
+
+def main() -> None:
+    prepare()
+    with tempfile.TemporaryDirectory() as folder:
+        bandwidth(Path(folder))
+    library, plain = turns(lambda: best(["matmul", "numpy_matmul"]), products)
+    show("fp32 matrix product", library, plain, "GFLOP/s", "the best plain loop", LEAST["library"])
+    here = environment.current(CPU, processor.physical_cores())
+    peak = derived(here)
+    fma = kernels("fma")[0]
+    if peak is None:
+        print(
+            "Multiply-adds: data/flop_per_cycle.csv does not know this processor, so no peak can be derived."
+        )
+        registers = rate(*fma)
+    else:
+        registers, possible = turns(lambda: rate(*fma), peak)
+        derivation = "cores × FLOP/cycle × clock"
+        show("fp32 multiply-add", registers, possible, "GFLOP/s", derivation, LEAST["registers"])
+    verdict = "reached" if registers > max(library, plain) else "MISSED"
+    print(f"multiply-add above every fp32 product, by {registers / max(library, plain):.3f}: {verdict}")
+
+
+if __name__ == "__main__":
+    main()
