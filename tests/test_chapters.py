@@ -9,7 +9,17 @@ from papers import REFERENCES, ROOT, empty, tiny, wide
 from test_figures import MODULES as FIGURES
 from test_findings import MODULES as FINDINGS
 
-from report import bibliography, chip_tables, counter_tables, figures, findings, show, tables, workload_tables
+from report import (
+    bibliography,
+    chip_tables,
+    counter_tables,
+    figures,
+    findings,
+    roof_tables,
+    show,
+    tables,
+    workload_tables,
+)
 
 CHAPTERS = [ROOT / "index.qmd", *sorted((ROOT / "report").glob("*.qmd"))]
 CELL = re.compile(r"^```\{python\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -17,6 +27,7 @@ INLINE = re.compile(r"`\{python\} ([^`]+)`")
 SHARED = {
     "chip_tables": chip_tables,
     "counter_tables": counter_tables,
+    "roof_tables": roof_tables,
     "figures": figures,
     "findings": findings,
     "tables": tables,
@@ -55,7 +66,7 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
-    written = (tables, chip_tables, counter_tables, workload_tables)
+    written = (tables, chip_tables, counter_tables, roof_tables, workload_tables)
     for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):

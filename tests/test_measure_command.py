@@ -103,7 +103,7 @@ def test_no_budgets(text):
 def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert call("--data", tmp_path, "--plan", *SMALL) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "squeezenet1_0 batch 1 fp32" in lines
+    assert "squeezenet1_0 batch 1 fp32, round 1" in lines
     assert lines[-1].startswith(f"{len(lines) - 1} to measure")
     assert not any(tmp_path.iterdir())
 
@@ -141,7 +141,8 @@ import importlib, pkgutil, sys
 package, *absent = sys.argv[1:]
 sys.modules.update(dict.fromkeys(absent))
 for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-    importlib.import_module(module.name)
+    if not module.name.startswith("measure.roofs."):  # compiled kernels, imported where one is measured
+        importlib.import_module(module.name)
 """
 
 
