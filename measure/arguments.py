@@ -14,6 +14,8 @@ from measure.timing import Sampling
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
+QUICK_LIMIT_S = 24.0
+"""The longest that a cell is sampled in a quick run, all rounds together."""
 
 VERBS = {
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
@@ -80,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
         "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
     )
     flags.add_argument(
-        "--quick", action="store_true", help="a small selection of models, at batch sizes 1 and 64"
+        "--quick",
+        action="store_true",
+        help="a small selection of models at batch sizes 1 and 64, and of the roofs' kernels",
     )
     flags.add_argument(
         "--target",
@@ -152,6 +156,8 @@ def parse_target(text: str) -> float:
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """When a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
     whole = Sampling(target=parse_target(arguments.target))
+    if arguments.quick:
+        whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
     return dataclasses.replace(
         whole, limit_s=whole.limit_s / plan.ROUNDS, fewest=math.ceil(whole.fewest / plan.ROUNDS)
     )
@@ -174,5 +180,6 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.named, arguments.variants))),
+        quick=arguments.quick,
         force=arguments.force,
     )

@@ -10,6 +10,7 @@ from measure.records import (
     EAGER,
     FULL_PRECISION,
     INFERENCE,
+    SUSTAINED,
     WORKLOAD,
     Ceiling,
     Run,
@@ -20,6 +21,9 @@ from measure.records import (
 
 ROUNDS = 3
 """Rounds of a cell: of fewer, the spread between processes cannot be told."""
+
+QUICK_KERNELS = ("matmul", "fma", "stream_triad", "chain")
+"""The kernels of a quick run, at their sustained pace."""
 
 SECTIONS = ("workload", "ceilings", "inference")
 
@@ -97,6 +101,7 @@ class Request:
     sections: Collection[str]
     variants: Sequence[str] = (EAGER,)
     rounds: int = ROUNDS
+    quick: bool = False
     force: bool = False
 
 
@@ -108,6 +113,11 @@ def _ways_to_count(request: Request, device_kind: str) -> list[tuple[str, str | 
         for variant in request.variants
     ]
     return list(dict.fromkeys(way for way in ways if way != (FULL_PRECISION, device_kind)))
+
+
+def _is_quick(kernel: str, _precision: str, _size: int, pace: str) -> bool:
+    """Whether a kernel is among the few that a roof can be read from."""
+    return kernel in QUICK_KERNELS and pace == SUSTAINED
 
 
 def tasks_to_do(
@@ -151,7 +161,7 @@ def tasks_to_do(
         tasks += [
             CeilingTask(*kernel)
             for kernel in kernels(device_kind, request.precisions)
-            if request.force or kernel not in roofs
+            if (request.force or kernel not in roofs) and (not request.quick or _is_quick(*kernel))
         ]
     if "inference" in request.sections:
         tasks += [

@@ -98,3 +98,10 @@ def test_a_clock_that_could_not_be_measured_is_not_tried_again():
     label = f"roof chain int64 {size} sustained"
     assert label in [task.label for task in to_do(request)]
     assert label not in [task.label for task in to_do(request, ceilings=[failed])]
+
+
+def test_a_quick_run_measures_few_kernels_and_none_twice():
+    tasks = to_do(Request([], [], ["fp32"], ["ceilings"], quick=True))
+    assert {task.kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
+    assert {task.pace for task in tasks} == {"sustained"}
+    assert set(tasks) < set(to_do(Request([], [], ["fp32"], ["ceilings"])))
