@@ -1,0 +1,167 @@
+"""How this program's timing compares with torch's own, and how much of a run's time is spent in what it measures.
+
+    python benchmarks/timing.py
+    python benchmarks/timing.py --only share --models resnet18 --batch-sizes 1 --budget 2m
+
+Ten cells are timed by this program's sampling loop and by ``torch.utils.benchmark.Timer``, in turn, each cell in a
+process of its own, the network and its input the same for both. Then one round of the default list is measured into a
+folder that is thrown away (its other rounds are alike), and the time within calls, those of warm-up included, is set
+against the time that passed. Nothing else should run.
+"""
+
+import argparse
+import dataclasses
+import logging
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from process import apart, prepare
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure import arguments, catalog, devices, plan, runner
+from measure.cache import MachineFolder, Workloads
+from measure.environment import current, folder_name
+from measure.errors import UserError
+from measure.fit import Memory
+from measure.timing import Sampling, Timing, sample
+from measure.worker import Outcome, Worker
+
+CELLS = (
+    ("alexnet", 1),
+    ("resnet18", 1),
+    ("resnet50", 1),
+    ("squeezenet1_0", 1),
+    ("shufflenet_v2_x1_0", 1),
+    ("mobilenet_v2", 1),
+    ("mobilenet_v3_large", 1),
+    ("vit_b_32", 1),
+    ("resnet18", 8),
+    ("mobilenet_v2", 8),
+)
+TURNS = 15
+TURN_S = 0.5
+RATIOS = (0.98, 1.02)
+SHARE = 0.7
+
+
+def ratio(name: str, batch: int) -> tuple[float, float]:
+    """This program's median (s) of a cell, and its ratio to torch's: the medians of many short turns.
+
+    What else the machine does changes from minute to minute, and is the same for both within a turn.
+    """
+    prepare()
+    import torch
+
+    logging.disable(logging.WARNING)  # torch's extensions miss a GPU
+    from torch.utils.benchmark import Timer
+
+    from measure import forward
+
+    device, sampling = devices.find("cpu"), Sampling(least_s=TURN_S)
+    ours, ratios = [], []
+    with torch.inference_mode():
+        call = forward.prepare(device, catalog.find([name])[0], batch, "fp32", "eager")
+        peer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+        for _ in range(TURNS):
+            ours.append(median(sample(call, device.synchronize, sampling).latencies_s))
+            ratios.append(ours[-1] / peer.blocked_autorange(min_run_time=TURN_S).median)
+    return median(ours), median(ratios)
+
+
+def compare() -> None:
+    """Prints each cell's ratio."""
+    lowest, highest = RATIOS
+    within = 0
+    for name, batch in CELLS:
+        ours_s, to_peer = apart(ratio, name, batch)
+        within += lowest <= to_peer <= highest
+        verdict = "within" if lowest <= to_peer <= highest else "OUTSIDE"
+        cell = f"{name} batch {batch}"
+        print(
+            f"{cell:30}{ours_s * 1e3:9.3f} ms, {to_peer:.4f} times torch's Timer, {verdict} {lowest} to {highest}"
+        )
+    print(f"{within} of {len(CELLS)} cells within\n", flush=True)
+
+
+class Ledger:
+    """A run's progress as its time within calls and its time in all (s), by batch size."""
+
+    def __init__(self) -> None:
+        self.executing_s: defaultdict[int, float] = defaultdict(float)
+        self.passed_s: defaultdict[int, float] = defaultdict(float)
+        self._began = 0.0
+
+    def begin(self, _task: plan.Task) -> None:
+        self._began = time.monotonic()
+
+    def end(self, task: plan.Task, outcome: Outcome) -> None:
+        assert isinstance(task, plan.InferenceTask)
+        self.passed_s[task.batch] += time.monotonic() - self._began
+        if isinstance(outcome, Timing):
+            self.executing_s[task.batch] += outcome.executing_s
+
+    def skip(self, task: plan.Task) -> None:
+        """One round is measured of each cell: none is left out because of another."""
+
+
+def show(what: str, executing_s: float, passed_s: float, verdict: str = "") -> None:
+    print(
+        f"{what:30}{executing_s:9.1f} s of {passed_s:9.1f} s within calls: {executing_s / passed_s:6.1%}{verdict}"
+    )
+
+
+def share(flags: Sequence[str]) -> None:
+    """Prints the share of a run's time that is spent within calls."""
+    asked = arguments.parser().parse_args(["--sections", "inference", *flags])
+    request = dataclasses.replace(arguments.make_request(asked), rounds=1)
+    device, threads = devices.find(asked.device), arguments.parse_threads(asked.threads)
+    environment, workloads = current(device, threads), Workloads(asked.data)
+    tasks = plan.tasks_to_do(request, device.kind, environment.environment_id, [], [], [])
+    budget_s = arguments.parse_budget(asked.budget) if asked.budget else None
+    ledger = Ledger()
+    worker = Worker(device.torch_name, threads, environment.environment_id, arguments.make_sampling(asked))
+    with tempfile.TemporaryDirectory() as data:
+        folder = MachineFolder(Path(data), folder_name(environment))
+        store = runner.Store(workloads, folder, environment)
+        memory = Memory(device.memory_byte(), workloads.models)
+        start = time.monotonic()
+        try:
+            summary = runner.run(tasks, worker, store, ledger, budget_s, memory.refusal)
+        finally:
+            worker.close()
+        passed_s = time.monotonic() - start
+    for batch, of_batch_s in ledger.passed_s.items():
+        show(f"batch {batch}", ledger.executing_s[batch], of_batch_s)
+    executing_s = sum(ledger.executing_s.values())
+    verdict = f", {'within' if executing_s >= SHARE * passed_s else 'BELOW'} {SHARE:.0%}"
+    show(f"all {summary.statuses.total()} cells, {summary.left} left", executing_s, passed_s, verdict)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, 2 for bad input."""
+    flags = argparse.ArgumentParser(
+        description="How this program's timing compares with torch's own, and how much of a run's time is spent in "
+        "what it measures.",
+        epilog="Further flags are those of python -m measure, and choose what the share is taken over.",
+    )
+    flags.add_argument("--only", choices=("peer", "share"), help="one of the two figures (default: both)")
+    chosen, further = flags.parse_known_args(argv)
+    try:
+        if chosen.only != "share":
+            compare()
+        if chosen.only != "peer":
+            share(further)
+    except UserError as problem:
+        print(f"benchmarks/timing.py: {problem}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
