@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from measure.plan import InferenceTask, Task
-from measure.records import Ceiling
+from measure.records import STREAM_ARRAYS, Ceiling
 from measure.statistics import estimate_median
 from measure.timing import Timing
 from measure.worker import Failure, Outcome
@@ -41,11 +41,11 @@ def describe(outcome: Outcome) -> str:
         return f"{latency(estimate.median)} ({spread}, {len(outcome.latencies_s)} samples)"
     if isinstance(outcome, Ceiling):
         assert outcome.latency_s is not None
-        if outcome.kernel == "matmul":
-            return f"{outcome.flop / outcome.latency_s / 1e9:.1f} GFLOP/s"
         if outcome.kernel == "chain":
             return f"{outcome.size / outcome.latency_s / 1e9:.3f} additions/ns"
-        return f"{outcome.byte / outcome.latency_s / 1e9:.1f} GB/s"
+        if outcome.kernel in STREAM_ARRAYS:
+            return f"{outcome.byte / outcome.latency_s / 1e9:.1f} GB/s"
+        return f"{outcome.flop / outcome.latency_s / 1e9:.1f} GFLOP/s"
     counted = outcome[0].workload
     assert counted.forward_flop is not None
     return f"{counted.forward_flop / counted.batch / 1e9:.2f} GFLOP an input"

@@ -48,7 +48,9 @@ def test_outcomes_in_a_few_words():
     assert progress.describe(Failure("oom", "full")) == "oom: full"
     product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(product) == "2.0 GFLOP/s"
-    triad = Ceiling("e", "triad", "fp32", 8, 1, 6_000_000_000, "ok", None, 2.0, 2.0, 2.0, 6)
+    multiply_adds = Ceiling("e", "fma", "fp32", 8, 6_000_000_000, 0, "ok", None, 2.0, 2.0, 2.0, 6)
+    assert progress.describe(multiply_adds) == "3.0 GFLOP/s"
+    triad = Ceiling("e", "stream_triad", "fp64", 8, 1, 6_000_000_000, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(triad) == "3.0 GB/s"
     chain = Ceiling("e", "chain", "int64", 7_400_000_000, 0, 0, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(chain) == "3.700 additions/ns"
