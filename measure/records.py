@@ -26,6 +26,12 @@ PUBLISHED_MAC_STEP = 1_000_000
 INFERENCE, EAGER = "inference", "eager"
 """The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
 
+STEP = "step"
+"""The phase of a whole training step."""
+
+FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
+"""The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
+
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 """What a processor's flags say of its vector units, widest first."""
 
@@ -146,6 +152,32 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Operator:
+    """Calls of one operator within a workload that ask for the same; ``calls`` of them, the other numbers of one.
+
+    ``stage`` is ``inference`` (the forward pass in eval mode without gradients), ``forward`` (that of training) or
+    ``backward``; ``kind`` is that of the layers which the calls belong to (one of ``LAYER_KINDS``), ``operator`` the
+    name that torch gives it, without namespace and overload. ``byte`` is what one call reads and writes,
+    ``recompute_flop`` what it computes again. The calls sum, column by column, to the workload's row: ``inference``
+    to ``forward_flop``, ``forward_other_flop`` and ``traffic_byte``, ``backward`` to the backward columns.
+    """
+
+    model: str
+    input_shape: str
+    batch: int
+    precision: str
+    autocast: str | None
+    stage: str
+    kind: str
+    operator: str
+    flop: int
+    other_flop: int
+    recompute_flop: int
+    byte: int
+    calls: int
+
+
+@dataclass(frozen=True)
 class Environment:
     """A machine as it was when it measured: hardware, driver, library versions, threads.
 
@@ -228,7 +260,9 @@ class Run:
     ``status`` is ``ok``, ``oom``, ``timeout``, ``unsupported`` or ``error``; all but ``ok`` have a reason and no
     samples. ``flags`` says of an ``ok`` round what to hold against it, joined by ``;``: ``wide`` (the interval stayed
     wider than asked), ``drifting`` (the second half of the samples is slower or faster than the first),
-    ``throttled`` (the device lowered its clock for heat or power).
+    ``throttled`` (the device lowered its clock for heat or power). ``peak_byte`` is the most memory that was
+    allocated at once, weights, inputs and the optimiser's state among it: the allocator's on a GPU, by a trace of
+    allocations on a processor; known of training steps.
     """
 
     environment_id: str
@@ -242,6 +276,7 @@ class Run:
     recorded_at: str
     round: int | None = None
     flags: str | None = None
+    peak_byte: int | None = None
 
 
 @dataclass(frozen=True)
@@ -271,6 +306,52 @@ class Sample:
     power_w: float | None = None
     throttle: str | None = None
     energy_j: float | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A cell that was run under torch's profiler, for the times of its operators; ``phase`` is inference or a step.
+
+    ``plain_s`` is the median host time of one call in the same process without the profiler, ``profiled_s`` the mean
+    of the ``steps`` calls under it: the difference is what the profiler costs. All three are empty where the status is
+    not ``ok``.
+    """
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    status: str
+    reason: str | None
+    recorded_at: str
+    steps: int | None = None
+    plain_s: float | None = None
+    profiled_s: float | None = None
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """The time of one operator in one module within a profiled cell, the mean over its calls under the profiler.
+
+    ``stage`` is ``inference``, or the stage of a training step; ``path`` the module that called it, as in ``Layer``
+    (a backward operator belongs to the module of its forward one), empty where that is unknown, as for the
+    optimiser's. ``calls`` and ``time_s`` are of one call of the whole: outermost operators only, with all that they
+    call; ``time_s`` is the device's time, on a processor the host's, on a GPU that of the kernels that it launched.
+    """
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    stage: str
+    path: str | None
+    operator: str
+    calls: int
+    time_s: float
 
 
 @dataclass(frozen=True)
@@ -311,10 +392,13 @@ ROUND = (*CELL, "round")
 KEYS: dict[type, tuple[str, ...]] = {
     Workload: WORKLOAD,
     Layer: (*WORKLOAD, "position"),
+    Operator: (*WORKLOAD, "stage", "kind", "operator", "flop", "other_flop", "recompute_flop", "byte"),
     Environment: ("environment_id",),
     Ceiling: ("environment_id", "kernel", "precision", "size", "pace"),
     Run: ROUND,
     Sample: (*ROUND, "sample"),
+    Profile: CELL,
+    OperatorTime: (*CELL, "stage", "path", "operator"),
     CounterResult: ("counter", "model"),
 }
 """The primary key of each table."""
