@@ -5,14 +5,14 @@
 
 Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.records.Workload``. They are compared with
 real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD with
-momentum, as the second step, which finds its momentum there and no gradients. The loss is the cross entropy of random
-labels, or the mean square where the network's outputs are no scores of classes. What a loss keeps is in the trace and
-not in the count, which starts from given gradients: of note where outputs are large (fcn_resnet50).
+momentum, as the second step, which finds its momentum there and no gradients. Forward pass and step are those that are
+timed (``measure/forward.py``, ``measure/training.py``). What a loss keeps is in the trace and not in the count, which
+starts from given gradients: of note where outputs are large (fcn_resnet50).
 
-The trace's peak is the bytes of parameters, buffers, inputs and momentum, and the most that was allocated at once
-during the step (``allocations.py``). Shown first is the peak apart from workspace, which depends on the library that
-serves an operator and not on the network; then the peak with it (on a GPU ``torch.cuda.max_memory_allocated``), and
-the operator that held the largest workspace at that moment.
+The trace's peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at
+once during the step (``measure/allocations.py``). Shown first is the peak apart from workspace, which depends on the
+library that serves an operator and not on the network; then the peak with it, in one more step, as the allocator of a
+GPU has it, and the operator that held the largest workspace at that moment.
 
 Where devices keep different things, the count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an
 element, not of a floating-point number, and attention with dropout keeps no matrix of weights: less than is counted
@@ -25,22 +25,20 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from allocations import peak, traced, without_workspace
+from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import catalog, devices, processor, workload
+from measure import catalog, devices, forward, processor, training, workload
+from measure.allocations import peak, peak_byte, traced, without_workspace
 from measure.counting.traffic import tensors_in
 from measure.errors import UserError
 from measure.models.model import Model
-from measure.records import INFERENCE
+from measure.records import EAGER, FULL_PRECISION, INFERENCE
 from measure.worker import classify
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 MODELS = (
     "alexnet",
@@ -95,78 +93,41 @@ def byte(tensors: "Sequence[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def peak_of(step: Callable[[], None], resident_byte: int, device: devices.Device) -> Peak:
+def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
     """The peak of a step that was run before, beside what stays in memory."""
     allocations = traced(step, device.kind)
     own_byte, _ = peak(without_workspace(allocations))
-    whole_byte, alive = peak(allocations)
+    _, alive = peak(allocations)
     largest = max((each for each in alive if each.is_workspace), key=lambda each: each.byte, default=None)
-    whole_byte += resident_byte
-    if device.kind == "cuda":
-        import torch
-
-        torch.cuda.reset_peak_memory_stats(device.torch_name)
-        step()
-        whole_byte = torch.cuda.max_memory_allocated(device.torch_name)
-    return Peak(resident_byte + own_byte, whole_byte, largest.operator if largest else None)
+    whole_byte = peak_byte(step, resident, device)
+    assert whole_byte is not None  # the devices that do not tell are refused
+    return Peak(byte(resident) + own_byte, whole_byte, largest.operator if largest else None)
 
 
-def inference_peak(network: "nn.Module", inputs: Sequence[Any], device: devices.Device) -> Peak:
+def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
     import torch
 
-    network.eval()
+    call = forward.prepare(device, model, batch, FULL_PRECISION, EAGER)
+    with torch.no_grad():
+        call()
+        network = call.network
+        resident = [*network.parameters(), *network.buffers(), *tensors_in(call.inputs)]
+        return peak_of(call, resident, device)
 
-    def step() -> None:
-        with torch.no_grad():
-            network(*inputs)
 
+def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
+    step = training.prepare(device, model, batch, FULL_PRECISION, EAGER)
     step()
-    return peak_of(step, byte([*network.parameters(), *network.buffers(), *tensors_in(inputs)]), device)
-
-
-def training_peak(network: "nn.Module", inputs: Sequence[Any], device: devices.Device) -> Peak:
-    import torch
-
-    network.train()
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
-
-    def step() -> None:
-        output = network(*inputs)  # held during the backward pass, as the count has it
-        loss(output).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    step()
-    momentum = [state["momentum_buffer"] for state in optimizer.state.values()]
-    resident = [*network.parameters(), *network.buffers(), *tensors_in(inputs), *momentum]
-    return peak_of(step, byte(resident), device)
-
-
-def loss(output: Any) -> "torch.Tensor":
-    import torch
-
-    outputs = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
-    if len(outputs) == 1 and outputs[0].dim() == 2:
-        (scores,) = outputs
-        labels = torch.randint(scores.shape[1], scores.shape[:1], device=scores.device)
-        return torch.nn.functional.cross_entropy(scores, labels)
-    return torch.stack([tensor.square().mean() for tensor in outputs]).sum()
+    return peak_of(step, step.resident(), device)
 
 
 def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison]:
     """Inference and training of a model. Raises whatever the network raises."""
-    import torch
-
     row = workload.count(model, batch).workload
-    with torch.device(device.torch_name):
-        network = catalog.build(model)
-    inputs = catalog.make_inputs(model, batch, device.torch_name)
     phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
     if row.training_peak_byte is not None:
         phases.append((TRAINING, row.training_peak_byte, training_peak))
-    return [
-        Comparison(model.name, phase, counted, of(network, inputs, device)) for phase, counted, of in phases
-    ]
+    return [Comparison(model.name, phase, counted, of(model, batch, device)) for phase, counted, of in phases]
 
 
 def show(comparison: Comparison) -> None:

@@ -26,6 +26,8 @@ class Device(Protocol):
 
     kind: str
     torch_name: str
+    is_asynchronous: bool
+    """Whether operators return before the device has done them."""
 
     def identity(self) -> dict[str, str]:
         """What makes this hardware another one when it changes; its ``name`` among them."""
@@ -60,6 +62,7 @@ class Cpu:
 
     kind = "cpu"
     torch_name = "cpu"
+    is_asynchronous = False
 
     def identity(self) -> dict[str, str]:
         said = processor.described()
@@ -140,10 +143,11 @@ class Cuda:
     """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
 
     kind = "cuda"
+    is_asynchronous = True
 
     def __init__(self, index: int) -> None:
         self.torch_name = f"cuda:{index}"
-        self._handle = _nvidia_handles()[index]
+        self._handle = nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
         import pynvml
@@ -223,8 +227,9 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _nvidia_handles() -> list[Any]:
+def nvidia_handles() -> list[Any]:
     """The driver's handles of the GPUs that torch would see, in torch's order; none without driver or library."""
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the driver's order; CUDA's is fastest first
     try:
         import pynvml
 
@@ -251,6 +256,7 @@ class Mps:
 
     kind = "mps"
     torch_name = "mps"
+    is_asynchronous = True
 
     def identity(self) -> dict[str, str]:
         return {**Cpu().identity(), "gpu": "mps"}
@@ -290,7 +296,7 @@ class Mps:
 
 def available_names() -> list[str]:
     """The devices of this machine, the one that ``auto`` takes first."""
-    names = [f"cuda:{index}" for index in range(len(_nvidia_handles()))]
+    names = [f"cuda:{index}" for index in range(len(nvidia_handles()))]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         names.append("mps")
     return [*names, "cpu"]

@@ -29,10 +29,11 @@ class Forward:
     autocast: "torch.dtype | None" = None
 
     def __call__(self) -> Any:
-        with self._casting():  # anew for each call, as programs do: it keeps the cast weights until it ends
+        with self.casting():  # anew for each call, as programs do: it keeps the cast weights until it ends
             return self.network(*self.inputs)
 
-    def _casting(self) -> "AbstractContextManager[Any]":
+    def casting(self) -> "AbstractContextManager[Any]":
+        """Within it, torch's autocast is on where this call has one."""
         import torch
 
         return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)

@@ -28,6 +28,7 @@ class Events(Protocol):
 class TimedSample:
     """One block: the host's and the device's own time of one call (s), and the conditions of its window.
 
+    ``stages`` are the times of a call's stages, if it is one that has some (``measure/staged_stopwatch.py``).
     A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
     of a last, shorter window know nothing of load and energy.
     """
@@ -35,6 +36,11 @@ class TimedSample:
     latency_s: float
     event_s: float | None = None
     conditions: Conditions = UNKNOWN
+    stages: tuple["TimedSample", ...] = ()
+
+    def stage(self, index: int) -> "TimedSample":
+        """One of the stages, under the conditions of the whole, whose energy cannot be told apart."""
+        return replace(self.stages[index], conditions=replace(self.conditions, energy_j=None))
 
 
 @dataclass
@@ -59,6 +65,10 @@ class Stopwatch:
     def cost_s(self) -> float:
         """What timing a block takes besides its calls."""
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
+
+    def runs(self, calls: int) -> int | None:
+        """How often the call runs in a block of so many; None where other work runs beside it."""
+        return None if self.clear is not None else calls
 
     def _elapsed_s(self, calls: int) -> float:
         if self.clear is not None:

@@ -1,12 +1,13 @@
 """The sampling loop. Its clock is an argument, so that tests can turn the hands."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
 from measure.sensors import NoSensors, Sensors
+from measure.staged_stopwatch import StagedStopwatch
 from measure.statistics import estimate_median, is_drifting
 from measure.stopwatch import Events, Stopwatch, TimedSample, Windows
 
@@ -102,13 +103,43 @@ def sample(
     ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
     single call, before which that empties the caches.
     """
-    stopwatch = Stopwatch(call, synchronize, clock, beat, events, clear)
-    synchronize()
+    return _sample(Stopwatch(call, synchronize, clock, beat, events, clear), sampling, sensors or NoSensors())
+
+
+def sample_stages(
+    call: Callable[[], object],
+    stages: Sequence[Callable[[], object]],
+    synchronize: Callable[[], None],
+    sampling: Sampling,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    is_asynchronous: bool = False,
+    events: Events | None = None,
+    clear: Callable[[], object] | None = None,
+    sensors: Sensors | None = None,
+) -> list[Timing]:
+    """The same for a call that runs in stages: the timing of the whole, and of each stage, sample by sample.
+
+    The rule looks at the whole, which alone has ``executing_s``; each has flags of its own. How the stages are told
+    apart on a device that is asynchronous says ``StagedStopwatch``.
+    """
+    stopwatch = StagedStopwatch(
+        call, synchronize, clock, beat, events, clear, stages=stages, is_asynchronous=is_asynchronous
+    )
+    whole = _sample(stopwatch, sampling, sensors or NoSensors())
+    apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stages))]
+    return [whole, *(Timing(whole.block, samples, _flags(samples, sampling)) for samples in apart)]
+
+
+def _sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors) -> Timing:
+    stopwatch.synchronize()
     # Cold samples are single calls, however long.
-    least_block_s = 0.0 if clear is not None else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
+    is_cold = stopwatch.clear is not None
+    least_block_s = 0.0 if is_cold else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
     timing = None
     while timing is None:
-        timing = _take(stopwatch, sampling, least_block_s, sensors or NoSensors())
+        timing = _take(stopwatch, sampling, least_block_s, sensors)
     return timing
 
 
@@ -116,7 +147,7 @@ def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensor
     """Warm-up and samples; None where the first sample shows that warm-up took setting up for the calls' time."""
     call_s = _warm_up(stopwatch, sampling, least_block_s)
     calls = _calls(least_block_s, call_s)
-    windows = Windows(sensors, stopwatch.clock, None if stopwatch.clear is not None else calls)
+    windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
     rule = StoppingRule(sampling)
     start = stopwatch.clock()
     while not rule.is_met((stopwatch.clock() - start) / 1e9):

@@ -9,6 +9,9 @@ PARTS = (AUTOCAST, CHANNELS_LAST, COMPILE, COLD)
 """torch's autocast chooses what runs in the precision, and weights and inputs stay fp32; images lie in memory pixel by
 pixel; ``torch.compile`` with its default backend; each sample is one call with cold caches."""
 
+SGD, ADAM = OPTIMIZERS = ("sgd", "adam")
+"""What updates the weights of a training step: SGD with momentum, which a variant does not name, or Adam."""
+
 
 def parts(variant: str) -> frozenset[str]:
     """The parts of a variant; none of ``eager``."""
@@ -26,3 +29,10 @@ def named(text: str) -> str:
             f"--variants: {unknown[0]!r} is not one of {', '.join((EAGER, *PARTS))}; join them by '+'"
         )
     return "+".join(part for part in PARTS if part in wanted) or EAGER
+
+
+def with_optimizer(variant: str, optimizer: str) -> str:
+    """The variant of a training step under this optimiser: another one than SGD is its last part."""
+    if optimizer == SGD:
+        return variant
+    return optimizer if variant == EAGER else f"{variant}+{optimizer}"

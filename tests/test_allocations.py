@@ -1,7 +1,9 @@
 """The trace that counted memory is compared with: its arithmetic, and what torch's profiler gives it."""
 
 import pytest
-from allocations import Allocation, peak, traced, without_workspace
+
+from measure import devices
+from measure.allocations import Allocation, peak, peak_byte, traced, without_workspace
 
 torch = pytest.importorskip("torch", reason="traces torch's allocator")
 
@@ -63,3 +65,25 @@ def test_an_operator_that_only_calls_others_has_no_workspace():
     assert len(large) >= 2
     assert not any(each.is_workspace for each in large)
     assert "aten::dropout" not in {each.operator for each in large}
+
+
+def test_the_peak_of_a_step_holds_what_lay_in_memory_before():
+    image = torch.zeros(1000)
+    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, beside the numbers themselves.
+    assert peak_byte(lambda: image.sin() + image.cos(), [image], devices.find("cpu")) == 4 * (1000 + 3000)
+    assert peak_byte(lambda: image.sin(), [], devices.find("cpu")) == 4000
+
+
+def test_a_device_that_does_not_tell_its_allocations_has_no_peak():
+    assert peak_byte(lambda: None, [], devices.Mps()) is None
+
+
+@pytest.mark.gpu
+def test_the_peak_on_a_gpu_is_the_allocators():
+    if "cuda:0" not in devices.available_names():
+        pytest.skip("no NVIDIA GPU on this machine")
+    device = devices.find("cuda")
+    torch.cuda.empty_cache()
+    image = torch.zeros(2**20, device=device.torch_name)
+    before = torch.cuda.memory_allocated(device.torch_name)
+    assert peak_byte(lambda: image.sin(), [image], device) == before + 2**22

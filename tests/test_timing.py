@@ -1,9 +1,10 @@
 import dataclasses
+import itertools
 
 import pytest
 from hands import Hands, Sensors
 
-from measure.timing import Sampling, sample
+from measure.timing import Sampling, sample, sample_stages
 
 
 def take(hands, *, clear=None, sensors=None, **settings):
@@ -150,6 +151,65 @@ def test_a_round_in_which_the_clock_was_lowered_is_throttled():
     assert take(hands, sensors=Sensors(hands, throttles_from_s=6.0)).flags == ("throttled",)
     hands = Hands([0.5])
     assert take(hands, sensors=Sensors(hands, throttles_from_s=1000.0)).flags == ()
+
+
+def take_stages(hands, shares, sensors=None, **settings):
+    """Of calls whose stages take these shares of the time that a call of the hands does, the last the rest."""
+    taken = []
+
+    def stage(share):
+        began = hands.now
+        if not taken:
+            hands.call()
+            taken.append(hands.now - began)
+        hands.now = began + round(share * taken[0])
+
+    def last():
+        stage(1 - sum(shares))
+        taken.clear()
+
+    stages = [*(lambda share=share: stage(share) for share in shares), last]
+    return sample_stages(None, stages, hands.synchronize, Sampling(**settings), hands.clock, sensors=sensors)
+
+
+def test_stages_are_sampled_with_their_whole_by_whose_rule():
+    hands = Hands([0.5])
+    whole, first, second = take_stages(hands, [0.2], least_s=2.0)
+    # As in the first test of this file: six samples make an interval.
+    assert whole.latencies_s == pytest.approx([0.5] * 6)
+    assert first.latencies_s == pytest.approx([0.1] * 6)
+    assert second.latencies_s == pytest.approx([0.4] * 6)
+    assert (whole.block, first.block, second.block) == (1, 1, 1)
+    assert whole.executing_s == pytest.approx(0.5 * hands.calls)
+
+
+def test_short_calls_in_stages_have_blocks_too():
+    whole, first, _ = take_stages(Hands([0.001]), [0.2], block_s=0.0195)
+    assert whole.block == first.block == 20  # 19.5 ms hold no more than 20 calls of 1 ms
+    assert first.latencies_s[0] == pytest.approx(0.0002)
+
+
+def test_each_stage_has_flags_of_its_own():
+    # Calls of 1 s of which the first stage takes 0.2 and 0.8 s in turn: the whole is steady, its parts are not.
+    hands, turns = Hands([]), itertools.cycle([0.2, 0.8])
+    shares = []
+
+    def first():
+        shares.append(next(turns))
+        hands.now += round(shares[-1] * 1e9)
+
+    def second():
+        hands.now += round((1 - shares[-1]) * 1e9)
+
+    timings = sample_stages(None, [first, second], hands.synchronize, Sampling(least_s=8.0), hands.clock)
+    assert [timing.flags for timing in timings] == [(), ("wide",), ("wide",)]
+
+
+def test_stages_have_the_conditions_of_their_whole_but_for_its_energy():
+    hands = Hands([0.6])
+    whole, first, _ = take_stages(hands, [0.2], sensors=Sensors(hands))
+    assert whole.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
+    assert first.samples[0].conditions == dataclasses.replace(whole.samples[0].conditions, energy_j=None)
 
 
 def test_sampling_cannot_be_changed_after_the_fact():

@@ -29,3 +29,17 @@ def test_eager_has_no_parts():
 def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
     with pytest.raises(UserError, match=r"--variants: .* is not one of eager, autocast, channels_last"):
         variants.named(text)
+
+
+@pytest.mark.parametrize(
+    ("variant", "optimizer", "name"),
+    [
+        ("eager", "sgd", "eager"),
+        ("cold", "sgd", "cold"),
+        ("eager", "adam", "adam"),
+        ("autocast+compile", "adam", "autocast+compile+adam"),
+    ],
+)
+def test_an_optimiser_other_than_the_default_is_the_last_part(variant, optimizer, name):
+    assert variants.with_optimizer(variant, optimizer) == name
+    assert (variants.ADAM in variants.parts(name)) == (optimizer == "adam")

@@ -12,7 +12,12 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from measure.devices import Device
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,24 @@ def peak(allocations: Iterable[Allocation]) -> tuple[int, list[Allocation]]:
 
 def without_workspace(allocations: Iterable[Allocation]) -> list[Allocation]:
     return [allocation for allocation in allocations if not allocation.is_workspace]
+
+
+def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int | None:
+    """The most memory that is allocated at once while a step runs that ran before, workspace and all.
+
+    ``resident`` is what lay in memory before: a GPU's allocator counts it by itself. None on a device whose
+    allocations torch does not tell.
+    """
+    if device.kind == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device.torch_name)
+        step()
+        return int(torch.cuda.max_memory_allocated(device.torch_name))
+    if device.kind == "cpu":
+        allocated, _ = peak(traced(step, device.kind))
+        return allocated + sum(tensor.numel() * tensor.element_size() for tensor in resident)
+    return None
 
 
 def traced(step: Callable[[], object], device_kind: str) -> list[Allocation]:
