@@ -7,7 +7,8 @@ import pandas as pd
 
 from measure.records import CELL, EAGER, INFERENCE, stored_as
 from measure.statistics import estimate_rounds
-from report import workloads
+from report import operator_bounds, workloads
+from report.rows import each
 
 CELL_COLUMNS = list(CELL)
 NUMBERS = ["latency_s", "latency_low_s", "latency_high_s", "sample_count"]
@@ -42,12 +43,19 @@ def latencies(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def derive(
-    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, roof_of: Callable[[str], Any]
+    runs: pd.DataFrame,
+    samples: pd.DataFrame,
+    counted: pd.DataFrame,
+    operators: pd.DataFrame,
+    roof_of: Callable[[str], Any],
 ) -> pd.DataFrame:
     """One row is a cell of inference, eager: its latency with interval, and what follows from its workload.
 
     ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
-    over the flat part of the roof (``roof_of`` a precision); both empty where no roof was measured.
+    over the flat part of the roof (``roof_of`` a precision). ``model_bound_s`` is the least time under the roof of the
+    model as a whole, on its compulsory bytes, ``operator_bound_s`` that of its ``operators`` one after the other
+    (``report.operator_bounds``). All are empty where no roof was measured, the last also where operators were not
+    counted.
     """
     wanted = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
     asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
@@ -67,9 +75,29 @@ def derive(
         roof.attainable(value) if roof else None
         for roof, value in zip(roofs, cells.footprint_intensity, strict=True)
     ]
+    cells["model_bound_s"] = [
+        roof.least_s(flop, byte) if roof else None
+        for roof, flop, byte in zip(roofs, cells.forward_flop, cells.compulsory_byte, strict=True)
+    ]
+    bounds = _operator_bounds(operators, dict(zip(cells.precision, roofs, strict=True)))
+    cells["operator_bound_s"] = [
+        bounds.get(key) for key in zip(cells.model, cells.batch, cells.precision, strict=True)
+    ]
     numbers = [*NUMBERS[:3], "peak_flop_per_s", "ridge_flop_per_byte", "attainable_flop_per_s"]
+    numbers += ["model_bound_s", "operator_bound_s"]
     cells[numbers] = cells[numbers].astype(float)
     cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
     cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
     cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
     return cells
+
+
+def _operator_bounds(operators: pd.DataFrame, roofs: dict[str, Any]) -> dict[tuple[Any, ...], float]:
+    """The operators' least time in inference, by model, batch size and precision, where there is a roof."""
+    rows = operators[operators.stage == INFERENCE]
+    return {
+        (row.model, row.batch, precision): row.bound_s
+        for precision, roof in roofs.items()
+        if roof
+        for row in each(operator_bounds.summed(rows, precision, roof))
+    }

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from measure.cache import MachineFolder, Workloads, machine_names
@@ -14,6 +15,9 @@ from measure.records import (
     CounterResult,
     Environment,
     Layer,
+    Operator,
+    OperatorTime,
+    Profile,
     Run,
     Sample,
     Workload,
@@ -32,7 +36,10 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells."""
+    """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells.
+
+    ``profiles`` are the cells that ran under a profiler, ``operators`` the times of their operators.
+    """
 
     folder: str
     environment: Environment
@@ -42,6 +49,8 @@ class Machine:
     levels: tuple[MemoryLevel, ...]
     clock: Clock | None
     cells: pd.DataFrame
+    profiles: pd.DataFrame
+    operators: pd.DataFrame
 
     @property
     def kind(self) -> str:
@@ -68,15 +77,20 @@ class Roof:
         """The rate (FLOP/s) that no kernel of this intensity exceeds (Williams et al. 2009)."""
         return min(self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
 
+    def least_s(self, flop: Any, byte: Any) -> Any:
+        """The time (s) that so many FLOP and bytes take at least, whatever overlaps: of numbers or of columns."""
+        return np.maximum(flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
+
 
 @dataclass(frozen=True)
 class Paper:
-    """The frames. ``machines`` holds the one measured last first; of workloads and layers see ``report.workloads``."""
+    """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``."""
 
     chips: pd.DataFrame
     flop_per_cycle: tuple[FlopPerCycle, ...]
     workloads: pd.DataFrame
     layers: pd.DataFrame
+    operators: pd.DataFrame
     not_counted: pd.DataFrame
     counters: pd.DataFrame
     machines: tuple[Machine, ...]
@@ -107,22 +121,26 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
     models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
+    operators = workloads.parts_of(
+        frame(read(data / "workload" / "operators.csv", Operator), Operator), shown
+    )
     folders = (MachineFolder(data, name) for name in machine_names(data))
-    machines = [machine for folder in folders if (machine := load_machine(folder, shown))]
+    machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
     keys = bibliography.read_keys(references)
     return Paper(
         chips.read(data / "chips.csv", keys),
         flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
         shown,
-        workloads.layers_of(layers, shown),
+        workloads.parts_of(layers, shown),
+        operators,
         workloads.not_counted(models),
         counters.derive(frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)),
         tuple(machines),
     )
 
 
-def load_machine(folder: MachineFolder, counted: pd.DataFrame) -> Machine | None:
+def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.DataFrame) -> Machine | None:
     """A machine's newest environment and what was measured in it; None where none is recorded."""
     environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
     if environment is None:
@@ -142,6 +160,8 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame) -> Machine | None
         tuple(memory_levels(ceilings, caches)),
         measured_clock(ceilings),
         pd.DataFrame(),
+        ours(read(folder.folder / "profiles.csv", Profile), Profile),
+        ours(read(folder.folder / "operators.csv", OperatorTime), OperatorTime),
     )
     runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
-    return replace(machine, cells=cells.derive(runs, samples, counted, machine.roof))
+    return replace(machine, cells=cells.derive(runs, samples, counted, operators, machine.roof))

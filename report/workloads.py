@@ -57,9 +57,9 @@ def as_measured(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[measured.isna() | (rows.input_shape == measured)]
 
 
-def layers_of(layers: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
-    """The layers of the workloads that the paper shows."""
-    return layers[layers.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
+def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
+    """The layers or operators of the workloads that the paper shows."""
+    return parts[parts.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
 
 
 def not_counted(models: pd.DataFrame) -> pd.DataFrame:

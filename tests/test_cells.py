@@ -1,11 +1,14 @@
+import dataclasses
 import math
 
 import pandas as pd
 import pytest
 
-from measure.records import Run, Sample
+from measure.records import Operator, Run, Sample
 from report import cells
 from report.paper import Roof, frame
+
+ROOF = Roof(200.0, 20.0)
 
 
 def run(model="net", number=0, status="ok", reason=None, flags=None, precision="fp32"):
@@ -25,13 +28,22 @@ def counted(precision="fp32"):
             "input_shape": ["3x4x4"],
             "forward_flop": [100.0],
             "footprint_intensity": [5.0],
+            "compulsory_byte": [8.0],
         }
     )
 
 
-def derived(runs, samples, workloads):
+def operator(flop, byte, calls, stage="inference", precision="fp32"):
+    return Operator("net", "3x4x4", 1, precision, None, stage, "other", "mm", flop, 900, 900, byte, calls)
+
+
+def derived(runs, samples, workloads, operators=(), roof=ROOF):
     return cells.derive(
-        frame(runs, Run), frame(samples, Sample), workloads, lambda _precision: Roof(200.0, 20.0)
+        frame(runs, Run),
+        frame(samples, Sample),
+        workloads,
+        frame(list(operators), Operator),
+        lambda _precision: roof,
     )
 
 
@@ -80,3 +92,30 @@ def test_cells_without_samples_have_no_latency(runs):
     rows = derived(runs, [], counted())
     assert len(rows) == len(runs)
     assert rows.latency_s.isna().all()
+
+
+def test_bounds_of_the_model_and_of_its_operators():
+    operators = [operator(40, 2, 2), operator(20, 40, 1), operator(1000, 1000, 1, "forward")]
+    operators.append(operator(1000, 1000, 1, precision="bf16"))
+    runs = [run(), run(precision="tf32")]
+    rows = derived(runs, [sample(9.0), sample(5.0, precision="tf32")], counted(), operators)
+    # 100 FLOP at 200 FLOP/s take longer than 8 B at 20 B/s
+    assert rows.model_bound_s.tolist() == [0.5, 0.5]
+    # Two calls of 40 FLOP in 0.2 s each (2 B take 0.1 s), one of 40 B in 2 s (20 FLOP take 0.1 s); tf32 stores fp32.
+    assert rows.operator_bound_s.tolist() == [2.4, 2.4]
+
+
+def test_without_operators_or_roof_there_are_no_bounds():
+    rows = derived([run()], [sample(9.0)], counted())
+    assert rows.model_bound_s.tolist() == [0.5]
+    assert rows.operator_bound_s.isna().all()
+    rows = derived([run()], [sample(9.0)], counted(), [operator(40, 2, 2)], None)
+    assert rows[["model_bound_s", "operator_bound_s"]].isna().all(axis=None)
+
+
+def test_training_steps_and_their_stages_are_no_cells_of_inference():
+    phases = ("step", "forward", "backward", "update")
+    runs = [run(), *(dataclasses.replace(run(), phase=phase) for phase in phases)]
+    samples = [sample(2.0), *(dataclasses.replace(sample(9.0), phase=phase) for phase in phases)]
+    (row,) = derived(runs, samples, counted()).itertuples()
+    assert (row.phase, row.latency_s, row.sample_count) == ("inference", 2.0, 1)
