@@ -89,7 +89,7 @@ def count(sizes: Sizes) -> DecoderCount:
         network = decoder(sizes)
         tokens = torch.zeros(1, sizes.sequence, dtype=torch.long)
     start = time.perf_counter()
-    columns, _ = count_network(network, (tokens,))
+    columns, *_ = count_network(network, (tokens,))
     taken_s = time.perf_counter() - start
     named = {name: columns[name] for name in ("parameter_count", "forward_flop", "backward_flop")}
     return DecoderCount(**named, count_s=taken_s, peak_byte=peak_byte())

@@ -1,19 +1,36 @@
 """The only reader and writer of measured CSV.
 
-A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it. A run that is
-killed loses at most the round that it was in: a torn last line is set aside, and samples that no run committed are
-not read.
+A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it; a profile
+likewise, after the times of its operators. A run that is killed loses at most the round that it was in: a torn last
+line is set aside, and samples that no run committed are not read. The run of a training step is written after those
+of its stages, and commits them.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.lock import locked
-from measure.records import ROUND, WORKLOAD, Ceiling, Environment, Layer, Run, Sample, Workload
+from measure.parts import Parts
+from measure.records import (
+    CELL,
+    ROUND,
+    STAGES,
+    STEP,
+    WORKLOAD,
+    Ceiling,
+    Environment,
+    Layer,
+    Operator,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+    Workload,
+)
 from measure.table import append, merged, read, set_torn_line_aside, write
 
 
@@ -29,50 +46,52 @@ def _completed(old: Environment, new: Environment) -> Environment:
 Timed = TypeVar("Timed", Run, Sample)
 
 
-def _round(row: Run | Sample) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in ROUND)
-
-
-def _numbered(rows: Iterable[Timed]) -> list[Timed]:
+def _numbered(rows: list[Timed]) -> list[Timed]:
     """Rows of an earlier version, which measured a cell in one round and did not number it, as those of round 0."""
     return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
 
 
-def _workload(row: Workload | Layer) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in WORKLOAD)
+_round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
+"""What tells the round of a training step apart, and is the same for its stages."""
 
 
 class Workloads:
     """``data/workload``: what the models ask for, on any device.
 
-    A workload's layers are written first and its row in ``models.csv`` last: that row commits it.
+    A workload's layers and operators are written first and its row in ``models.csv`` last: that row commits them.
     """
 
     def __init__(self, data: Path) -> None:
         self.models_path = data / "workload" / "models.csv"
         self.layers_path = data / "workload" / "layers.csv"
-        self._with_layers: set[tuple[Any, ...]] | None = None
+        self.operators_path = data / "workload" / "operators.csv"
+        self._layers = Parts(self.layers_path, Layer, WORKLOAD)
+        self._operators = Parts(self.operators_path, Operator, WORKLOAD)
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
 
+    def counted(self) -> list[Workload]:
+        """The rows that need no further counting: an earlier version left some without operators."""
+        return [row for row in self.models() if row.status != "ok" or self._operators.has(row)]
+
     def layers(self) -> list[Layer]:
         """The layers of committed workloads."""
-        committed = {_workload(row) for row in self.models() if row.status == "ok"}
-        return [row for row in read(self.layers_path, Layer) if _workload(row) in committed]
+        return self._layers.of(self._committed())
 
-    def put(self, counted: Iterable[tuple[Workload, Sequence[Layer]]]) -> None:
+    def operators(self) -> list[Operator]:
+        """The operators of committed workloads."""
+        return self._operators.of(self._committed())
+
+    def _committed(self) -> list[Workload]:
+        return [row for row in self.models() if row.status == "ok"]
+
+    def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
         """Adds workloads, or replaces them where they stand, so that counting again changes nothing."""
         counted = list(counted)
-        if self._with_layers is None:
-            self._with_layers = {_workload(row) for row in read(self.layers_path, Layer)}
-        again = {_workload(row): layers for row, layers in counted if _workload(row) in self._with_layers}
-        if again:
-            write(self.layers_path, Layer, _replaced(read(self.layers_path, Layer), again))
-        new = [layer for row, layers in counted if _workload(row) not in again for layer in layers]
-        append(self.layers_path, Layer, new)
-        self._with_layers |= {_workload(layer) for layer in new}
-        rows = merged(self.models(), [row for row, _ in counted])
+        self._layers.put([(row, layers) for row, layers, _ in counted])
+        self._operators.put([(row, operators) for row, _, operators in counted])
+        rows = merged(self.models(), [row for row, _, _ in counted])
         write(self.models_path, Workload, sorted(rows, key=_place))
 
 
@@ -81,19 +100,16 @@ def _place(row: Workload) -> tuple[Any, ...]:
     return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
 
 
-def _replaced(rows: Iterable[Layer], again: Mapping[tuple[Any, ...], Sequence[Layer]]) -> Iterator[Layer]:
-    """The layers, each workload's that is in ``again`` by the new ones, in its old place."""
-    for workload, old in itertools.groupby(rows, key=_workload):
-        yield from again.get(workload, old)
-
-
 class MachineFolder:
     """``data/machines/<name>``: everything that one machine measured."""
 
     def __init__(self, data: Path, name: str) -> None:
         self.name = name
         self.folder = data / "machines" / name
-        self._sampled: set[tuple[Any, ...]] | None = None
+        self._runs_path = self.folder / "runs.csv"
+        self._samples = Parts(self.folder / "samples.csv", Sample, ROUND, _numbered)
+        self._profiles_path = self.folder / "profiles.csv"
+        self._operators = Parts(self.folder / "operators.csv", OperatorTime, CELL)
 
     def environments(self) -> list[Environment]:
         return read(self.folder / "machine.csv", Environment)
@@ -102,15 +118,24 @@ class MachineFolder:
         return read(self.folder / "ceilings.csv", Ceiling)
 
     def runs(self) -> list[Run]:
-        return _numbered(read(self.folder / "runs.csv", Run))
+        """The runs, those of stages only where that of their step is there."""
+        rows = self._written_runs()
+        steps = {_round_of_step(row) for row in rows if row.phase == STEP}
+        return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
+
+    def _written_runs(self) -> list[Run]:
+        return _numbered(read(self._runs_path, Run))
 
     def samples(self) -> list[Sample]:
         """The samples of committed runs: what a killed run left behind is not among them."""
-        committed = {_round(run) for run in self.runs()}
-        return [row for row in self._stored() if _round(row) in committed]
+        return self._samples.of(self.runs())
 
-    def _stored(self) -> list[Sample]:
-        return _numbered(read(self.folder / "samples.csv", Sample))
+    def profiles(self) -> list[Profile]:
+        return read(self._profiles_path, Profile)
+
+    def operators(self) -> list[OperatorTime]:
+        """The times of operators in committed profiles."""
+        return self._operators.of(self.profiles())
 
     def put_environment(self, environment: Environment) -> None:
         """Adds an environment that is new; of a known one only what an earlier version did not record."""
@@ -125,25 +150,21 @@ class MachineFolder:
     def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
         write(self.folder / "ceilings.csv", Ceiling, merged(self.ceilings(), rows))
 
-    def put_run(self, run: Run, samples: Sequence[Sample]) -> None:
-        """Commits a round of a cell. One that was measured before is replaced only now that the new one is complete."""
-        runs_path, samples_path = self.folder / "runs.csv", self.folder / "samples.csv"
-        if self._sampled is None:
-            self._sampled = {_round(row) for row in self._stored()}
-        if _round(run) in self._sampled:
-            write(
-                samples_path,
-                Sample,
-                [*(row for row in self._stored() if _round(row) != _round(run)), *samples],
-            )
-        else:
-            append(samples_path, Sample, samples)
-        self._sampled |= {_round(row) for row in samples}
-        known = self.runs()
-        if _round(run) in {_round(row) for row in known}:
-            write(runs_path, Run, merged(known, [run]))
-        else:
-            append(runs_path, Run, [run])
+    def put_run(
+        self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()
+    ) -> None:
+        """Commits a round of a cell, that of a training step with its stages.
+
+        One that was measured before is replaced only now that the new one is complete.
+        """
+        rounds = [*stages, (run, samples)]
+        self._samples.put(rounds)
+        _commit(self._runs_path, self._written_runs(), [each for each, _ in rounds])
+
+    def put_profile(self, profile: Profile, operators: Sequence[OperatorTime]) -> None:
+        """Commits a profile, in the same way."""
+        self._operators.put([(profile, operators)])
+        _commit(self._profiles_path, self.profiles(), [profile])
 
     def locked(self) -> AbstractContextManager[None]:
         """Keeps other writers out of this folder."""
@@ -153,6 +174,18 @@ class MachineFolder:
         """Sets aside the torn lines that a killed writer left; the files that they went to."""
         tables = sorted(self.folder.glob("*.csv"))
         return [aside for path in tables if (aside := set_torn_line_aside(path))]
+
+
+Row = TypeVar("Row", Run, Profile)
+
+
+def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
+    """Adds rows, or puts them in the place of those with their keys."""
+    together = merged(known, rows)
+    if len(together) == len(known) + len(rows):
+        append(path, type(rows[0]), rows)
+    else:
+        write(path, type(rows[0]), together)
 
 
 def machine_names(data: Path) -> list[str]:

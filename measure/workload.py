@@ -1,7 +1,7 @@
 """What a model asks for, counted on the meta device: no weights, no arithmetic, no memory.
 
 The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
-operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is.
+operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and ``calls`` which ask for the same.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.catalog import Model, build_on_meta, make_inputs
 from measure.errors import in_short
-from measure.records import Layer, Workload, shape_name
+from measure.records import Layer, Operator, Workload, shape_name
 
 if TYPE_CHECKING:
     import torch
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Count(NamedTuple):
-    """A workload and its layers."""
+    """A workload, its layers, and the calls of its operators."""
 
     workload: Workload
     layers: list[Layer]
+    operators: list[Operator]
 
 
 ADAM_STEP_BYTE = 4
@@ -44,15 +45,15 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
 def not_counted(
     model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str
 ) -> Count:
-    """The row of a workload that could not be counted, without layers."""
+    """The row of a workload that could not be counted, without layers and operators."""
     named = identity(model, batch, precision, autocast)
     return Count(
-        Workload(source=model.source, family=model.family, status=status, reason=reason, **named), []
+        Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], []
     )
 
 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
-    """A model's workload and layers at ``batch`` inputs.
+    """A model's workload, layers and operators at ``batch`` inputs.
 
     ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
     it weights and input have the precision. Raises NotImplementedError for a network that looks at values to decide
@@ -76,7 +77,7 @@ def count_all(
     with casting(network, precision, autocast) as (device, dtype):
         for batch in batches:
             try:
-                columns, layers = count_network(network, make_inputs(model, batch, device, dtype))
+                columns, layers, calls = count_network(network, make_inputs(model, batch, device, dtype))
             except RuntimeError as problem:  # NotImplementedError is one
                 why = in_short(problem).partition(": ")[2]
                 if not any(word in why.lower() for word in ("meta", "data-independent")):
@@ -86,17 +87,28 @@ def count_all(
                 ) from problem
             named = identity(model, batch, precision, autocast)
             row = Workload(source=model.source, family=model.family, status="ok", **named, **columns)
-            counted.append(Count(row, [Layer(**named, **layer) for layer in layers]))
+            counted.append(
+                Count(
+                    row,
+                    [Layer(**named, **layer) for layer in layers],
+                    [Operator(**named, **call) for call in calls],
+                )
+            )
             beat()
     return counted
 
 
-def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The counted columns of ``Workload`` and of each ``Layer``, for any network and the arguments of one call.
+def count_network(
+    network: "nn.Module", inputs: Sequence[Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """The counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
+
+    Of any network, and the arguments of one call of it.
 
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
     """
+    from measure.counting.calls import call_rows
     from measure.counting.layers import layer_rows
     from measure.counting.recorder import record_inference, record_training
     from measure.counting.traffic import tensors_in
@@ -129,7 +141,7 @@ def count_network(network: "nn.Module", inputs: Sequence[Any]) -> tuple[dict[str
         parts = [layer[name] for layer in layers]
         columns[name] = None if None in parts else sum(parts)
     network.zero_grad(set_to_none=True)
-    return columns, layers
+    return columns, layers, call_rows(inference, training)
 
 
 def _byte(tensors: "Sequence[torch.Tensor]") -> int:

@@ -1,6 +1,16 @@
 """Rows of every table for tests of what reads and writes them."""
 
-from measure.records import Ceiling, Environment, Layer, Run, Sample, Workload
+from measure.records import (
+    Ceiling,
+    Environment,
+    Layer,
+    Operator,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+    Workload,
+)
 
 ENVIRONMENT = Environment(
     "e1",
@@ -34,18 +44,35 @@ def layer(model="net", batch=1, position=0, flop=10):
     )  # fmt: skip
 
 
+def operator(model="net", batch=1, name="mm", flop=10, calls=1):
+    return Operator(model, "3x2x2", batch, "fp32", None, "inference", "linear", name, flop, 2, 0, 96, calls)
+
+
 def ceiling(size=8, latency_s=0.5):
     return Ceiling("e1", "matmul", "fp32", size, 1024, 768, "ok", None, latency_s, 0.4, 0.6, 6)
 
 
-def run(model="net", batch=1, status="ok", reason=None, round_=0):
+def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
     return Run(
-        "e1", model, batch, "fp32", "inference", "eager", status, reason, "2026-01-01T00:00:00+00:00", round_
+        "e1", model, batch, "fp32", phase, "eager", status, reason, "2026-01-01T00:00:00+00:00", round_
     )
 
 
-def samples(count, model="net", batch=1, round_=0):
+def samples(count, model="net", batch=1, round_=0, phase="inference"):
     return [
-        Sample("e1", model, batch, "fp32", "inference", "eager", index, 4, 0.1 + index, round_)
+        Sample("e1", model, batch, "fp32", phase, "eager", index, 4, 0.1 + index, round_)
         for index in range(count)
     ]
+
+
+def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
+    times = (5, 0.5, 0.625) if status == "ok" else (None, None, None)
+    return Profile(
+        "e1", model, batch, "fp32", phase, "eager", status, reason, "2026-01-01T00:00:00+00:00", *times
+    )
+
+
+def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
+    return OperatorTime(
+        "e1", model, batch, "fp32", phase, "eager", "inference", path, name, calls=1, time_s=time_s
+    )

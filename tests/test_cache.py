@@ -7,10 +7,20 @@ import sys
 import time
 
 import pytest
-from rows import ENVIRONMENT, ceiling, layer, run, samples, workload
+from rows import (
+    ENVIRONMENT,
+    ceiling,
+    layer,
+    operator,
+    operator_time,
+    profile,
+    run,
+    samples,
+    workload,
+)
 
 from measure.cache import MachineFolder, Workloads, machine_names
-from measure.records import Environment, Run, Sample, Workload
+from measure.records import Environment, OperatorTime, Run, Sample, Workload
 from measure.table import append, write
 
 
@@ -51,6 +61,43 @@ def test_rows_of_a_version_without_rounds_are_those_of_the_first(folder):
     assert folder.samples() == samples(2, round_=0)
     folder.put_run(run(round_=0), samples(1, round_=0))
     assert folder.samples() == samples(1, round_=0)
+
+
+STAGES = ("forward", "backward", "update")
+
+
+def put_step(folder, status="ok", count=2):
+    stages = [(run(phase=phase, status=status), samples(count, phase=phase)) for phase in STAGES]
+    folder.put_run(run(phase="step", status=status), samples(count, phase="step"), stages)
+
+
+def test_a_step_stands_beside_its_stages_and_is_replaced_with_them(folder):
+    folder.put_run(run(), samples(1))
+    put_step(folder)
+    put_step(folder, count=3)
+    assert folder.runs() == [run(), *(run(phase=phase) for phase in (*STAGES, "step"))]
+    assert len(folder.samples()) == 1 + 4 * 3
+    put_step(folder, "oom", count=0)
+    assert [(row.phase, row.status) for row in folder.runs()] == [
+        ("inference", "ok"),
+        *((phase, "oom") for phase in (*STAGES, "step")),
+    ]
+    assert folder.samples() == samples(1)
+
+
+def test_stages_without_their_step_are_not_there_and_are_replaced(folder):
+    put_step(folder)
+    path = folder.folder / "runs.csv"
+    *others, whole = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(others) + whole[:20])  # as if killed before the last line was complete
+    assert folder.repair() != []
+    assert folder.runs() == []
+    assert folder.samples() == []
+    resumed = MachineFolder(folder.folder.parents[1], "box")
+    put_step(resumed, count=1)
+    assert [row.phase for row in resumed.runs()] == [*STAGES, "step"]
+    assert len(resumed.samples()) == 4
+    assert path.read_text().count("\n") == 1 + 4
 
 
 def test_torn_lines_are_set_aside_and_named(folder):
@@ -96,29 +143,73 @@ def test_a_roof_measured_again_replaces_the_old_one(folder):
 
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
     table = Workloads(tmp_path)
-    table.put([(workload("b", 64), []), (workload("b", 1), [layer("b"), layer("b", position=1)])])
-    table.put([(workload("a", 1), [layer("a")])])
-    first = table.models_path.read_bytes(), table.layers_path.read_bytes()
-    table.put([(workload("b", 1), [layer("b"), layer("b", position=1)])])
-    assert (table.models_path.read_bytes(), table.layers_path.read_bytes()) == first
+    paths = (table.models_path, table.layers_path, table.operators_path)
+    table.put(
+        [
+            (workload("b", 64), [], []),
+            (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")]),
+        ]
+    )
+    table.put([(workload("a", 1), [layer("a")], [operator("a")])])
+    first = [path.read_bytes() for path in paths]
+    table.put([(workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
+    assert [path.read_bytes() for path in paths] == first
     assert [(row.model, row.batch) for row in table.models()] == [("a", 1), ("b", 1), ("b", 64)]
 
 
-def test_counting_again_leaves_no_layer_of_the_old_count(tmp_path):
+def test_counting_again_leaves_no_layer_and_operator_of_the_old_count(tmp_path):
     table = Workloads(tmp_path)
-    table.put([(workload("a"), [layer("a"), layer("a", position=1)]), (workload("b"), [layer("b")])])
-    table.put([(workload("a"), [layer("a", flop=7)])])
+    table.put(
+        [
+            (workload("a"), [layer("a"), layer("a", position=1)], [operator("a"), operator("a", name="add")]),
+            (workload("b"), [layer("b")], [operator("b")]),
+        ]
+    )
+    table.put([(workload("a"), [layer("a", flop=7)], [operator("a", calls=7)])])
+    assert [(row.model, row.operator, row.calls) for row in table.operators()] == [
+        ("a", "mm", 7),
+        ("b", "mm", 1),
+    ]
     assert [(row.model, row.position, row.forward_flop) for row in table.layers()] == [
         ("a", 0, 7),
         ("b", 0, 10),
     ]
 
 
-def test_layers_that_no_workload_committed_are_not_there(tmp_path):
+def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path):
     table = Workloads(tmp_path)
-    table.put([(workload("a"), [layer("a")]), (workload("b"), [layer("b")])])
-    write(table.models_path, Workload, [workload("b")])  # as if killed between the two tables
+    table.put([(workload(name), [layer(name)], [operator(name)]) for name in ("a", "b")])
+    write(table.models_path, Workload, [workload("b")])  # as if killed between the tables
     assert [row.model for row in table.layers()] == ["b"]
+    assert [row.model for row in table.operators()] == ["b"]
+
+
+def test_a_workload_that_an_earlier_version_counted_without_operators_is_to_be_counted_again(tmp_path):
+    table = Workloads(tmp_path)
+    failed = dataclasses.replace(workload("c"), status="unsupported", reason="no shape")
+    table.put(
+        [(workload("a"), [layer("a")], [operator("a")]), (workload("b"), [layer("b")], []), (failed, [], [])]
+    )
+    for opened in (table, Workloads(tmp_path)):
+        assert [row.model for row in opened.counted()] == ["a", "c"]
+    table.put([(workload("b"), [layer("b")], [operator("b")])])
+    assert [row.model for row in table.counted()] == ["a", "b", "c"]
+
+
+def test_a_profile_commits_the_times_of_its_operators(folder):
+    folder.put_profile(profile(), [operator_time(), operator_time(path=None)])
+    append(folder.folder / "operators.csv", OperatorTime, [operator_time("killed")])
+    folder.put_profile(profile("full", status="oom", reason="full"), [])
+    assert folder.profiles() == [profile(), profile("full", status="oom", reason="full")]
+    assert folder.operators() == [operator_time(), operator_time(path=None)]
+
+
+def test_a_cell_profiled_again_replaces_the_old_one_and_no_other_phase_of_it(folder):
+    folder.put_profile(profile(), [operator_time()])
+    folder.put_profile(profile(phase="step"), [operator_time(phase="step")])
+    folder.put_profile(profile(), [operator_time(time_s=0.5)])
+    assert [row.phase for row in folder.profiles()] == ["step", "inference"]
+    assert {(row.phase, row.time_s) for row in folder.operators()} == {("inference", 0.5), ("step", 0.25)}
 
 
 WRITER = """

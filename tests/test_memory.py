@@ -70,7 +70,7 @@ def test_autograd_adds_gradients_in_place():
             return hidden * 2 + hidden * 3 + hidden * 4
 
     network = ThreeUses().to("meta")
-    columns, _ = workload.count_network(network, (torch.empty(1, device="meta"),))
+    columns, *_ = workload.count_network(network, (torch.empty(1, device="meta"),))
     # Beside weight, momentum and scale: the output, its gradient (which is that of each product), and the gradients
     # of two uses of what is hidden. Their sum is written over the first; the gradient of the third use comes when
     # one of the two is gone.

@@ -12,7 +12,7 @@ def test_a_precision_takes_its_bytes(precision):
     network = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).to("meta")
     with casting(network, precision, None) as (device, dtype):
         assert (device, dtype) == ("meta", torch_dtype(precision))
-        columns, _ = count_network(network, [torch.empty(4, 3, device=device, dtype=dtype)])
+        columns, *_ = count_network(network, [torch.empty(4, 3, device=device, dtype=dtype)])
     assert columns["parameter_byte"] == PRECISION_BYTE[precision] * (15 + 5 + 5 + 5)
     # Running mean and variance, and the number of batches as one integer of 8 bytes.
     assert columns["buffer_byte"] == PRECISION_BYTE[precision] * 10 + 8
@@ -39,7 +39,7 @@ def test_autocast_decides_each_operators_precision():
         assert (device, dtype) == ("cpu", torch.float32)
         rows = torch.empty(8, 6, device=device, dtype=dtype)
         assert network.linear(rows).dtype == torch.bfloat16
-        columns, layers = count_network(network, [rows])
+        columns, layers, _ = count_network(network, [rows])
     assert columns["parameter_byte"] == columns["gradient_byte"] == 4 * (6 + 6 + 48 + 8 + 8 + 8)
     assert columns["input_byte"] == 4 * 48
     assert {layer["path"]: layer["activation_byte"] for layer in layers} == {

@@ -3,21 +3,23 @@ import dataclasses
 import pytest
 
 from measure import catalog, workload
-from measure.records import Layer
+from measure.records import KEYS, Layer, Operator
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
 
-ALEXNET, RESNET, SQUEEZENET, VIT = catalog.find(["alexnet", "resnet18", "squeezenet1_0", "vit_b_32"])
+ALEXNET, RESNET, SQUEEZENET, MOBILENET, VIT = catalog.find(
+    ["alexnet", "resnet18", "squeezenet1_0", "mobilenet_v2", "vit_b_32"]
+)
 
 
 def count_network(network, *shape):
-    columns, layers = workload.count_network(network.to("meta"), (torch.empty(shape, device="meta"),))
+    columns, layers, _ = workload.count_network(network.to("meta"), (torch.empty(shape, device="meta"),))
     return columns, {layer["path"]: layer for layer in layers}
 
 
 def test_alexnet_by_hand():
-    row, layers = workload.count(ALEXNET, 2)
+    row, layers, _ = workload.count(ALEXNET, 2)
     assert (row.status, row.reason, row.uncounted) == ("ok", None, None)
     assert row.parameter_byte == 4 * 61_100_840
     assert row.input_byte == 2 * 3 * 224 * 224 * 4
@@ -69,7 +71,7 @@ def test_training_peak_by_hand():
 
 
 def test_work_grows_with_the_batch_and_parameters_do_not():
-    (one, _), (eight, _) = workload.count_all(SQUEEZENET, [1, 8], "fp32", None)
+    (one, *_), (eight, *_) = workload.count_all(SQUEEZENET, [1, 8], "fp32", None)
     for name in ("forward_flop", "backward_flop", "forward_other_flop", "activation_byte", "input_byte"):
         assert getattr(eight, name) == 8 * getattr(one, name)
     assert eight.parameter_byte == one.parameter_byte == eight.gradient_byte
@@ -78,7 +80,7 @@ def test_work_grows_with_the_batch_and_parameters_do_not():
 
 @pytest.mark.parametrize("model", [ALEXNET, SQUEEZENET, RESNET, VIT], ids=lambda model: model.name)
 def test_layers_sum_to_the_model(model):
-    row, layers = workload.count(model, 3)
+    row, layers, _ = workload.count(model, 3)
     columns = {field.name for field in dataclasses.fields(Layer)} & {
         field.name for field in dataclasses.fields(row) if field.name.endswith(("_flop", "_byte", "_count"))
     }
@@ -88,10 +90,41 @@ def test_layers_sum_to_the_model(model):
     assert [layer.position for layer in layers] == list(range(len(layers)))
 
 
+SUMS = {
+    "inference": ("forward_flop", "forward_other_flop", None, "traffic_byte"),
+    "backward": ("backward_flop", "backward_other_flop", "recompute_flop", "backward_traffic_byte"),
+}
+"""The workload's columns that the calls of a stage sum to: FLOP, other FLOP, what is computed again, bytes."""
+
+
+@pytest.mark.parametrize("model", [ALEXNET, SQUEEZENET, RESNET, MOBILENET, VIT], ids=lambda model: model.name)
+def test_operators_sum_to_the_model(model):
+    row, _, operators = workload.count(model, 3)
+    for stage, columns in SUMS.items():
+        own = [each for each in operators if each.stage == stage]
+        for column, name in zip(columns, ("flop", "other_flop", "recompute_flop", "byte"), strict=True):
+            whole = 0 if column is None else getattr(row, column)
+            assert sum(getattr(each, name) * each.calls for each in own) == whole, (stage, name)
+    keys = [tuple(getattr(each, name) for name in KEYS[Operator]) for each in operators]
+    assert len(set(keys)) == len(keys)
+
+
+def test_operators_sum_to_the_layers_of_their_kind():
+    _, layers, operators = workload.count(MOBILENET, 2)
+    for kind in ("depthwise convolution", "convolution", "normalisation"):
+        of_layers = [layer for layer in layers if layer.kind == kind]
+        for stage, column in (("inference", "forward_flop"), ("backward", "backward_traffic_byte")):
+            name = "flop" if column.endswith("flop") else "byte"
+            own = [each for each in operators if (each.stage, each.kind) == (stage, kind)]
+            assert sum(getattr(each, name) * each.calls for each in own) == sum(
+                getattr(layer, column) for layer in of_layers
+            )
+
+
 def test_attention_is_counted_though_eval_mode_would_fuse_it():
     # ViT-B/32: 4.409e9 MAC published; the fused path of nn.MultiheadAttention would hide its encoder's products.
     assert torch.backends.mha.get_fastpath_enabled()
-    row, layers = workload.count(VIT, 1)
+    row, layers, _ = workload.count(VIT, 1)
     assert row.forward_flop / 2e9 == pytest.approx(4.409, abs=0.0006)
     assert torch.backends.mha.get_fastpath_enabled()
     # Its scores, which a fused kernel computes again: 12 layers, 12 heads, 50 x 50 scores of width 64.
@@ -101,9 +134,9 @@ def test_attention_is_counted_though_eval_mode_would_fuse_it():
 
 
 def test_a_cast_halves_what_is_floating_and_changes_no_work():
-    full, _ = workload.count(RESNET, 2)
+    full, *_ = workload.count(RESNET, 2)
     for precision in ("fp16", "bf16"):
-        half, _ = workload.count(RESNET, 2, precision)
+        half, *_ = workload.count(RESNET, 2, precision)
         assert half.precision == precision
         assert half.forward_flop == full.forward_flop
         assert half.backward_flop == full.backward_flop
@@ -114,9 +147,9 @@ def test_a_cast_halves_what_is_floating_and_changes_no_work():
 
 
 def test_autocast_keeps_weights_and_some_operators_in_full_precision():
-    full, _ = workload.count(VIT, 1)
-    cast, _ = workload.count(VIT, 1, "bf16")
-    auto, layers = workload.count(VIT, 1, "bf16", "cpu")
+    full, *_ = workload.count(VIT, 1)
+    cast, *_ = workload.count(VIT, 1, "bf16")
+    auto, layers, _ = workload.count(VIT, 1, "bf16", "cpu")
     assert (auto.precision, auto.autocast) == ("bf16", "cpu")
     assert auto.parameter_byte == full.parameter_byte
     assert auto.forward_flop == full.forward_flop
@@ -149,10 +182,10 @@ def test_frozen_parameters_cost_nothing_backward():
 
 
 def test_a_model_without_counts_has_a_row_with_the_reason():
-    row, layers = workload.not_counted(ALEXNET, 4, "fp32", None, "unsupported", "no shape")
+    row, layers, operators = workload.not_counted(ALEXNET, 4, "fp32", None, "unsupported", "no shape")
     assert (row.model, row.batch, row.status, row.reason) == ("alexnet", 4, "unsupported", "no shape")
     assert row.forward_flop is None
-    assert layers == []
+    assert layers == operators == []
 
 
 def test_operators_without_a_formula_are_listed_with_calls_and_share():

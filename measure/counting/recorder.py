@@ -18,9 +18,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from measure.counting import shapes
 from measure.counting.attention import kept_whole
+from measure.counting.flops import NOTHING, Work
 from measure.counting.memory import LiveMemory
 from measure.counting.operators import Operator, operator_of
-from measure.counting.passes import Pass, Uncounted
+from measure.counting.passes import Call, Pass, Uncounted
 from measure.counting.traffic import storage_key, tensors_in
 
 
@@ -151,21 +152,16 @@ class Recorder(TorchDispatchMode):
                 self._unused.discard(key)
                 self.users[key] = module
         record = self.backward if self._in_backward else self.forward
-        part = record.part(module)
         byte = operator.signature.byte(inputs, operator.signature.written(args, kwargs), outputs)
-        part.traffic_byte += byte
         work = operator.work(args, kwargs, output)
         if work is None:
             uncounted = record.uncounted.setdefault(operator.name, Uncounted())
             uncounted.calls += 1
             uncounted.byte += byte
-            return
-        if self._in_backward and torch.is_grad_enabled():  # a checkpoint runs forward operators again
-            part.recompute_flop += work.flop + work.other_flop
-            return
-        part.flop += work.flop
-        part.other_flop += work.other_flop
-        part.recompute_flop += work.recompute_flop
+            work = NOTHING
+        elif self._in_backward and torch.is_grad_enabled():  # a checkpoint runs forward operators again
+            work = Work(recompute_flop=work.flop + work.other_flop)
+        record.book(module, Call(operator.name, work, byte))
 
     def _is_sum_of_gradients(self, operator: Operator, args: Any) -> bool:
         """Whether autograd adds the gradients of two uses of a tensor.

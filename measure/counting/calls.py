@@ -1,0 +1,36 @@
+"""The calls of operators in a network's passes: those that ask for the same, in modules of one kind, together."""
+
+from collections import Counter
+from typing import Any
+
+from measure.counting.layers import kind_of
+from measure.counting.passes import Call, Pass
+from measure.counting.recorder import Recorder
+from measure.records import BACKWARD, FORWARD, INFERENCE
+
+
+def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
+    """The counted columns of each ``Operator``, as they first run; without training, inference's alone."""
+    stages = {INFERENCE: inference.forward}
+    if training is not None:
+        stages |= {FORWARD: training.forward, BACKWARD: training.backward}
+    return [
+        {
+            "stage": stage,
+            "kind": kind,
+            "operator": call.operator,
+            **call.work._asdict(),
+            "byte": call.byte,
+            "calls": calls,
+        }
+        for stage, record in stages.items()
+        for (kind, call), calls in _by_kind(record).items()
+    ]
+
+
+def _by_kind(record: Pass) -> Counter[tuple[str, Call]]:
+    kinds = {module: kind_of(module) for module in record.parts}
+    calls: Counter[tuple[str, Call]] = Counter()
+    for (module, call), number in record.calls.items():
+        calls[kinds[module], call] += number
+    return calls
