@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import pandas as pd
 
+from measure.records import stored_as
 from report import chips as chip_table
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.product_lines import FEWEST, LINES, Series, members
@@ -136,6 +137,20 @@ def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
     return rows
 
 
+def operators(paper: Paper, stage: str, precision: str = BASE_PRECISION) -> pd.DataFrame:
+    """The operators of the models in a stage at a precision, at all batch sizes; at least one."""
+    rows = paper.operators[
+        (paper.operators.stage == stage) & (paper.operators.precision == stored_as(precision))
+    ]
+    if rows.empty:
+        workloads(paper, stored_as(precision))
+        raise DataMissingError(
+            f"The operators of the models have not been counted yet at {stored_as(precision)}; python -m measure "
+            f"--sections workload --precisions {stored_as(precision)} counts them."
+        )
+    return rows
+
+
 def counted(paper: Paper) -> pd.DataFrame:
     """What counters say of the classification models; at least one row."""
     if paper.counters.empty:
@@ -211,8 +226,13 @@ def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
 
 def shown_cells(paper: Paper, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
     """The measured cells of all machines that figures show, with the kind of each in ``device``; at least one."""
+    return rows_of_each(paper, lambda of: cells(of, precision))
+
+
+def rows_of_each(paper: Paper, part: Callable[[Machine], pd.DataFrame]) -> pd.DataFrame:
+    """Rows from each machine that figures show, with its kind in ``device``; from at least one."""
     machines(paper)
-    asked = [(shown, or_missing(cells)(shown, precision)) for shown in paper.shown]
+    asked = [(shown, or_missing(part)(shown)) for shown in paper.shown]
     found = [
         rows.assign(device=chip_table.KINDS[shown.kind])
         for shown, rows in asked

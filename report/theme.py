@@ -63,6 +63,34 @@ LAYER_COLORS = {
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 """What a training step keeps in memory, in the order in which figures stack it."""
 
+GROUP_COLORS = {
+    "convolution": BLUE,
+    "convolution, data gradient": "#3F8EC4",
+    "convolution, weight gradient": "#7DB3DB",
+    "convolution, both gradients": "#08244f",
+    "depthwise convolution": SKY,
+    "matrix product": VERMILION,
+    "attention": YELLOW,
+    "batch norm": GREEN,
+    "batch norm, backward": "#66C2A5",
+    "layer norm": OLIVE,
+    "elementwise": PURPLE,
+    "pooling": INDIGO,
+    "reduction": WINE,
+    "memory copy and set": "#A6761D",
+    "optimiser": "#F4A582",
+    "other": "#b5b5b5",
+}
+"""The groups of operators, in the order in which figures stack them."""
+TERM_COLORS = {
+    "model bound": INK,
+    "operator by operator": MUTED,
+    **GROUP_COLORS,
+    "framework": ORANGE,
+    "residual": "#dedede",
+}
+"""What a measured latency is made of; a group of operators stands for its inefficiency."""
+
 BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""
 
@@ -141,6 +169,15 @@ def layer_colors(present: Iterable[str]) -> alt.Scale:
     known = set(present)
     kinds = [kind for kind in LAYER_COLORS if kind in known]
     return alt.Scale(domain=kinds, range=[LAYER_COLORS[kind] for kind in kinds])
+
+
+def term_colors(present: Iterable[str]) -> alt.Scale:
+    """Colours of the terms that are present, in the order in which figures stack them."""
+    known = set(present)
+    return alt.Scale(
+        domain=[term for term in TERM_COLORS if term in known],
+        range=[color for term, color in TERM_COLORS.items() if term in known],
+    )
 
 
 def memory_colors() -> alt.Scale:

@@ -1,0 +1,44 @@
+"""What would make a cell faster: the largest term of its waterfall, and a remedy for it by rule."""
+
+from typing import Any
+
+import pandas as pd
+
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.rows import each
+from report.waterfall import BOUND, CELL, RESIDUAL, terms
+
+LARGER_BATCH, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
+    "larger batch",
+    "fusion",
+    "lower precision",
+    "other layout",
+    "nothing left to gain",
+    "measure again",
+)
+
+HALVED = 0.5
+"""A larger batch is the remedy where one that was profiled brings the term of each input to this share or less."""
+
+ARITHMETIC = (BOUND, "matrix product")
+"""Terms that a lower precision shortens, on a machine that is faster at one."""
+
+BY_TERM = {RESIDUAL: AGAIN, "convolution": OTHER_LAYOUT, "depthwise convolution": OTHER_LAYOUT}
+"""The remedies of other terms. What stands nowhere here moves bytes or waits for launches: fusion saves both."""
+
+
+def largest(paper: Paper, of: Machine) -> pd.DataFrame:
+    """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``."""
+    rows = terms(paper, of)
+    most = rows.loc[rows.groupby(CELL).time_s.idxmax()]
+    return most.assign(remedy=[_remedy(row, rows, of) for row in each(most)])
+
+
+def _remedy(row: Any, rows: pd.DataFrame, of: Machine) -> str:
+    larger = rows[(rows.model == row.model) & (rows.term == row.term) & (rows.batch > row.batch)]
+    if row.term != RESIDUAL and (larger.time_s / larger.batch <= HALVED * row.time_s / row.batch).any():
+        return LARGER_BATCH
+    if row.term in ARITHMETIC:
+        peaks = of.roofs.set_index("precision").peak_flop_per_s
+        return LOWER_PRECISION if peaks.max() > peaks[BASE_PRECISION] else NOTHING
+    return BY_TERM.get(row.term, FUSION)
