@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -70,8 +71,10 @@ def show_models(data: Path, models: Sequence[catalog.Model]) -> None:
 
 def measure(arguments: argparse.Namespace) -> int:
     """Plans, and measures what is missing."""
+    began = time.monotonic()
     request = make_request(arguments)
     budget_s = parse_budget(arguments.budget) if arguments.budget else None
+    deadline = None if budget_s is None else began + budget_s
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
     sampling = make_sampling(arguments)
@@ -79,7 +82,7 @@ def measure(arguments: argparse.Namespace) -> int:
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
     tasks = plan.tasks_to_do(
-        request, device.kind, environment.environment_id, workloads.models(), folder.ceilings(), folder.runs()
+        request, device.kind, environment.environment_id, workloads.counted(), folder.ceilings(), folder.runs()
     )
     folder.samples()  # a damaged table is said now, not after an hour
     if arguments.plan:
@@ -115,7 +118,7 @@ def measure(arguments: argparse.Namespace) -> int:
                     f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
                 )
             refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
-            summary = runner.run(tasks, worker, store, progress, budget_s, refusal)
+            summary = runner.run(tasks, worker, store, progress, deadline, refusal)
     except KeyboardInterrupt:
         print("\nStopped. Everything measured so far is kept; the same command goes on from here.")
         return INTERRUPTED
@@ -127,6 +130,9 @@ def measure(arguments: argparse.Namespace) -> int:
     )
     for task, failure in summary.failures:
         print(f"  {task.label}: {failure.status}, {failure.reason}")
+    if summary.cells_s:
+        share = summary.executing_s / summary.cells_s
+        print(f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls")
     if summary.left and budget_s is not None:
         print(f"The budget of {duration(budget_s)} is spent; the same command goes on from here.")
     else:

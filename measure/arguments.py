@@ -14,6 +14,7 @@ from measure.timing import Sampling
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
+TRAINING_BATCH_SIZES = (32,)
 QUICK_LIMIT_S = 24.0
 """The longest that a cell is sampled in a quick run, all rounds together."""
 
@@ -53,6 +54,20 @@ def parser() -> argparse.ArgumentParser:
         "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
     )
     flags.add_argument(
+        "--training-batch-sizes",
+        nargs="+",
+        metavar="N",
+        default=[str(size) for size in TRAINING_BATCH_SIZES],
+        help="inputs in one training step (default: 32)",
+    )
+    flags.add_argument(
+        "--optimizers",
+        nargs="+",
+        metavar="O",
+        default=[variants.SGD],
+        help="sgd (with momentum) or adam, for training steps (default: sgd)",
+    )
+    flags.add_argument(
         "--precisions",
         nargs="+",
         metavar="P",
@@ -73,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         default=list(plan.SECTIONS),
         help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
-        "(time the models); default: all",
+        "(time the models' forward passes), training (time training steps: forward, backward, optimiser); default: all",
     )
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
@@ -84,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument(
         "--quick",
         action="store_true",
-        help="a small selection of models at batch sizes 1 and 64, and of the roofs' kernels",
+        help="a small selection of models at batch sizes 1 and 64, two of them in training, and of the roofs' kernels",
     )
     flags.add_argument(
         "--target",
@@ -117,12 +132,12 @@ def parse_budget(text: str) -> float:
     return float(seconds)
 
 
-def parse_batch_sizes(texts: Sequence[str]) -> list[int]:
+def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Positive whole numbers, smallest first, each once."""
     for text in texts:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
             raise UserError(
-                f"--batch-sizes: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
+                f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
             )
     return sorted({int(text) for text in texts})
 
@@ -144,12 +159,19 @@ def parse_threads(text: str | None) -> int:
     return int(text)
 
 
+def parse_percent(flag: str, text: str) -> float:
+    """The part that ``5%`` or ``2.5 %`` is of 1."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    if not match:
+        raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
+    return float(match[1]) / 100
+
+
 def parse_target(text: str) -> float:
-    """The part of one of ``2%`` or ``0.5 %``: above 0, at most 100 %."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
-    share = float(match[1]) / 100 if match else 0.0
+    """The part of the median that the interval's half width may be: above 0, at most 100 %."""
+    share = parse_percent("--target", text)
     if not 0 < share <= 1:
-        raise UserError(f"--target: {text!r} is no width; say per cent of the median, such as 2% or 0.5%")
+        raise UserError(f"--target: {text!r} is no width; say more than 0% and at most 100% of the median")
     return share
 
 
@@ -168,6 +190,7 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
     names = arguments.models or (
         catalog.QUICK if arguments.quick else [model.name for model in catalog.BUILT_IN]
     )
+    trained = arguments.models or (catalog.QUICK_TRAINING if arguments.quick else names)
     sizes = arguments.batch_sizes or [
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
@@ -176,10 +199,13 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         raise UserError("--native-size: is counted, not measured; say --sections workload with it")
     return plan.Request(
         models=catalog.find(names, arguments.native_size),
-        batch_sizes=parse_batch_sizes(sizes),
+        batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.named, arguments.variants))),
+        training_models=catalog.find(trained),
+        training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
+        optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         quick=arguments.quick,
         force=arguments.force,
     )

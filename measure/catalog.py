@@ -68,6 +68,9 @@ QUICK = (
 )
 """The small selection of ``make report``: every kind of layer, a few minutes on two cores."""
 
+QUICK_TRAINING = ("resnet18", "squeezenet1_0")
+"""Those of it that are trained too: a step takes a few seconds on two cores, and each is timed in three rounds."""
+
 
 def find(patterns: Iterable[str], native_size: bool = False) -> list[Model]:
     """The models that names and globs select: the built-in ones first, in their order, and each once.

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from measure.plan import InferenceTask
+from measure import variants
+from measure.plan import RoundTask, TrainingTask
 from measure.records import Workload, shape_name, stored_as
 from measure.worker import Failure
 
@@ -16,25 +17,37 @@ class Memory:
         self._workloads = workloads
 
     @cached_property
-    def _peaks(self) -> dict[tuple[str, str, int, str], int]:
+    def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
         """Looked up late: the run that needs them may have counted them first."""
         return {
-            (row.model, row.input_shape, row.batch, row.precision): row.inference_peak_byte
+            (row.model, row.input_shape, row.batch, row.precision): row
             for row in self._workloads()
-            if row.autocast is None and row.inference_peak_byte is not None
+            if row.autocast is None
         }
 
-    def refusal(self, task: InferenceTask) -> Failure | None:
+    def refusal(self, task: RoundTask) -> Failure | None:
         """Why a task need not be tried; None where it fits, or where its workload was not counted.
 
         What is counted are tensors alone: a library's workspace comes on top, so that what just fits may still fail.
         """
         shape = shape_name(task.model.input_shape)
         stored = stored_as(task.precision)
-        needed = self._peaks.get((task.model.name, shape, task.batch, stored))
+        row = self._counted.get((task.model.name, shape, task.batch, stored))
+        needed = None if row is None else _peak_byte(task, row)
         if needed is None or needed <= self._device_byte:
             return None
         return Failure(
             "oom",
             f"not tried: its tensors need {needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB",
         )
+
+
+def _peak_byte(task: RoundTask, row: Workload) -> int | None:
+    """What the call of a task takes at most; None where that was not counted."""
+    if not isinstance(task, TrainingTask):
+        return row.inference_peak_byte
+    if variants.ADAM not in variants.parts(task.variant) or row.training_peak_byte is None:
+        return row.training_peak_byte
+    assert row.momentum_byte is not None
+    assert row.adam_byte is not None
+    return row.training_peak_byte - row.momentum_byte + row.adam_byte

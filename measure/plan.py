@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from measure import variants
 from measure.catalog import Model
@@ -10,6 +11,8 @@ from measure.records import (
     EAGER,
     FULL_PRECISION,
     INFERENCE,
+    STAGES,
+    STEP,
     SUSTAINED,
     WORKLOAD,
     Ceiling,
@@ -18,6 +21,7 @@ from measure.records import (
     shape_name,
     stored_as,
 )
+from measure.variants import SGD
 
 ROUNDS = 3
 """Rounds of a cell: of fewer, the spread between processes cannot be told."""
@@ -25,7 +29,10 @@ ROUNDS = 3
 QUICK_KERNELS = ("matmul", "fma", "stream_triad", "chain")
 """The kernels of a quick run, at their sustained pace."""
 
-SECTIONS = ("workload", "ceilings", "inference")
+Cell = tuple[str, str, int, str, str]
+"""Phase, model, batch size, precision and variant of a cell."""
+
+SECTIONS = ("workload", "ceilings", "inference", "training")
 
 
 @dataclass(frozen=True)
@@ -62,25 +69,31 @@ class CeilingTask:
 
 
 @dataclass(frozen=True)
-class InferenceTask:
-    """Measure a model's forward pass, in one of several rounds."""
+class RoundTask:
+    """Measure one of several rounds of a cell.
+
+    ``phases`` are those of the rows that it gives, last the one that its cell is known by; ``forward_passes`` says how
+    much work its call is.
+    """
 
     model: Model
     batch: int
     precision: str
     variant: str
     round: int
-    section = "inference"
+    section: ClassVar[str]
+    phases: ClassVar[tuple[str, ...]]
+    forward_passes: ClassVar[int]
 
     @property
-    def cell(self) -> tuple[str, int, str, str]:
+    def cell(self) -> Cell:
         """What all rounds of this cell share."""
-        return self.model.name, self.batch, self.precision, self.variant
+        return self.phases[-1], self.model.name, self.batch, self.precision, self.variant
 
     @property
     def effort(self) -> float:
         """A guess of the time relative to other tasks', for the estimate of the time left."""
-        return 5.0 + 0.5 * min(self.batch, 128)
+        return 5.0 + 0.5 * self.forward_passes * min(self.batch, 128)
 
     @property
     def label(self) -> str:
@@ -88,18 +101,43 @@ class InferenceTask:
         return f"{self.model.name} batch {self.batch} {self.precision}{how}, round {self.round + 1}"
 
 
-Task = WorkloadTask | CeilingTask | InferenceTask
+@dataclass(frozen=True)
+class InferenceTask(RoundTask):
+    """Measure a model's forward pass."""
+
+    section = "inference"
+    phases = (INFERENCE,)
+    forward_passes = 1
+
+
+@dataclass(frozen=True)
+class TrainingTask(RoundTask):
+    """Measure a model's training step and its stages; the variant names the optimiser, if it is not SGD."""
+
+    section = "training"
+    phases = (*STAGES, STEP)
+    forward_passes = 3
+
+    @property
+    def label(self) -> str:
+        return f"training {super().label}"
+
+
+Task = WorkloadTask | CeilingTask | InferenceTask | TrainingTask
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for."""
+    """What a user asked for; ``training_models`` are those of ``models`` that are trained."""
 
     models: Sequence[Model]
     batch_sizes: Sequence[int]
     precisions: Sequence[str]
     sections: Collection[str]
     variants: Sequence[str] = (EAGER,)
+    training_models: Sequence[Model] = ()
+    training_batch_sizes: Sequence[int] = ()
+    optimizers: Sequence[str] = (SGD,)
     rounds: int = ROUNDS
     quick: bool = False
     force: bool = False
@@ -113,6 +151,37 @@ def _ways_to_count(request: Request, device_kind: str) -> list[tuple[str, str | 
         for variant in request.variants
     ]
     return list(dict.fromkeys(way for way in ways if way != (FULL_PRECISION, device_kind)))
+
+
+def _batches_to_count(request: Request, model: Model) -> list[int]:
+    """The batch sizes at which the request has a model run forward or trained, smallest first."""
+    trained = "training" in request.sections and model in request.training_models
+    return sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
+
+
+def _rounds(request: Request) -> list[InferenceTask | TrainingTask]:
+    """All rounds of all cells that the request asks for."""
+    rounds: list[InferenceTask | TrainingTask] = []
+    if "inference" in request.sections:
+        rounds += [
+            InferenceTask(model, batch, precision, variant, number)
+            for batch in request.batch_sizes
+            for number in range(request.rounds)
+            for precision in request.precisions
+            for variant in request.variants
+            for model in request.models
+        ]
+    if "training" in request.sections:
+        rounds += [
+            TrainingTask(model, batch, precision, variants.with_optimizer(variant, optimizer), number)
+            for batch in request.training_batch_sizes
+            for number in range(request.rounds)
+            for precision in request.precisions
+            for optimizer in request.optimizers
+            for variant in request.variants
+            for model in request.training_models
+        ]
+    return rounds
 
 
 def _is_quick(kernel: str, _precision: str, _size: int, pace: str) -> bool:
@@ -132,9 +201,9 @@ def tasks_to_do(
 
     A cell of which a round failed is not tried again.
 
-    First the workload, then the roofs, then the models: all at the first batch size before the next, so that a run
-    that is cut short still makes a paper; and at one batch size all of them once before any of them again, so that
-    the rounds of a cell lie apart in time.
+    First the workload, then the roofs, then the models, inference before training: all at the first batch size before
+    the next, so that a run that is cut short still makes a paper; and at one batch size all of them once before any of
+    them again, so that the rounds of a cell lie apart in time.
     """
     counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in workloads}
     roofs = {
@@ -142,9 +211,9 @@ def tasks_to_do(
         for row in ceilings
         if row.environment_id == environment_id
     }
-    ours = [row for row in runs if row.environment_id == environment_id and row.phase == INFERENCE]
-    rounds = {(row.model, row.batch, row.precision, row.variant, row.round) for row in ours}
-    hopeless = {(row.model, row.batch, row.precision, row.variant) for row in ours if row.status != "ok"}
+    ours = [row for row in runs if row.environment_id == environment_id]
+    measured = {(_cell(row), row.round) for row in ours}
+    hopeless = {_cell(row) for row in ours if row.status != "ok"}
     tasks: list[Task] = []
     if "workload" in request.sections:
         for precision, autocast in _ways_to_count(request, device_kind):
@@ -152,7 +221,7 @@ def tasks_to_do(
                 shape = shape_name(model.input_shape)
                 batches = [
                     batch
-                    for batch in request.batch_sizes
+                    for batch in _batches_to_count(request, model)
                     if request.force or (model.name, shape, batch, precision, autocast) not in counted
                 ]
                 if batches:
@@ -163,18 +232,13 @@ def tasks_to_do(
             for kernel in kernels(device_kind, request.precisions)
             if (request.force or kernel not in roofs) and (not request.quick or _is_quick(*kernel))
         ]
-    if "inference" in request.sections:
-        tasks += [
-            InferenceTask(model, batch, precision, variant, number)
-            for batch in request.batch_sizes
-            for number in range(request.rounds)
-            for precision in request.precisions
-            for variant in request.variants
-            for model in request.models
-            if request.force
-            or (
-                (cell := (model.name, batch, precision, variant)) not in hopeless
-                and (*cell, number) not in rounds
-            )
-        ]
+    tasks += [
+        task
+        for task in _rounds(request)
+        if request.force or (task.cell not in hopeless and (task.cell, task.round) not in measured)
+    ]
     return tasks
+
+
+def _cell(run: Run) -> Cell:
+    return run.phase, run.model, run.batch, run.precision, run.variant

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
-from measure.plan import InferenceTask, Task
-from measure.records import STREAM_ARRAYS, Ceiling
+from measure.plan import Cell, RoundTask, Task
+from measure.records import STEP, STREAM_ARRAYS, Ceiling
 from measure.statistics import estimate_median
 from measure.timing import Timing
+from measure.training import StepTiming
 from measure.worker import Failure, Outcome
 
 
@@ -34,6 +35,8 @@ def describe(outcome: Outcome) -> str:
     """A task's outcome in a few words."""
     if isinstance(outcome, Failure):
         return f"{outcome.status}: {outcome.reason}"
+    if isinstance(outcome, StepTiming):
+        return describe(outcome.phases[STEP])
     if isinstance(outcome, Timing):
         estimate = estimate_median(outcome.latencies_s)
         width = estimate.relative_half_width
@@ -57,12 +60,12 @@ class TimeLeft:
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._left = list(tasks)
         self._done: list[tuple[float, float]] = []
-        self._cells: dict[tuple[str, int, str, str], float] = {}
+        self._cells: dict[Cell, float] = {}
 
     def done(self, task: Task, seconds: float) -> None:
         self._left.remove(task)
         self._done.append((task.effort, seconds))
-        if isinstance(task, InferenceTask):
+        if isinstance(task, RoundTask):
             self._cells[task.cell] = seconds
 
     def skip(self, task: Task) -> None:
@@ -74,9 +77,7 @@ class TimeLeft:
         if not latest:
             return None
         rate = sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
-        known = [
-            self._cells.get(task.cell) if isinstance(task, InferenceTask) else None for task in self._left
-        ]
+        known = [self._cells.get(task.cell) if isinstance(task, RoundTask) else None for task in self._left]
         return sum(
             task.effort * rate if seconds is None else seconds
             for task, seconds in zip(self._left, known, strict=True)

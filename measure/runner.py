@@ -10,9 +10,10 @@ from typing import Protocol
 from measure import ceilings
 from measure.cache import MachineFolder, Workloads
 from measure.environment import now
-from measure.plan import CeilingTask, InferenceTask, Task, WorkloadTask
-from measure.records import INFERENCE, Ceiling, Environment, Run, Sample
+from measure.plan import CeilingTask, Cell, RoundTask, Task, WorkloadTask
+from measure.records import STEP, Ceiling, Environment, Run, Sample
 from measure.timing import Timing
+from measure.training import StepTiming
 from measure.worker import BudgetSpent, Failure, Outcome
 from measure.workload import not_counted
 
@@ -35,11 +36,17 @@ class Progress(Protocol):
 
 @dataclass
 class Summary:
-    """How a run went: tasks by status, the failures among them, and whether its budget ended it."""
+    """How a run went: tasks by status, the failures among them, and how many its budget left.
+
+    ``cells_s`` is the time that cells took in all, those that failed among them; ``executing_s`` what of it passed
+    within their calls, those of warm-up included.
+    """
 
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
     left: int = 0
+    cells_s: float = 0.0
+    executing_s: float = 0.0
 
 
 class Store:
@@ -68,26 +75,9 @@ class Store:
                 )
             assert isinstance(outcome, Ceiling)
             self._folder.put_ceilings([outcome])
-        elif isinstance(task, InferenceTask):
-            cell = (environment_id, task.model.name, task.batch, task.precision, INFERENCE, task.variant)
-            if isinstance(outcome, Failure):
-                self._folder.put_run(Run(*cell, outcome.status, outcome.reason, now(), task.round), [])
-                return
-            assert isinstance(outcome, Timing)
-            samples = [
-                Sample(
-                    *cell,
-                    index,
-                    outcome.block,
-                    timed.latency_s,
-                    task.round,
-                    timed.event_s,
-                    **dataclasses.asdict(timed.conditions),
-                )
-                for index, timed in enumerate(outcome.samples)
-            ]
-            flags = ";".join(outcome.flags) or None
-            self._folder.put_run(Run(*cell, "ok", None, now(), task.round, flags), samples)
+        elif isinstance(task, RoundTask):
+            *stages, whole = (self._round(task, phase, outcome) for phase in task.phases)
+            self._folder.put_run(*whole, stages)
         else:
             if isinstance(outcome, Failure):
                 why = (outcome.status, outcome.reason)
@@ -98,8 +88,34 @@ class Store:
             assert isinstance(outcome, list)
             self._workloads.put(outcome)
 
+    def _round(self, task: RoundTask, phase: str, outcome: Outcome) -> tuple[Run, list[Sample]]:
+        """What the tables hold of one phase of a round."""
+        environment_id = self._environment.environment_id
+        cell = (environment_id, task.model.name, task.batch, task.precision, phase, task.variant)
+        if isinstance(outcome, Failure):
+            return Run(*cell, outcome.status, outcome.reason, now(), task.round), []
+        peak_byte = None
+        if isinstance(outcome, StepTiming):
+            peak_byte = outcome.peak_byte if phase == STEP else None
+            outcome = outcome.phases[phase]
+        assert isinstance(outcome, Timing)
+        samples = [
+            Sample(
+                *cell,
+                index,
+                outcome.block,
+                timed.latency_s,
+                task.round,
+                timed.event_s,
+                **dataclasses.asdict(timed.conditions),
+            )
+            for index, timed in enumerate(outcome.samples)
+        ]
+        flags = ";".join(outcome.flags) or None
+        return Run(*cell, "ok", None, now(), task.round, flags, peak_byte), samples
 
-def no_refusal(_task: InferenceTask) -> None:
+
+def no_refusal(_task: RoundTask) -> None:
     """Lets every cell be tried."""
 
 
@@ -108,36 +124,40 @@ def run(
     executor: Executor,
     store: Store,
     progress: Progress,
-    budget_s: float | None = None,
-    refusal: Callable[[InferenceTask], Failure | None] = no_refusal,
+    deadline: float | None = None,
+    refusal: Callable[[RoundTask], Failure | None] = no_refusal,
 ) -> Summary:
-    """Does the tasks in order until they or the budget are at their end.
+    """Does the tasks in order until they are at their end, or ``time.monotonic()`` passes the deadline.
 
-    The task that the budget's end falls into is given up and is left for the next run. A cell that ``refusal`` has a
+    The task that the deadline falls into is given up and is left for the next run. A cell that ``refusal`` has a
     reason against gets that without being tried; of one that failed, no further round is.
     """
     summary = Summary()
-    hopeless: set[tuple[str, int, str, str]] = set()
-    deadline = None if budget_s is None else time.monotonic() + budget_s
+    hopeless: set[Cell] = set()
     for index, task in enumerate(tasks):
         if deadline is not None and time.monotonic() >= deadline:
             summary.left = len(tasks) - index
             break
-        if isinstance(task, InferenceTask) and task.cell in hopeless:
+        if isinstance(task, RoundTask) and task.cell in hopeless:
             progress.skip(task)
             continue
         progress.begin(task)
-        refused = refusal(task) if isinstance(task, InferenceTask) else None
+        began = time.monotonic()
+        refused = refusal(task) if isinstance(task, RoundTask) else None
         try:
             outcome = refused or executor.run(task, deadline)
         except BudgetSpent:
             summary.left = len(tasks) - index
             break
         store.put(task, outcome)
+        if isinstance(task, RoundTask):
+            summary.cells_s += time.monotonic() - began
+        if isinstance(outcome, Timing | StepTiming):
+            summary.executing_s += outcome.executing_s
         if isinstance(outcome, Failure):
             summary.statuses[outcome.status] += 1
             summary.failures.append((task, outcome))
-            if isinstance(task, InferenceTask):
+            if isinstance(task, RoundTask):
                 hopeless.add(task.cell)
         else:
             summary.statuses["ok"] += 1

@@ -8,15 +8,16 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from measure import ceilings, devices, inference, workload
+from measure import ceilings, devices, inference, training, workload
 from measure.errors import UserError, in_short
-from measure.plan import CeilingTask, InferenceTask, Task
+from measure.plan import CeilingTask, InferenceTask, RoundTask, Task, TrainingTask
 from measure.records import Ceiling
 from measure.timing import Sampling, Timing
 
@@ -35,7 +36,7 @@ class Failure:
     reason: str
 
 
-Result = list[workload.Count] | Ceiling | Timing
+Result = list[workload.Count] | Ceiling | Timing | training.StepTiming
 Outcome = Result | Failure
 
 
@@ -71,6 +72,8 @@ def execute(
         )
     if isinstance(task, InferenceTask):
         return inference.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
+    if isinstance(task, TrainingTask):
+        return training.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
     return workload.count_all(task.model, task.batches, task.precision, task.autocast, beat)
 
 
@@ -79,6 +82,7 @@ def serve(
 ) -> None:
     """The process's main function: answers each task with an outcome until its parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -92,13 +96,11 @@ def serve(
                 outcome: Outcome = execute(
                     task, device, environment_id, sampling, lambda: connection.send(Beat())
                 )
-            except (BrokenPipeError, EOFError):
-                raise
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
             gc.collect()
             connection.send(outcome)
-    except (BrokenPipeError, EOFError):
+    except (ConnectionError, EOFError):
         pass  # the parent is gone
     except UserError as problem:
         connection.send(problem)
@@ -106,6 +108,14 @@ def serve(
         connection.send(
             UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another")
         )
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class Worker:
@@ -139,7 +149,7 @@ class Worker:
             self.stop()
         if self._process is None:
             self._start(deadline)
-        self._has_timed = isinstance(task, InferenceTask)
+        self._has_timed = isinstance(task, RoundTask)
         self._connection.send(task)
         while True:
             message = self._receive(self._call_limit_s, deadline)

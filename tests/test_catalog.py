@@ -22,6 +22,7 @@ def test_names_are_unique_and_the_quick_ones_known():
     names = [model.name for model in catalog.BUILT_IN]
     assert len(set(names)) == len(names)
     assert set(catalog.QUICK) <= set(names)
+    assert set(catalog.QUICK_TRAINING) <= set(catalog.QUICK)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from measure import __main__ as command
 from measure import devices
+from measure.arguments import parse_percent
 from measure.cache import MachineFolder
 from measure.environment import current
 from measure.errors import UserError
@@ -31,17 +32,20 @@ def call(*arguments):
         (["--batch-sizes", "0"], "'0' is no batch size"),
         (["--batch-sizes", "64", "many"], "'many' is no batch size"),
         (["--batch-sizes", "-1"], "'-1' is no batch size"),
-        (["--batch-sizes", "1.5"], "'1.5' is no batch size"),
+        (["--batch-sizes", "1.5"], "--batch-sizes: '1.5' is no batch size"),
+        (["--training-batch-sizes", "0"], "--training-batch-sizes: '0' is no batch size"),
+        (["--optimizers", "lion"], "--optimizers: 'lion' is not one of sgd, adam"),
         (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
         (["--budget", "0"], "'0' is no time"),
         (["--budget", "-5m"], "is no time"),
         (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
-        (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference"),
+        (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference, training"),
         (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
         (["--threads", "none"], "--threads: 'none' is no number of threads"),
         (["--threads", "0"], "--threads: '0' is no number of threads"),
-        (["--target", "tight"], "--target: 'tight' is no width; say per cent of the median"),
-        (["--target", "0%"], "--target: '0%' is no width"),
+        (["--target", "tight"], "--target: 'tight' is no percentage; say 5% or 2.5%"),
+        (["--target", "0%"], "--target: '0%' is no width; say more than 0% and at most 100% of the median"),
+        (["--target", "101%"], "--target: '101%' is no width"),
         (
             ["--native-size", "--quick"],
             "--native-size: is counted, not measured; say --sections workload with it",
@@ -100,6 +104,14 @@ def test_no_budgets(text):
         command.parse_budget(text)
 
 
+def test_percentages():
+    assert parse_percent("--f", "5%") == 0.05
+    assert parse_percent("--f", " 2.5 %") == 0.025
+    for text in ("", "5", "-5%", "five%", "1e2%"):
+        with pytest.raises(UserError, match=r"--f: .* is no percentage; say 5% or 2\.5%"):
+            parse_percent("--f", text)
+
+
 def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert call("--data", tmp_path, "--plan", *SMALL) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -113,11 +125,25 @@ def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
     whole = command.make_request(command.parser().parse_args([]))
     assert set(quick.models) < set(whole.models)
     assert set(quick.batch_sizes) < set(whole.batch_sizes)
+    assert set(quick.training_models) < set(quick.models)
+    assert quick.training_batch_sizes == whole.training_batch_sizes == [32]
+
+
+def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
+    whole = command.make_request(command.parser().parse_args([]))
+    assert whole.training_models == whole.models
+    assert whole.optimizers == ["sgd"]
+    asked = ["--training-batch-sizes", "64", "32", "--optimizers", "adam", "sgd", "--models", "vgg11"]
+    request = command.make_request(command.parser().parse_args(asked))
+    assert [model.name for model in request.training_models] == ["vgg11"]
+    assert request.training_batch_sizes == [32, 64]
+    assert request.optimizers == ["sgd", "adam"]
 
 
 def test_explicit_models_go_before_quick():
     request = command.make_request(command.parser().parse_args(["--quick", "--models", "vgg11"]))
     assert [model.name for model in request.models] == ["vgg11"]
+    assert [model.name for model in request.training_models] == ["vgg11"]
 
 
 def python(*arguments):
@@ -213,6 +239,9 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     first = python(*arguments, "workload", "inference")
     assert first.returncode == 0, first.stderr
     assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
+    assert re.search(
+        r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M
+    )
     folder = MachineFolder(tmp_path, "box")
     runs, samples = folder.runs(), folder.samples()
     assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]

@@ -1,22 +1,25 @@
 from measure import catalog, plan
-from measure.plan import CeilingTask, InferenceTask, Request, WorkloadTask
+from measure.plan import CeilingTask, InferenceTask, Request, TrainingTask, WorkloadTask
 from measure.records import Ceiling, Run, Workload
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
+TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 
 def to_do(request, workloads=(), ceilings=(), runs=()):
     return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs)
 
 
-def run(model, batch, environment="now", status="ok", number=0):
-    return Run(environment, model, batch, "fp32", "inference", "eager", status, None, "2026-01-01", number)
+def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
+    return Run(environment, model, batch, "fp32", phase, "eager", status, None, "2026-01-01", number)
 
 
 def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_models():
-    tasks = to_do(Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2))
+    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2, **TRAINED)
+    tasks = to_do(request)
     kinds = [type(task) for task in tasks]
-    assert kinds == sorted(kinds, key=[WorkloadTask, CeilingTask, InferenceTask].index)
+    assert kinds == sorted(kinds, key=[WorkloadTask, CeilingTask, InferenceTask, TrainingTask].index)
+    assert TrainingTask in kinds
     assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
         f"{model} batch {batch} fp32, round {number}"
         for batch in (1, 64)
@@ -105,3 +108,35 @@ def test_a_quick_run_measures_few_kernels_and_none_twice():
     assert {task.kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
     assert {task.pace for task in tasks} == {"sustained"}
     assert set(tasks) < set(to_do(Request([], [], ["fp32"], ["ceilings"])))
+
+
+def test_a_step_is_measured_for_each_optimiser_in_rounds_of_its_own():
+    request = Request(
+        [ALEXNET, VGG], [1], ["fp32"], ["training"], **TRAINED, optimizers=["sgd", "adam"], rounds=2
+    )
+    assert [task.label for task in to_do(request)] == [
+        "training vgg11 batch 32 fp32, round 1",
+        "training vgg11 batch 32 fp32 adam, round 1",
+        "training vgg11 batch 32 fp32, round 2",
+        "training vgg11 batch 32 fp32 adam, round 2",
+    ]
+
+
+def test_a_step_is_measured_if_the_row_of_the_whole_is_there():
+    request = Request([VGG], [32], ["fp32"], ["inference", "training"], **TRAINED, rounds=2)
+    runs = [
+        run("vgg11", 32),
+        run("vgg11", 32, number=1),
+        run("vgg11", 32, phase="step"),
+        run("vgg11", 32, phase="forward", number=1),
+    ]
+    assert [task.label for task in to_do(request, runs=runs)] == ["training vgg11 batch 32 fp32, round 2"]
+    failed = [run("vgg11", 32, phase="step", status="oom")]
+    assert [task.section for task in to_do(request, runs=failed)] == ["inference"] * 2
+
+
+def test_the_batch_sizes_of_training_are_counted_for_what_is_trained():
+    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["workload", "training"], **TRAINED, rounds=0)
+    assert [task.batches for task in to_do(request)] == [(1, 64), (1, 32, 64)]
+    counted = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["workload"], **TRAINED)
+    assert [task.batches for task in to_do(counted)] == [(1, 64), (1, 64)]

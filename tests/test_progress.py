@@ -5,9 +5,10 @@ import pytest
 from rich.console import Console
 
 from measure import catalog, progress
-from measure.plan import CeilingTask, InferenceTask
+from measure.plan import CeilingTask, InferenceTask, TrainingTask
 from measure.records import Ceiling
 from measure.timing import TimedSample, Timing
+from measure.training import StepTiming
 from measure.worker import Failure
 
 CELL = InferenceTask(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
@@ -45,6 +46,8 @@ def test_outcomes_in_a_few_words():
     # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
     assert progress.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"
     assert progress.describe(timing(1.0, 1.0, 1.0)) == "1.00 s (no interval, 3 samples)"
+    step = StepTiming({"step": timing(1.0, 1.0, 1.0), "forward": timing(0.1, 0.1, 0.1)}, 1024)
+    assert progress.describe(step) == "1.00 s (no interval, 3 samples)"
     assert progress.describe(Failure("oom", "full")) == "oom: full"
     product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(product) == "2.0 GFLOP/s"
@@ -69,6 +72,16 @@ def test_the_time_left_follows_the_effort_and_then_what_a_cell_took():
     assert left.seconds() == pytest.approx(33 + 5.5)
     left.skip(again)
     assert left.seconds() == pytest.approx(5.5)
+
+
+def test_a_training_step_is_a_cell_beside_the_forward_pass():
+    step = TrainingTask(CELL.model, 64, "fp32", "eager", 0)
+    left = progress.TimeLeft([CELL, step, dataclasses.replace(step, round=1)])
+    # Three passes instead of one: 5 + 3 * 64 / 2 = 101 beside 37. At 1 s an effort, two of them are left.
+    left.done(CELL, 37.0)
+    assert left.seconds() == pytest.approx(2 * 101)
+    left.done(step, 50.0)
+    assert left.seconds() == pytest.approx(50)
 
 
 def show(terminal):

@@ -1,13 +1,15 @@
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from measure import catalog, runner
 from measure.cache import MachineFolder, Workloads
-from measure.plan import CeilingTask, InferenceTask, WorkloadTask
+from measure.plan import CeilingTask, InferenceTask, TrainingTask, WorkloadTask
 from measure.records import Ceiling, Environment, Workload
 from measure.sensors import Conditions
 from measure.timing import TimedSample, Timing
+from measure.training import StepTiming
 from measure.worker import BudgetSpent, Failure
 from measure.workload import Count
 
@@ -17,6 +19,7 @@ ENVIRONMENT = Environment(
 )
 ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
 CELL = InferenceTask(ALEXNET, 4, "fp32", "eager", 0)
+STEP = TrainingTask(ALEXNET, 4, "fp32", "adam", 0)
 COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
 
 
@@ -56,15 +59,23 @@ def folder(tmp_path):
     return MachineFolder(tmp_path, "box")
 
 
-def do(tmp_path, folder, tasks, outcomes, budget_s=None):
+@pytest.fixture
+def clock(monkeypatch):
+    """The runner's clock, which stands still unless a test moves its hands."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def do(tmp_path, folder, tasks, outcomes, deadline=None):
     store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
-    return runner.run(tasks, NullExecutor(outcomes), store, Log(), budget_s)
+    return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
 
 
 def test_results_go_into_their_tables(tmp_path, folder):
     counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
     roof = Ceiling("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
-    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[Count(counted, [])], roof, timing(3, 0.1, 0.2)])
+    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[Count(counted, [], [])], roof, timing(3, 0.1, 0.2)])
     assert Workloads(tmp_path).models() == [counted]
     assert folder.ceilings() == [roof]
     assert folder.environments() == [ENVIRONMENT]
@@ -100,16 +111,50 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
     assert [task for task, _ in summary.failures] == [COUNT, ROOF, CELL]
 
 
-def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder):
-    summary = do(tmp_path, folder, [CELL, ROOF, COUNT], [timing(1, 1.0), BudgetSpent], budget_s=1000)
+def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder, clock):
+    summary = do(tmp_path, folder, [CELL, ROOF, COUNT], [timing(1, 1.0), BudgetSpent], deadline=1000.0)
     assert summary.left == 2
     assert len(folder.runs()) == 1
     assert folder.ceilings() == []
 
 
-def test_no_task_begins_after_the_budget(tmp_path, folder):
-    summary = do(tmp_path, folder, [CELL], [], budget_s=0.0)
+def test_no_task_begins_after_the_budget(tmp_path, folder, clock):
+    summary = do(tmp_path, folder, [CELL], [], deadline=0.0)
     assert summary.left == 1
+
+
+class Punctual:
+    """Takes so long for a task, moves the clock by it, and gives the task up at the deadline, as the worker does."""
+
+    def __init__(self, clock, task_s, executing_s=0.0):
+        self._clock, self._task_s, self._executing_s = clock, task_s, executing_s
+
+    def run(self, task, deadline=None):
+        if deadline is not None and self._clock.now + self._task_s > deadline:
+            self._clock.now = deadline
+            raise BudgetSpent
+        self._clock.now += self._task_s
+        return dataclasses.replace(timing(1, 1.0), executing_s=self._executing_s)
+
+
+@pytest.mark.parametrize(("task_s", "done"), [(30.0, 3), (25.0, 4), (0.3, 333), (500.0, 0)])
+def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
+    """At 100 s: neither at the end of the task before, nor at that of the one which the end falls into."""
+    tasks = [dataclasses.replace(CELL, batch=batch) for batch in range(1, 401)]
+    store = SimpleNamespace(put=lambda task, outcome: None)
+    summary = runner.run(tasks, Punctual(clock, task_s), store, Log(), 100.0)
+    assert clock.now == pytest.approx(100.0)
+    assert (summary.statuses.total(), summary.left) == (done, 400 - done)
+
+
+def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, clock):
+    # Of three cells one is refused at once: 2 * 30 s, of which 2 * 24 s were within calls. A roof is no cell.
+    tasks = [CELL, dataclasses.replace(CELL, batch=8), dataclasses.replace(CELL, batch=9)]
+    refusal = {CELL: Failure("oom", "not tried")}.get
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store, Log(), refusal=refusal)
+    assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
+    assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
 
 
 def test_conditions_and_flags_are_kept(tmp_path, folder):
@@ -137,3 +182,47 @@ def test_what_cannot_fit_is_recorded_without_being_tried(tmp_path, folder):
     runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store, Log(), refusal=refusal)
     (row,) = folder.runs()
     assert (row.status, row.reason) == ("oom", "not tried: too large")
+
+
+def step_timing(*forward_s):
+    """Of steps whose backward pass takes twice their forward pass, and the update 0.1 s."""
+    latencies_s = {
+        "step": [3 * each + 0.1 for each in forward_s],
+        "forward": forward_s,
+        "backward": [2 * each for each in forward_s],
+        "update": [0.1 for _ in forward_s],
+    }
+    phases = {phase: timing(1, *values) for phase, values in latencies_s.items()}
+    phases["update"] = dataclasses.replace(phases["update"], flags=("drifting",))
+    phases["step"] = dataclasses.replace(phases["step"], executing_s=7.0)
+    return StepTiming(phases, 2048)
+
+
+def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, folder):
+    summary = do(tmp_path, folder, [STEP], [step_timing(0.5, 0.25)])
+    assert [(row.phase, row.variant, row.status, row.flags, row.peak_byte) for row in folder.runs()] == [
+        ("forward", "adam", "ok", None, None),
+        ("backward", "adam", "ok", None, None),
+        ("update", "adam", "ok", "drifting", None),
+        ("step", "adam", "ok", None, 2048),
+    ]
+    by_sample = {(row.sample, row.phase): row.latency_s for row in folder.samples()}
+    assert by_sample[1, "forward"] == 0.25
+    assert by_sample[1, "backward"] == 0.5
+    assert by_sample[1, "update"] == 0.1
+    assert by_sample[1, "step"] == pytest.approx(0.85)
+    assert len(by_sample) == 8
+    assert summary.statuses == {"ok": 1}
+    assert summary.executing_s == 7.0
+
+
+def test_a_step_that_failed_is_hopeless_and_the_forward_pass_is_not(tmp_path, folder):
+    again = dataclasses.replace(STEP, round=1)
+    forward = InferenceTask(ALEXNET, 4, "fp32", "adam", 1)
+    summary = do(tmp_path, folder, [STEP, again, forward], [Failure("oom", "full"), timing(1, 1.0)])
+    assert [(row.phase, row.status, row.reason) for row in folder.runs()] == [
+        *((phase, "oom", "full") for phase in ("forward", "backward", "update", "step")),
+        ("inference", "ok", None),
+    ]
+    assert summary.statuses == {"oom": 1, "ok": 1}
+    assert len(summary.failures) == 1

@@ -1,19 +1,24 @@
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from measure import catalog, worker
 from measure.errors import UserError
-from measure.plan import InferenceTask, WorkloadTask
+from measure.plan import InferenceTask, TrainingTask, WorkloadTask
 from measure.timing import Sampling
-from measure.worker import BudgetSpent, Failure, Worker, classify
+from measure.worker import Beat, BudgetSpent, Failure, Worker, classify
 
 pytest.importorskip("torch", reason="a worker measures with torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
+psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
 
@@ -88,6 +93,104 @@ def test_the_end_of_the_budget_gives_the_task_up(process):
         process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0), deadline=time.monotonic() + 0.2)
 
 
+class Beating:
+    """A connection over which signs of life come and never an outcome; waiting for one moves the hands of a clock."""
+
+    def __init__(self, every_s):
+        self.now = 0.0
+        self._every_s = every_s
+
+    def send(self, _task):
+        pass
+
+    def poll(self, timeout):
+        self.now += min(timeout, self._every_s)
+        return self._every_s <= timeout
+
+    def recv(self):
+        return Beat()
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("every_s", "spent_s"),
+    [
+        (7.0, 1000.0),  # 142 beats, the last at 994 s, and the budget ends at 1000
+        (59.0, 1000.0),
+        (61.0, 60.0),  # silent for longer than a call may take
+    ],
+)
+def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
+    monkeypatch, every_s, spent_s
+):
+    connection, ended = Beating(every_s), []
+    process = Worker("cpu", 1, "e1", Sampling())
+    process._process = SimpleNamespace(kill=lambda: ended.append(connection.now), join=lambda: None)
+    process._connection = connection
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
+    if spent_s == 60.0:
+        assert process.run(COUNT, deadline=1000.0).status == "timeout"
+    else:
+        with pytest.raises(BudgetSpent):
+            process.run(COUNT, deadline=1000.0)
+    assert ended == [spent_s]
+    process.close()
+
+
+HANGING = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from measure import catalog, devices, worker
+from measure.plan import WorkloadTask
+from measure.timing import Sampling
+
+
+def hang(*_):
+    Path(sys.argv[1]).write_text(f"{os.getpid()}\\n")
+    time.sleep(600)
+
+
+worker.execute = hang  # in the worker too: it runs this file as well
+devices.Cpu.prepare = lambda *_: None
+
+if __name__ == "__main__":
+    task = WorkloadTask(catalog.find(["alexnet"])[0], (1,), "fp32", None)
+    worker.Worker("cpu", 1, "e1", Sampling()).run(task)
+"""
+
+
+def wait_until(is_so):
+    """Waits for what must happen soon; the test fails where it has not after a minute."""
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not happen")
+
+
+def has_ended(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
+    script, within = tmp_path / "hanging.py", tmp_path / "pid"
+    script.write_text(HANGING)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    root = Path(__file__).parents[1]
+    with subprocess.Popen([sys.executable, script, within, root], env=environment) as parent:
+        wait_until(lambda: within.exists() and within.read_text().endswith("\n"))
+        pid = int(within.read_text())
+        assert not has_ended(pid)
+        parent.kill()
+    wait_until(lambda: has_ended(pid))
+
+
 def test_a_device_that_cannot_be_set_up_is_one_sentence():
     process = Worker("cuda:99", 1, "e1", Sampling())
     with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
@@ -108,3 +211,21 @@ def test_each_round_of_a_cell_has_a_process_of_its_own(process):
 def test_limits_are_positive():
     assert worker.CALL_LIMIT_S > 0
     assert worker.START_LIMIT_S > worker.CALL_LIMIT_S
+
+
+def test_a_training_step_comes_back_with_its_stages(process):
+    outcome = process.run(TrainingTask(SQUEEZENET, 1, "fp32", "eager", 0))
+    assert list(outcome.phases) == ["step", "forward", "backward", "update"]
+    assert min(min(timing.latencies_s) for timing in outcome.phases.values()) > 0
+    assert outcome.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
+    shared = process._process.pid
+    process.run(COUNT)
+    assert process._process.pid != shared
+
+
+def test_a_network_that_cannot_be_trained_is_an_outcome(process):
+    # A detector asks for the boxes of objects in train mode.
+    (detector,) = catalog.find(["torchvision:ssdlite320_mobilenet_v3_large"])
+    failure = process.run(TrainingTask(detector, 1, "fp32", "eager", 0))
+    assert failure.status == "error"
+    assert "targets" in failure.reason
