@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from measure import devices
@@ -34,6 +36,20 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlInit", refuse)
     assert not [name for name in devices.available_names() if name.startswith("cuda")]
+
+
+def test_torch_counts_gpus_as_the_driver_does(monkeypatch):
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 2)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: f"GPU {index}")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert devices.nvidia_handles() == ["GPU 0", "GPU 1"]
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert devices.nvidia_handles() == ["GPU 1"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def driver(monkeypatch):
     )
     for question in questions.split():
         monkeypatch.setattr(pynvml, f"nvmlDeviceGet{question}", refuse)
-    monkeypatch.setattr(devices, "_nvidia_handles", lambda: ["handle"])
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: ["handle"])
 
     def tells(**answers):
         for question, answer in answers.items():
@@ -79,7 +79,7 @@ def test_what_a_driver_tells_is_taken_over(driver):
 
 
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch, tmp_path):
-    monkeypatch.setattr(devices, "_nvidia_handles", lambda: [])
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: [])
     monkeypatch.setattr(gpus, "DRIVER", tmp_path / "none")
     seen = gpus.observe()
     assert (seen.has_driver, seen.gpus) == (False, ())
