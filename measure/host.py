@@ -79,7 +79,7 @@ def observe() -> tuple[Processor, Memory]:
         Processor(
             logical_cores=logical,
             usable_cores=processor.visible_cores(),
-            siblings=siblings(_usable()),
+            siblings=processor.siblings(),
             threads=processor.physical_cores(),
             quota_cores=quota_cores(),
             load_cores=None if conditions.load is None else conditions.load * logical,
@@ -134,26 +134,11 @@ def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
     )
 
 
-def _usable() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-
-
 def _text(path: Path) -> str | None:
     try:
         return path.read_text().strip()
     except OSError:
         return None
-
-
-def siblings(usable: Iterable[int], system: Path = Path("/sys")) -> tuple[tuple[int, ...], ...] | None:
-    """The usable logical cores, those of one physical core together, in order."""
-    groups: dict[str, list[int]] = {}
-    for core in usable:
-        shared = _text(system / CPUS / f"cpu{core}" / "topology/thread_siblings_list")
-        if shared is None:
-            return None
-        groups.setdefault(shared, []).append(core)
-    return tuple(map(tuple, groups.values())) or None
 
 
 def governors(system: Path = Path("/sys")) -> tuple[str, ...] | None:

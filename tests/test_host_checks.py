@@ -4,7 +4,7 @@ import pytest
 
 from measure.finding import OK, PROBLEM, UNCHECKED, WARNING
 from measure.host import Memory, Processor
-from measure.host_checks import core_list, memory_findings, processor_findings
+from measure.host_checks import memory_findings, processor_findings
 
 IDEAL = Processor(
     logical_cores=8,
@@ -59,8 +59,6 @@ def test_a_quiet_machine_with_a_steady_clock_has_nothing_to_mend():
         ("cores", {"usable_cores": 4}, WARNING, "4 of 8 logical cores may be used"),
         ("cores", {"usable_cores": 1, "logical_cores": 1}, WARNING, "1 of 1 logical cores"),
         ("quota", {"quota_cores": 1.5}, PROBLEM, "allows 1.5 cores of time, and 4 threads measure"),
-        ("hyper-threads", {"threads": 8}, WARNING, "8 threads measure on 4 physical cores"),
-        ("hyper-threads", {"threads": 2}, WARNING, "2 threads measure on 4 physical cores"),
         ("frequency scaling", {"governors": ("performance", "powersave")}, WARNING, "performance, powersave"),
         ("turbo", {"has_turbo": True}, WARNING, "depends on heat"),
         ("heat", {"heat": (95.0, 100.0)}, WARNING, "95 °C, and the limit is 100 °C"),
@@ -96,16 +94,6 @@ def test_what_a_system_does_not_show_is_said(subject, changes):
 
 def test_a_quota_of_as_many_cores_as_threads_stops_none():
     assert found("quota", quota_cores=4.0).level == OK
-
-
-def test_hyper_threads_are_left_out_by_naming_one_of_each_core():
-    assert "taskset -c 0-3 python -m measure" in found("hyper-threads", threads=8).advice
-
-
-def test_cores_are_listed_as_taskset_takes_them():
-    assert core_list([0, 1, 2, 3, 8]) == "0-3,8"
-    assert core_list([4, 0, 2]) == "0,2,4"
-    assert core_list([5, 4]) == "4-5"
 
 
 @pytest.mark.parametrize(

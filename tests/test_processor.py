@@ -10,6 +10,30 @@ def test_threads_are_physical_cores_within_those_that_this_process_may_use():
     assert 1 <= processor.physical_cores() <= processor.visible_cores()
 
 
+def test_hyper_threads_of_one_core_are_no_cores(monkeypatch, tmp_path):
+    for core, shared in {0: "0,4", 1: "1,5", 4: "0,4", 5: "1,5"}.items():
+        file = tmp_path / f"cpu{core}" / "topology" / "thread_siblings_list"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{shared}\n")
+    monkeypatch.setattr(processor, "SYSTEM_CPUS", tmp_path)
+
+    def may_use(*cores):
+        monkeypatch.setattr(processor.os, "sched_getaffinity", lambda _: set(cores), raising=False)
+
+    may_use(0, 1, 4, 5)
+    assert processor.siblings() == ((0, 4), (1, 5))
+    assert processor.physical_cores() == 2
+    may_use(0, 4)
+    assert processor.siblings() == ((0, 4),)
+    assert processor.physical_cores() == 1
+    may_use(0, 5)
+    assert processor.physical_cores() == 2
+    may_use(0, 9)  # of which this system says nothing
+    assert processor.siblings() is None
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
+    assert processor.physical_cores() == 2
+
+
 def test_no_more_memory_is_available_than_there_is():
     assert 0 < processor.available_memory_byte() <= psutil.virtual_memory().total
 
