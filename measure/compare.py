@@ -4,13 +4,13 @@ import argparse
 import csv
 import dataclasses
 import json
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from measure import comparison, sides
+from measure.arguments import parse_percent
 from measure.comparison import RUNS, Comparison
 from measure.comparison_text import show
 from measure.errors import UserError
@@ -44,13 +44,6 @@ def parser() -> argparse.ArgumentParser:
         help="exit with 1 where a cell became significantly slower by more than this, or no longer runs",
     )
     return flags
-
-
-def parse_percent(flag: str, text: str) -> float:
-    """The part that ``5%`` is of 1."""
-    if not re.fullmatch(r"\d+(\.\d+)? ?%", text.strip()):
-        raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
-    return float(text.strip().rstrip("% ")) / 100
 
 
 def main(argv: Sequence[str]) -> int:

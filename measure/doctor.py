@@ -8,6 +8,7 @@ from pathlib import Path
 
 from measure import gpus, host, libraries
 from measure.cache import Workloads
+from measure.environment import installed_version
 from measure.errors import UserError
 from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.gpu_checks import nvidia_findings
@@ -51,7 +52,7 @@ def examine(data: Path) -> list[Finding]:
         needed = largest(Workloads(data).models())
     except UserError as problem:
         found.append(Finding(PROBLEM, "cache", str(problem)))
-    if libraries.installed_version("psutil"):
+    if installed_version("psutil"):
         processor, memory = host.observe()
         found += [*processor_findings(processor), *memory_findings(memory, needed)]
     installed = libraries.observe()

@@ -19,7 +19,7 @@ def _hash(facts: dict[str, Any], length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """The version of an installed package, without importing it."""
     try:
         return importlib.metadata.version(package)
@@ -29,7 +29,7 @@ def _version(package: str) -> str | None:
 
 def current(device: Device, threads: int) -> Environment:
     """This machine as it is now."""
-    torch_version = _version("torch")
+    torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
     identity = device.identity()
@@ -49,8 +49,8 @@ def current(device: Device, threads: int) -> Environment:
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         torch=torch_version,
-        torchvision=_version("torchvision"),
-        torchaudio=_version("torchaudio"),
+        torchvision=installed_version("torchvision"),
+        torchaudio=installed_version("torchaudio"),
         recorded_at=now(),
         cpu_vendor=cpu_vendor,
         cpu_family=cpu_family,

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from measure.environment import installed_version
+
 NAMES = ("torch", "torchvision", "torchaudio", "numba", "psutil", "rich")
 """As packages are called in Python and in the index alike."""
 
@@ -52,13 +54,6 @@ def observe() -> Libraries:
     failures, cuda = try_imports([name for name, version in versions.items() if version])
     asked = {name: importlib.metadata.requires(name) or [] for name, version in versions.items() if version}
     return Libraries(versions, failures, unmet(versions, asked), cuda)
-
-
-def installed_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict[str, str], bool | None]:

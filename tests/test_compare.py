@@ -8,8 +8,6 @@ import pytest
 from comparing import CELL, machine, put
 
 from measure.__main__ import main
-from measure.compare import parse_percent
-from measure.errors import UserError
 from measure.records import Run, Sample
 
 pytest.importorskip("rich", reason="the table is printed with rich")
@@ -103,14 +101,6 @@ def test_a_damaged_table_is_answered_in_one_sentence(caches, capsys):
     (caches[1] / "machines/box/runs.csv").write_text("colour\n")
     assert compare(*caches) == 2
     assert "runs.csv, line 1: unknown column 'colour'" in capsys.readouterr().err
-
-
-def test_percentages():
-    assert parse_percent("--f", "5%") == 0.05
-    assert parse_percent("--f", " 2.5 %") == 0.025
-    for text in ("", "5", "-5%", "five%", "1e2%"):
-        with pytest.raises(UserError):
-            parse_percent("--f", text)
 
 
 def test_a_machine_measured_twice_in_the_same_state_is_not_called_changed(tmp_path, capsys):

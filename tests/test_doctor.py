@@ -5,7 +5,7 @@ import pytest
 from test_gpu_checks import HERE, SOUND
 from test_host_checks import IDEAL, ROOMY
 
-from measure import gpus, host, libraries
+from measure import doctor, gpus, host, libraries
 from measure.__main__ import main
 from measure.cache import Workloads
 from measure.doctor import largest
@@ -80,7 +80,7 @@ def test_the_largest_cell_in_full_precision_is_what_memory_is_held_against(healt
 
 
 def test_a_machine_without_psutil_still_hears_of_its_libraries(healthy, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(libraries, "installed_version", lambda name: None)
+    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
     monkeypatch.setattr(
         libraries, "observe", lambda: replace(SOUND, versions={**SOUND.versions, "psutil": None})
     )

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from measure import devices, processor
-from measure.environment import current, folder_name
+from measure.environment import current, folder_name, installed_version
 
 psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
 
@@ -12,6 +12,11 @@ psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
 def environment():
     pytest.importorskip("torch", reason="an environment names torch's version")
     return current(devices.find("cpu"), 2)
+
+
+def test_what_is_not_installed_has_no_version():
+    assert installed_version("no-such-package") is None
+    assert installed_version("pytest") == pytest.__version__
 
 
 def test_an_environment_changes_with_what_can_change_a_measurement(environment):
