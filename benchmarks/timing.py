@@ -15,12 +15,12 @@ import logging
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from process import apart, prepare
+from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
@@ -29,8 +29,9 @@ from measure.cache import MachineFolder, Workloads
 from measure.environment import current, folder_name
 from measure.errors import UserError
 from measure.fit import Memory
-from measure.timing import Sampling, Timing, sample
-from measure.worker import Outcome, Worker
+from measure.progress import RunProgress
+from measure.timing import Sampling, sample
+from measure.worker import Worker
 
 CELLS = (
     ("alexnet", 1),
@@ -84,36 +85,10 @@ def compare() -> None:
         verdict = "within" if lowest <= to_peer <= highest else "OUTSIDE"
         cell = f"{name} batch {batch}"
         print(
-            f"{cell:30}{ours_s * 1e3:9.3f} ms, {to_peer:.4f} times torch's Timer, {verdict} {lowest} to {highest}"
+            f"{cell:30}{ours_s * 1e3:9.3f} ms, {to_peer:.4f} times torch's Timer, {verdict} {lowest} to {highest}",
+            flush=True,
         )
     print(f"{within} of {len(CELLS)} cells within\n", flush=True)
-
-
-class Ledger:
-    """A run's progress as its time within calls and its time in all (s), by batch size."""
-
-    def __init__(self) -> None:
-        self.executing_s: defaultdict[int, float] = defaultdict(float)
-        self.passed_s: defaultdict[int, float] = defaultdict(float)
-        self._began = 0.0
-
-    def begin(self, _task: plan.Task) -> None:
-        self._began = time.monotonic()
-
-    def end(self, task: plan.Task, outcome: Outcome) -> None:
-        assert isinstance(task, plan.InferenceTask)
-        self.passed_s[task.batch] += time.monotonic() - self._began
-        if isinstance(outcome, Timing):
-            self.executing_s[task.batch] += outcome.executing_s
-
-    def skip(self, task: plan.Task) -> None:
-        """One round is measured of each cell: none is left out because of another."""
-
-
-def show(what: str, executing_s: float, passed_s: float, verdict: str = "") -> None:
-    print(
-        f"{what:30}{executing_s:9.1f} s of {passed_s:9.1f} s within calls: {executing_s / passed_s:6.1%}{verdict}"
-    )
 
 
 def share(flags: Sequence[str]) -> None:
@@ -124,23 +99,23 @@ def share(flags: Sequence[str]) -> None:
     environment, workloads = current(device, threads), Workloads(asked.data)
     tasks = plan.tasks_to_do(request, device.kind, environment.environment_id, [], [], [])
     budget_s = arguments.parse_budget(asked.budget) if asked.budget else None
-    ledger = Ledger()
     worker = Worker(device.torch_name, threads, environment.environment_id, arguments.make_sampling(asked))
-    with tempfile.TemporaryDirectory() as data:
+    with tempfile.TemporaryDirectory() as data, RunProgress(tasks, Console()) as progress:
         folder = MachineFolder(Path(data), folder_name(environment))
         store = runner.Store(workloads, folder, environment)
         memory = Memory(device.memory_byte(), workloads.models)
         start = time.monotonic()
+        deadline = None if budget_s is None else start + budget_s
         try:
-            summary = runner.run(tasks, worker, store, ledger, budget_s, memory.refusal)
+            summary = runner.run(tasks, worker, store, progress, deadline, memory.refusal)
         finally:
             worker.close()
         passed_s = time.monotonic() - start
-    for batch, of_batch_s in ledger.passed_s.items():
-        show(f"batch {batch}", ledger.executing_s[batch], of_batch_s)
-    executing_s = sum(ledger.executing_s.values())
-    verdict = f", {'within' if executing_s >= SHARE * passed_s else 'BELOW'} {SHARE:.0%}"
-    show(f"all {summary.statuses.total()} cells, {summary.left} left", executing_s, passed_s, verdict)
+    part = summary.executing_s / passed_s
+    print(
+        f"{summary.statuses.total()} cells, {summary.left} left: {summary.executing_s:.1f} s of {passed_s:.1f} s "
+        f"within calls: {part:.1%}, {'within' if part >= SHARE else 'BELOW'} {SHARE:.0%}"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
