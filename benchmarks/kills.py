@@ -1,0 +1,281 @@
+"""Whether a measurement that is killed again and again loses anything of what it had, or has anything twice.
+
+    python benchmarks/kills.py
+    python benchmarks/kills.py --kills 20 --seed 7
+
+``python -m measure`` counts and times a few small networks, and some roofs, into a folder that is thrown away. It is
+killed (SIGKILL) and started again, a hundred times, and then left to its end. Every other kill ends all its processes
+at once, the others the first alone, whose worker must then end by itself; half of each come at any moment, half within
+milliseconds of a write. After each, every table must be readable, all that stood there before must still stand there,
+no key may stand twice, and each run must have its samples. A measurement that comes to its end before it is killed is
+followed by another in a new folder. What is measured meanwhile means nothing.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure.cache import MachineFolder, Workloads, machine_names
+from measure.errors import UserError
+from measure.records import KEYS, Ceiling, Run, Sample, Workload
+from measure.table import read
+
+ROOT = Path(__file__).parents[1]
+SELECTION = (
+    "--device cpu --quick --target 50% --sections workload ceilings inference --batch-sizes 1 2 "
+    "--models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 mobilenet_v3_large"
+)
+KILLS = 100
+LONGEST_S = 14.0
+"""The longest that a measurement lives, of which starting torch takes some seconds."""
+
+DELAY_S = 0.005
+"""How soon after it sees a write the kill comes at the latest: the tables of a round are written within that."""
+
+ENDING_S = 10.0
+"""How long processes may take to end after the first of them was killed."""
+
+Rows = dict[tuple[Any, ...], Any]
+
+
+class Violation(Exception):  # noqa: N818 - of what this program is about
+    """What must not be, in one sentence."""
+
+
+def kept(data: Path) -> Rows:
+    """Every committed row of a cache by its table and key. Raises Violation where rows contradict each other."""
+    workloads = Workloads(data)
+    tables: list[Iterable[Any]] = [workloads.models(), workloads.layers()]
+    for name in machine_names(data):
+        folder = MachineFolder(data, name)
+        tables += [folder.environments(), folder.ceilings(), folder.runs(), folder.samples()]
+    rows: Rows = {}
+    for row in chain.from_iterable(tables):
+        key = (type(row), *(getattr(row, name) for name in KEYS[type(row)]))
+        if key in rows:
+            raise Violation(f"{_said(key)} stands twice")
+        rows[key] = row
+    samples: dict[tuple[Any, ...], set[int]] = {key[1:]: set() for key in rows if key[0] is Run}
+    for key in rows:
+        if key[0] is Sample:
+            samples[key[1:-1]].add(key[-1])
+    for cell, numbers in samples.items():
+        run = rows[Run, *cell]
+        if numbers != set(range(len(numbers))) or (run.status == "ok") != bool(numbers):
+            raise Violation(
+                f"{_said((Run, *cell))}, which is {run.status}, has the samples {sorted(numbers)}"
+            )
+    return rows
+
+
+def _said(key: tuple[Any, ...]) -> str:
+    return f"{key[0].__name__} {' '.join(map(str, key[1:]))}"
+
+
+def check_nothing_is_lost(before: Rows, now: Rows) -> None:
+    """Raises Violation that names the first row which is gone, or is another."""
+    for key, row in before.items():
+        if now.get(key) != row:
+            raise Violation(f"{_said(key)} is {'changed' if key in now else 'lost'}")
+
+
+def is_half_written(data: Path) -> bool:
+    """Whether there is what no row commits: a torn line, the next version of a table, samples without their run."""
+    folders = [MachineFolder(data, name) for name in machine_names(data)]
+    return (
+        any(data.rglob("*.part"))
+        or any(not path.read_bytes().endswith(b"\n") for path in data.rglob("*.csv"))
+        or any(len(read(each.folder / "samples.csv", Sample)) > len(each.samples()) for each in folders)
+    )
+
+
+@dataclass(frozen=True)
+class Kill:
+    """When a measurement is killed, in seconds from its start, or ``delay_s`` after the first write from then on; and
+    whether with all its processes, or alone.
+    """
+
+    after_s: float
+    delay_s: float | None
+    alone: bool
+
+
+def kills(chance: Random, count: int, longest_s: float) -> list[Kill]:
+    """All four kinds by turns."""
+    return [
+        Kill(
+            chance.uniform(0, longest_s),
+            chance.uniform(0, DELAY_S) if number // 2 % 2 else None,
+            alone=bool(number % 2),
+        )
+        for number in range(count)
+    ]
+
+
+class Measurement:
+    """A command that measures into a folder, and may be killed."""
+
+    def __init__(self, command: Sequence[str], data: Path) -> None:
+        self.data = data
+        self._command = [*command, "--data", str(data), "--machine", "box"]
+        self._log = data.with_suffix(".log")
+
+    def is_killed(self, kill: Kill) -> bool:
+        """Starts it and kills it; False where it came to its end before.
+
+        Raises Violation where it failed by itself, or leaves a process behind.
+        """
+        with self._log.open("w") as log, self._started(log) as measurement:
+            try:
+                measurement.wait(kill.after_s)
+            except subprocess.TimeoutExpired:
+                if kill.delay_s is not None:
+                    self._wait_for_a_write(measurement)
+                    time.sleep(kill.delay_s)
+            others = _others(measurement.pid)
+            if kill.alone:
+                measurement.kill()
+            elif measurement.poll() is None:
+                os.killpg(measurement.pid, signal.SIGKILL)
+            measurement.wait()
+        ends = time.monotonic() + ENDING_S
+        while alive := [process for process in others if not _has_ended(process)]:
+            if time.monotonic() > ends:
+                raise Violation(f"{len(alive)} processes live {ENDING_S:g} s longer than the measurement")
+            time.sleep(0.01)
+        if measurement.returncode not in (0, -signal.SIGKILL):
+            raise Violation(
+                f"the measurement ended with exit code {measurement.returncode}: {self._last_line()}"
+            )
+        return measurement.returncode != 0
+
+    def run_to_its_end(self) -> None:
+        """Raises Violation where it fails, or leaves something unmeasured or without a result."""
+        for _ in range(2):  # the second time nothing is left to do
+            with self._log.open("w") as log, self._started(log) as measurement:
+                if measurement.wait() != 0:
+                    raise Violation(f"the measurement did not come to its end: {self._last_line()}")
+        if not self._last_line().startswith("Nothing left to measure"):
+            raise Violation(f"something was left: {self._last_line()}")
+        for key, row in kept(self.data).items():
+            if isinstance(row, Run | Ceiling | Workload) and row.status != "ok":
+                raise Violation(f"{_said(key)} is {row.status}: {row.reason}")
+
+    def _started(self, log: Any) -> "subprocess.Popen[bytes]":
+        """Leader of a group of its own. What its processes leave in the folder for temporary files goes with ours."""
+        environment = os.environ | {"TMPDIR": str(self._log.parent)}
+        return subprocess.Popen(
+            self._command, cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+
+    def _wait_for_a_write(self, measurement: "subprocess.Popen[bytes]") -> None:
+        before = self._byte()
+        while measurement.poll() is None and self._byte() == before:
+            time.sleep(0.0005)
+
+    def _byte(self) -> int:
+        return sum(path.stat().st_size for path in self.data.rglob("*.csv"))
+
+    def _last_line(self) -> str:
+        return (self._log.read_text().strip().splitlines() or ["it said nothing"])[-1]
+
+
+def _others(pid: int) -> list[psutil.Process]:
+    """The processes that a process started."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@dataclass
+class Tally:
+    """What became of the kills."""
+
+    kills: int = 0
+    half_written: int = 0
+    ends: int = 0
+    rows: int = 0
+
+
+def torment(
+    command: Sequence[str], folder: Path, planned: Iterable[Kill], say: Callable[[str], None]
+) -> Tally:
+    """Kills a measurement as planned, lets it end, and checks its cache after each. Raises Violation."""
+    tally, before = Tally(), Rows()
+    measurement = Measurement(command, folder / "0")
+    for kill in planned:
+        while not measurement.is_killed(kill):
+            tally.ends += 1
+            check_nothing_is_lost(before, kept(measurement.data))
+            measurement.run_to_its_end()
+            measurement, before = Measurement(command, folder / str(tally.ends)), {}
+        now = kept(measurement.data)
+        check_nothing_is_lost(before, now)
+        before = now
+        tally.kills += 1
+        tally.half_written += is_half_written(measurement.data)
+        if tally.kills % 10 == 0:
+            say(
+                f"{tally.kills} kills, {len(now)} rows, {tally.ends} measurements that came to their end before"
+            )
+    measurement.run_to_its_end()
+    now = kept(measurement.data)
+    check_nothing_is_lost(before, now)
+    tally.rows = len(now)
+    return tally
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or 1 where something was lost, stood twice, could not be read, or did not end."""
+    flags = argparse.ArgumentParser(description="Kill a measurement again and again, and see what it lost.")
+    flags.add_argument(
+        "--kills", type=int, default=KILLS, metavar="N", help="how often (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of the moments (default: %(default)s)"
+    )
+    chosen = flags.parse_args(argv)
+    planned = kills(Random(chosen.seed), chosen.kills, LONGEST_S)
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "measure", *SELECTION.split()]
+            tally = torment(command, Path(folder), planned, lambda text: print(text, flush=True))
+    except (UserError, Violation) as problem:
+        print(f"VIOLATION (seed {chosen.seed}): {problem}")
+        return 1
+    print(
+        f"{tally.kills} kills in {(time.monotonic() - began) / 60:.0f} min, "
+        f"{sum(kill.alone for kill in planned)} of them of the first process alone, "
+        f"{sum(kill.delay_s is not None for kill in planned)} just after a write: "
+        f"{tally.half_written} times something stood half written. "
+        f"No row was lost, none stood twice, every table was readable, every worker ended; "
+        f"at its end the measurement was complete, with {tally.rows} rows."
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
