@@ -1,0 +1,68 @@
+"""Whether two runs of the same cells on the same machine differ by no more than chance.
+
+    python benchmarks/repeat.py
+    python benchmarks/repeat.py --models alexnet --batch-sizes 1 2
+
+``python -m measure`` measures twenty cells into a folder that is thrown away, and then once more into another. Nothing
+changed between, so of what ``python -m measure compare`` flags as slower or faster all is false; at most a tenth of
+the cells may be. Further flags are those of ``python -m measure`` and choose other cells. Nothing else should run.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure import sides
+from measure.comparison import FASTER, RUNS, SLOWER, Comparison, compare
+from measure.comparison_text import show
+
+ROOT = Path(__file__).parents[1]
+CELLS = (
+    "--device cpu --batch-sizes 1 8 --models alexnet resnet18 resnet50 squeezenet1_0 shufflenet_v2_x1_0 "
+    "mobilenet_v2 mobilenet_v3_large efficientnet_b0 vit_b_32 googlenet"
+)
+FLAGGED = 0.1
+
+
+def measure(data: Path, flags: Sequence[str]) -> None:
+    """One run. Raises CalledProcessError where it fails, having said why."""
+    command = [sys.executable, "-m", "measure", "--sections", "inference", "--data", str(data)]
+    subprocess.run([*command, *CELLS.split(), *flags], cwd=ROOT, check=True)
+
+
+def verdict(rows: Sequence[Comparison]) -> str:
+    """How many cells are flagged, of those that have a result in both runs."""
+    cells = [row for row in rows if row.table == RUNS and row.ratio is not None]
+    flagged = sum(row.change in (SLOWER, FASTER) for row in cells)
+    most = int(FLAGGED * len(cells))
+    return f"{flagged} of {len(cells)} cells flagged, {'within' if flagged <= most else 'BEYOND'} {most}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or that of a run that failed."""
+    flags = argparse.ArgumentParser(
+        description="Measure the same cells twice, and see how many are flagged as changed.",
+        epilog="Further flags are those of python -m measure; the last one of a name counts.",
+    )
+    _, further = flags.parse_known_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        data = [Path(folder, name) for name in ("a", "b")]
+        try:
+            for each in data:
+                measure(each, further)
+        except subprocess.CalledProcessError as problem:
+            return problem.returncode
+        a, b = sides.find(str(data[0]), str(data[1]), Path(folder))
+        rows = compare(a, b)
+    show(a, b, rows)
+    print(f"\n{verdict(rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
