@@ -36,7 +36,8 @@ from measure.table import read
 
 ROOT = Path(__file__).parents[1]
 SELECTION = (
-    "--device cpu --quick --target 50% --sections workload ceilings inference --batch-sizes 1 2 "
+    "--device cpu --quick --target 50% --sections workload ceilings inference training "
+    "--batch-sizes 1 2 --training-batch-sizes 2 "
     "--models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 mobilenet_v3_large"
 )
 KILLS = 100
@@ -59,10 +60,11 @@ class Violation(Exception):  # noqa: N818 - of what this program is about
 def kept(data: Path) -> Rows:
     """Every committed row of a cache by its table and key. Raises Violation where rows contradict each other."""
     workloads = Workloads(data)
-    tables: list[Iterable[Any]] = [workloads.models(), workloads.layers()]
+    tables: list[Iterable[Any]] = [workloads.models(), workloads.layers(), workloads.operators()]
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         tables += [folder.environments(), folder.ceilings(), folder.runs(), folder.samples()]
+        tables += [folder.profiles(), folder.operators()]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
         key = (type(row), *(getattr(row, name) for name in KEYS[type(row)]))
