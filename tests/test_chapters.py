@@ -11,6 +11,7 @@ from test_findings import MODULES as FINDINGS
 
 from report import (
     bibliography,
+    benchmark_tables,
     chip_tables,
     counter_tables,
     figures,
@@ -27,6 +28,7 @@ INLINE = re.compile(r"`\{python\} ([^`]+)`")
 SHARED = {
     "chip_tables": chip_tables,
     "counter_tables": counter_tables,
+    "benchmark_tables": benchmark_tables,
     "roof_tables": roof_tables,
     "figures": figures,
     "findings": findings,
@@ -66,7 +68,7 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
-    written = (tables, chip_tables, counter_tables, roof_tables, workload_tables)
+    written = (tables, benchmark_tables, chip_tables, counter_tables, roof_tables, workload_tables)
     for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import replace
 
 import pytest
-from papers import empty, tiny, wide
+from papers import empty, many, tiny, wide
 
 from report import findings
 from report.available import Missing
@@ -15,7 +15,8 @@ from report.quantities import SPACE
 MODULES = (
     findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
     findings.workload, findings.layers, findings.bounds, findings.backward, findings.machines, findings.benchmarks,
-    findings.utilisation, findings.counters,
+    findings.utilisation, findings.counters, findings.predictors, findings.exceptions,
+    findings.speed_ups,
 )  # fmt: skip
 
 
@@ -259,6 +260,27 @@ def test_throughput():
     # lean at bf16 8 ms against 4 ms
     assert "0.500 times as fast as at fp32 in the median of 1 pair; 1 of them is slower" in text
     assert "No model was measured at more than one batch size" in findings.benchmarks.throughput(tiny())
+
+
+def test_saturated():
+    text = plain(findings.benchmarks.saturated(many()))
+    # On the CPU a to f are saturated at 4 of 1, 4 and 16; g did not fit at 16, and h gains there.
+    assert "measured at batch size 1, 4 and 16 (7 models); 1 and 4 (1 model)." in text
+    assert (
+        "the smallest with 95 % of the best throughput is below the largest for 6 models of 8: at 4 6 models."
+        in text
+    )
+    # 100 GFLOP/s is the peak, and throughput twice that of batch size 1, which has it.
+    assert "arithmetic limits 6 models from there on, at 200 % of the attainable rate in the median." in text
+    assert "At the largest size 1 model keeps less than 95 % of the best throughput, a 50 %" in text
+    assert "1 model ran out of memory before: g." in text
+    assert "1 model may gain by batches larger than were measured (h)." in text
+    # On the GPU all still gain at 16.
+    assert (
+        "is below the largest for no model of 8. 8 models may gain by batches larger than were measured."
+        in text
+    )
+    assert "Example GPU at more than one batch size" in plain(findings.benchmarks.saturated(tiny()))
 
 
 def test_roofs():

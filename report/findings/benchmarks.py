@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from report import available, quantities
+from report import available, quantities, saturation
 from report.available import finding
+from report.findings.utilisation import named
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, si, significant
 from report.rows import highest, lowest
@@ -89,6 +90,60 @@ def _throughput(machine: Machine) -> str:
         f"{quantities.throughput(top.throughput_per_s)}, by {top.model} "
         f"at batch size {top.batch}. {best_batches(cells)} {half_precision(available.cells(machine, None))}"
     )
+
+
+def _saturation(machine: Machine) -> str:
+    rows = saturation.of(machine)
+    sizes = rows.batches.value_counts()
+    measured = [
+        f"{listing([str(batch) for batch in batches])} ({number(int(count), 'model')})"
+        for batches, count in zip(sizes.index.tolist(), sizes, strict=True)
+    ]
+    below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]
+    counts = below.batch.value_counts().sort_index()
+    found = [f"at {batch} {number(int(count), 'model')}" for batch, count in counts.items()]
+    return (
+        f"On the {available.title(machine)} models were measured at batch size {'; '.join(measured)}. Of the measured "
+        f"sizes the smallest with {percent(saturation.SHARE)} of the best throughput is below the largest for "
+        f"{number(len(below), 'model')} of {len(rows)}{': ' + listing(found) if found else ''}. {_beyond(rows, below)}"
+    )
+
+
+def _beyond(rows: pd.DataFrame, below: pd.DataFrame) -> str:
+    """What limits the models that are saturated, and what is open of the others."""
+    sentences = []
+    for limit in (saturation.ARITHMETIC, saturation.MEMORY):
+        own = below[below.limit == limit]
+        if not own.empty:
+            sentences.append(
+                f"By its place under the roof {limit} limits {number(len(own), 'model')} from there on, at "
+                f"{percent(own.attained.median())} of the attainable rate in the median."
+            )
+    lost = below[below.kept < saturation.SHARE]
+    if not lost.empty:
+        worst = lowest(lost, "kept")
+        sentences.append(
+            f"At the largest size {number(len(lost), 'model')} {'keeps' if len(lost) == 1 else 'keep'} less than "
+            f"{percent(saturation.SHARE)} of the best throughput, {worst.model} {percent(worst.kept)}: a larger batch "
+            "can cost speed."
+        )
+    full, open_ = (rows[rows.limit == limit] for limit in (saturation.CAPACITY, saturation.OPEN))
+    if not full.empty:
+        sentences.append(
+            f"{number(len(full), 'model')} ran out of memory before: {listing(sorted(full.model))}."
+        )
+    if not open_.empty:
+        sentences.append(
+            f"{number(len(open_), 'model')} may gain by batches larger than were measured"
+            f"{named(sorted(open_.model))}."
+        )
+    return " ".join(sentences)
+
+
+@finding
+def saturated(paper: Paper) -> str:
+    """From which batch size on a larger one buys little, on each machine shown, and what limits from there on."""
+    return available.told_of_each(paper, _saturation)
 
 
 @finding

@@ -1,0 +1,37 @@
+"""How much faster one machine is than another."""
+
+import pandas as pd
+
+from report import available, speed_up
+from report.available import Missing, finding, or_missing
+from report.paper import Machine, Paper
+from report.quantities import number, significant
+from report.rows import highest, lowest
+
+
+@finding
+def measured(paper: Paper) -> str:
+    """The speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
+    return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_up.compared(paper))
+
+
+def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
+    high, low = highest(cells, "speed_up"), lowest(cells, "speed_up")
+    text = f"The {available.title(machine)} shares {number(len(cells), 'cell')} with the {available.title(first)}"
+    if len(cells) == 1:
+        text += f" and runs it {significant(high.speed_up)} times as fast ({high.model}, batch size {high.batch})."
+    else:
+        text += (
+            f" and runs them {significant(cells.speed_up.median())} times as fast in the median, from "
+            f"{significant(low.speed_up)} times ({low.model}, batch size {low.batch}) to {significant(high.speed_up)} "
+            f"times ({high.model}, batch size {high.batch})."
+        )
+    gaps = [gap for of in (first, machine) if isinstance(gap := or_missing(available.roof)(of), Missing)]
+    if gaps:
+        return f"{text} What the ratio of roofs predicts is not known: {' '.join(gaps)}"
+    share = cells.speed_up / cells.predicted
+    return (
+        f"{text} The ratio of their roofs at the models' intensities predicts {significant(cells.predicted.median())} "
+        f"times in the median; the speed-up is {significant(share.median())} of that in the median, from "
+        f"{significant(share.min())} to {significant(share.max())}."
+    )
