@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import sides
-from measure.comparison import FASTER, RUNS, SLOWER, Comparison, compare
-from measure.comparison_text import show
+from measure.comparing import sides
+from measure.comparing.comparison import FASTER, RUNS, SLOWER, Comparison, compare
+from measure.comparing.comparison_text import show
 
 ROOT = Path(__file__).parents[1]
 CELLS = (

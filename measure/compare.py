@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from measure import comparison, sides
 from measure.arguments import parse_percent
-from measure.comparison import RUNS, Comparison
-from measure.comparison_text import show
+from measure.comparing import comparison, sides
+from measure.comparing.comparison import RUNS, Comparison
+from measure.comparing.comparison_text import show
+from measure.comparing.sides import Side
 from measure.errors import UserError
-from measure.sides import Side
 
 
 def parser() -> argparse.ArgumentParser:

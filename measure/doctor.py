@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from measure import gpus, host, libraries
 from measure.cache import Workloads
+from measure.diagnosis import gpus, host, libraries
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
+from measure.diagnosis.gpu_checks import nvidia_findings
+from measure.diagnosis.host_checks import memory_findings, processor_findings
+from measure.diagnosis.library_checks import library_findings
 from measure.environment import installed_version
 from measure.errors import UserError
-from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
-from measure.gpu_checks import nvidia_findings
-from measure.host_checks import memory_findings, processor_findings
-from measure.library_checks import library_findings
 from measure.records import FULL_PRECISION, Workload
 
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}

@@ -1,9 +1,16 @@
 import pytest
 from comparing import ENVIRONMENT
 
-from measure.comparison import FASTER, SLOWER, WITHIN_ERROR, Comparison, compare, geometric_mean_ratio
-from measure.difference import OTHERS, ROUNDS, Repeats
-from measure.sides import Cell, Kernel, Measured, Side
+from measure.comparing.comparison import (
+    FASTER,
+    SLOWER,
+    WITHIN_ERROR,
+    Comparison,
+    compare,
+    geometric_mean_ratio,
+)
+from measure.comparing.difference import OTHERS, ROUNDS, Repeats
+from measure.comparing.sides import Cell, Kernel, Measured, Side
 
 
 def cell(model):

@@ -1,10 +1,10 @@
 import pytest
 from comparing import ENVIRONMENT, NEWER
 
-from measure.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
-from measure.comparison_text import aligned, described, show, summary
-from measure.difference import OTHERS, PROCESS, ROUNDS
-from measure.sides import Side
+from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison_text import aligned, described, show, summary
+from measure.comparing.difference import OTHERS, PROCESS, ROUNDS
+from measure.comparing.sides import Side
 
 pytest.importorskip("rich", reason="the table is printed with rich")
 A, B = Side("before", ENVIRONMENT, {}, {}), Side("after", NEWER, {}, {})

@@ -4,7 +4,7 @@ from statistics import median
 
 import pytest
 
-from measure.difference import (
+from measure.comparing.difference import (
     OTHERS,
     PROCESS,
     ROUNDS,

@@ -5,9 +5,10 @@ import pytest
 from test_gpu_checks import HERE, SOUND
 from test_host_checks import IDEAL, ROOMY
 
-from measure import doctor, gpus, host, libraries
+from measure import doctor
 from measure.__main__ import main
 from measure.cache import Workloads
+from measure.diagnosis import gpus, host, libraries
 from measure.doctor import largest
 from measure.records import Workload
 

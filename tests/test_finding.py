@@ -1,6 +1,6 @@
 import pytest
 
-from measure.finding import OK, PROBLEM, WARNING, gigabytes, level_of, temperature_finding
+from measure.diagnosis.finding import OK, PROBLEM, WARNING, gigabytes, level_of, temperature_finding
 
 
 @pytest.mark.parametrize(

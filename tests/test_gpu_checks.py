@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from measure.finding import OK, PROBLEM, UNCHECKED, WARNING
-from measure.gpu_checks import nvidia_findings
-from measure.gpus import Gpu, Nvidia
-from measure.libraries import NAMES, Libraries
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING
+from measure.diagnosis.gpu_checks import nvidia_findings
+from measure.diagnosis.gpus import Gpu, Nvidia
+from measure.diagnosis.libraries import NAMES, Libraries
 
 IDLE = Gpu(
     torch_name="cuda:0",

@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure import devices, gpus
+from measure import devices
+from measure.diagnosis import gpus
 
 pynvml = pytest.importorskip("pynvml", reason="GPUs are asked through nvidia-ml-py")
 

@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure import host, processor
+from measure import processor
+from measure.diagnosis import host
 
 psutil = pytest.importorskip("psutil", reason="load and memory need psutil")
 

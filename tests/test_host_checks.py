@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from measure.finding import OK, PROBLEM, UNCHECKED, WARNING
-from measure.host import Memory, Processor
-from measure.host_checks import memory_findings, processor_findings
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING
+from measure.diagnosis.host import Memory, Processor
+from measure.diagnosis.host_checks import memory_findings, processor_findings
 
 IDEAL = Processor(
     logical_cores=8,

@@ -1,7 +1,7 @@
 import pytest
 
-from measure import libraries
-from measure.libraries import try_imports, unmet
+from measure.diagnosis import libraries
+from measure.diagnosis.libraries import try_imports, unmet
 
 
 def library(folder, monkeypatch, name, text):

@@ -1,8 +1,8 @@
 import pytest
 
-from measure.finding import OK, PROBLEM, WARNING
-from measure.libraries import NAMES, Libraries
-from measure.library_checks import library_findings
+from measure.diagnosis.finding import OK, PROBLEM, WARNING
+from measure.diagnosis.libraries import NAMES, Libraries
+from measure.diagnosis.library_checks import library_findings
 
 SOUND = dict.fromkeys(NAMES, "1.0") | {"torch": "2.14.1", "torchvision": "0.29.2", "torchaudio": "2.11.0"}
 

@@ -1,6 +1,6 @@
 import repeat
 
-from measure.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
 
 
 def cells(count, change):

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure import sides
-from measure.difference import error_of_interval
+from measure.comparing import sides
+from measure.comparing.difference import error_of_interval
+from measure.comparing.sides import Cell, Kernel
 from measure.errors import UserError
 from measure.records import Ceiling
-from measure.sides import Cell, Kernel
 
 
 def found(a, b, data=Path("nowhere")):

@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from measure.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
-from measure.difference import OTHERS, PROCESS
-from measure.sides import Side
+from measure.comparing.comparison import (
+    CEILINGS,
+    FASTER,
+    RUNS,
+    SLOWER,
+    WITHIN_ERROR,
+    Comparison,
+    geometric_mean_ratio,
+)
+from measure.comparing.difference import OTHERS, PROCESS
+from measure.comparing.sides import Side
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,8 +6,8 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-from measure.difference import CommonSpread, Difference, Pair, common_spread, differences
-from measure.sides import Cell, Kernel, Measured, Side
+from measure.comparing.difference import CommonSpread, Difference, Pair, common_spread, differences
+from measure.comparing.sides import Cell, Kernel, Measured, Side
 
 RUNS, CEILINGS = "runs", "ceilings"
 """The tables that are compared."""
@@ -22,8 +22,8 @@ class Comparison:
 
     ``a_status`` and ``b_status`` are empty where that side did not measure it. ``latency_s`` is the geometric mean of
     the rounds' medians, ``ratio`` B's over A's with its 95 % interval; ``basis`` says what that rests on
-    (``measure/difference.py``). ``change`` is empty where no difference can be tested for: a side has no result, or
-    one sample.
+    (``measure/comparing/difference.py``). ``change`` is empty where no difference can be tested for: a side has no
+    result, or one sample.
     """
 
     table: str

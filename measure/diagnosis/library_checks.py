@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from measure.finding import OK, PROBLEM, WARNING, Finding
-from measure.libraries import Libraries
+from measure.diagnosis.finding import OK, PROBLEM, WARNING, Finding
+from measure.diagnosis.libraries import Libraries
 
 SET = (
     "pip install --constraint constraints.txt torch torchvision torchaudio (an exact set that works together)"

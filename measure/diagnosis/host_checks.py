@@ -2,8 +2,17 @@
 
 from collections.abc import Iterator
 
-from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, level_of, temperature_finding
-from measure.host import Memory, Processor
+from measure.diagnosis.finding import (
+    OK,
+    PROBLEM,
+    UNCHECKED,
+    WARNING,
+    Finding,
+    gigabytes,
+    level_of,
+    temperature_finding,
+)
+from measure.diagnosis.host import Memory, Processor
 
 LOAD_CORES = (0.1, 0.5)
 """Cores that others use, from which on it is a warning, and a problem: less is a desktop at rest."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measure.cache import MachineFolder, machine_names
-from measure.difference import Repeats, error_of_interval, repeats
+from measure.comparing.difference import Repeats, error_of_interval, repeats
 from measure.errors import UserError
 from measure.records import Ceiling, Environment, Run, Sample
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from measure.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, temperature_finding
-from measure.gpus import Gpu, Nvidia
-from measure.libraries import Libraries
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, temperature_finding
+from measure.diagnosis.gpus import Gpu, Nvidia
+from measure.diagnosis.libraries import Libraries
 
 GPU_BUSY, GPU_USED_BYTE = 0.02, 2**30
 """A GPU's busy part and its memory in use, from which others are at work where no process is shown."""

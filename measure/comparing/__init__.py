@@ -1,0 +1,1 @@
+"""Two sides of measurements held against each other, for ``compare``."""

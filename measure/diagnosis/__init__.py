@@ -1,0 +1,1 @@
+"""What would spoil a measurement here, for ``doctor``."""
