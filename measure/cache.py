@@ -101,11 +101,11 @@ def _place(row: Workload) -> tuple[Any, ...]:
 
 
 class MachineFolder:
-    """``data/machines/<name>``: everything that one machine measured."""
+    """``data/machines/<name>``, or a ``folder`` that lies elsewhere: everything that one machine measured."""
 
-    def __init__(self, data: Path, name: str) -> None:
+    def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         self.name = name
-        self.folder = data / "machines" / name
+        self.folder = folder or data / "machines" / name
         self._runs_path = self.folder / "runs.csv"
         self._samples = Parts(self.folder / "samples.csv", Sample, ROUND, _numbered)
         self._profiles_path = self.folder / "profiles.csv"

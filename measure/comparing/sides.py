@@ -88,9 +88,7 @@ def _located(path: str, data: Path) -> Path:
 
 def _opened(folder: Path) -> MachineFolder:
     """The machine's tables, wherever its folder lies."""
-    machine = MachineFolder(folder.parent, folder.name)
-    machine.folder = folder
-    return machine
+    return MachineFolder(folder.parent, folder.name, folder)
 
 
 def _is_machine(path: Path) -> bool:
