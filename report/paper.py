@@ -34,7 +34,7 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 """Device of an environment to kind of chip."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Machine:
     """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells.
 
@@ -82,7 +82,7 @@ class Roof:
         return np.maximum(flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Paper:
     """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``."""
 
@@ -121,9 +121,7 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
     models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
-    operators = workloads.parts_of(
-        frame(read(data / "workload" / "operators.csv", Operator), Operator), shown
-    )
+    operators = workloads.parts_of(frame(tables.operators(), Operator), shown)
     folders = (MachineFolder(data, name) for name in machine_names(data))
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
@@ -160,8 +158,8 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         tuple(memory_levels(ceilings, caches)),
         measured_clock(ceilings),
         pd.DataFrame(),
-        ours(read(folder.folder / "profiles.csv", Profile), Profile),
-        ours(read(folder.folder / "operators.csv", OperatorTime), OperatorTime),
+        ours(folder.profiles(), Profile),
+        ours(folder.operators(), OperatorTime),
     )
     runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
     return replace(machine, cells=cells.derive(runs, samples, counted, operators, machine.roof))

@@ -6,6 +6,7 @@ from typing import Any
 
 import vl_convert
 
+from report.pictures import picture
 from report.prose import Prose, escape
 
 PICTURES = Path("_figures")
@@ -37,15 +38,13 @@ def show(content: Any) -> Display:
         return Display(content)
     specification = content.to_dict()
     PICTURES.mkdir(exist_ok=True)
-    picture = PICTURES / f"{specification['name']}.svg"
-    # The alt text stands in the page: without one for every mark the picture takes half the room.
-    svg = vl_convert.vegalite_to_svg(specification | {"config": specification["config"] | {"aria": False}})
-    picture.write_text(svg, encoding="utf-8")
+    place = PICTURES / f"{specification['name']}.svg"
+    place.write_text(picture(specification), encoding="utf-8")
     alt_text = specification["description"].replace("\\", "\\\\").replace('"', '\\"')
     # "</" must not occur within a script element: it would end it.
     text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     element = f'<script type="application/json" class="chart">{text}</script>'
-    return Display(f'![]({picture.as_posix()}){{fig-alt="{alt_text}"}}\n\n```{{=html}}\n{element}\n```\n')
+    return Display(f'![]({place.as_posix()}){{fig-alt="{alt_text}"}}\n\n```{{=html}}\n{element}\n```\n')
 
 
 def scripts() -> Display:

@@ -14,6 +14,8 @@ operator, and on a GPU kernels run while the host goes on. What a call takes lon
 no part of L.
 """
 
+from functools import cache
+
 import pandas as pd
 
 from measure.records import EAGER, INFERENCE
@@ -49,6 +51,7 @@ def command(of: Machine, precision: str = BASE_PRECISION) -> str:
     return f"python -m measure --device {of.environment.device} --sections workload operators --precisions {precision}"
 
 
+@cache
 def terms(paper: Paper, of: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """One row is a term of a profiled cell, beside the cell's times; at least one cell.
 

@@ -31,6 +31,11 @@ def without_layers():
         (lambda: available.trained(without("backward_flop")), "No backward pass .* --batch-sizes 64 counts"),
         (lambda: available.layers(empty()), "have not been counted yet at batch size 1"),
         (lambda: available.layers(without_layers()), "layers.csv holds no layer at batch size 1; restore"),
+        (
+            lambda: available.operators(tiny(), "inference"),
+            "operators of the models .* yet at fp32; .* --sections workload --precisions fp32 counts",
+        ),
+        (lambda: available.operators(empty(), "inference"), "models have not been counted yet; python -m"),
         (lambda: available.machine(empty(), "cpu"), "No CPU .* python -m measure --device cpu"),
         (lambda: available.machine(empty(), "gpu"), "No GPU .* python -m measure --device cuda"),
         (lambda: available.machines(empty()), "No machine has been measured yet; python -m measure"),

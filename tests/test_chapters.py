@@ -6,6 +6,7 @@ import re
 import pytest
 import yaml
 from papers import REFERENCES, ROOT, empty, tiny, wide
+from profiled_papers import profiled
 from test_figures import MODULES as FIGURES
 from test_findings import MODULES as FINDINGS
 
@@ -19,6 +20,7 @@ from report import (
     roof_tables,
     show,
     tables,
+    utilisation_tables,
     workload_tables,
 )
 
@@ -34,6 +36,7 @@ SHARED = {
     "findings": findings,
     "tables": tables,
     "show": show,
+    "utilisation_tables": utilisation_tables,
     "workload_tables": workload_tables,
 }
 
@@ -56,7 +59,7 @@ def calls():
     ]
 
 
-@pytest.mark.parametrize("paper", [tiny, wide, empty])
+@pytest.mark.parametrize("paper", [tiny, wide, profiled, empty])
 def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for call in calls():
@@ -68,8 +71,11 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
-    written = (tables, benchmark_tables, chip_tables, counter_tables, roof_tables, workload_tables)
-    for package, modules in (("figures", FIGURES), ("findings", FINDINGS), ("", written)):
+    written = (
+        tables, benchmark_tables, chip_tables, counter_tables, roof_tables, utilisation_tables, workload_tables,
+    )  # fmt: skip
+    drawn, told = (*FIGURES, figures.waterfall), (*FINDINGS, findings.waterfall)
+    for package, modules in (("figures", drawn), ("findings", told), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):
                 if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):

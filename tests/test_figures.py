@@ -223,19 +223,11 @@ def test_latency_equal_to_the_roofline_time_is_a_line():
     assert dashed["encoding"]["x"]["field"] == "x"
 
 
-def test_a_panel_a_batch_size_and_device_that_was_measured():
-    figure = figures.utilisation.models_on_roof
-    assert titles(figure(tiny())) == ["CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8"]
-    assert titles(figure(only_cpu())) == ["CPU, batch size 1", "CPU, batch size 8"]
-
 
 def test_a_panel_a_device_that_was_measured():
     assert titles(figures.benchmarks.throughput(tiny())) == ["CPU", "GPU"]
     assert titles(figures.benchmarks.throughput(only_cpu())) == ["CPU"]
 
-
-def test_a_panel_a_device_and_precision_the_base_precision_first():
-    assert titles(figures.utilisation.attained(tiny())) == ["CPU, fp32", "GPU, fp32"]
 
 
 def test_throughput():
@@ -244,43 +236,5 @@ def test_throughput():
     assert points["deep", 1]["rate"] == 10  # 1 / 100 ms
 
 
-def test_models_on_roof():
-    chart = figures.utilisation.models_on_roof(only_cpu())
-    points = on("CPU", chart, "model", "rate")
-    assert (points["broad", 1]["x"], points["broad", 1]["rate"]) == (5, 25.5e9)
-    assert plain(points["broad", 1]["attainable"]) == "50.00 GFLOP/s"
-    assert plain(points["deep", 8]["share of attainable"]) == "125 %"
-    # 2 cores * 32 FLOP/cycle * 2 GHz; flat, since no bandwidth is known
-    derived = [row["rate"] for row in rows(chart, "roof", "rate") if row["roof"] == "datasheet"]
-    assert derived
-    assert all(rate == pytest.approx(128e9) for rate in derived)
 
 
-def test_models_on_roof_without_a_datasheet():
-    cpu = replace(tiny().machine("cpu"), clock=None)
-    chart = figures.utilisation.models_on_roof(replace(tiny(), machines=(cpu,)))
-    assert {row["roof"] for row in rows(chart, "roof", "rate")} == {"measured"}
-
-
-def test_models_on_roof_with_a_datasheet():
-    only_gpu = replace(tiny(), machines=(tiny().machine("gpu"),))
-    roofs = rows(figures.utilisation.models_on_roof(only_gpu), "roof", "rate")
-    # Measured 128 GFLOP / 16 ms; the alias "Example GPU" prints 1e13 at fp32.
-    assert max(row["rate"] for row in roofs if row["roof"] == "measured") == pytest.approx(8e12)
-    assert max(row["rate"] for row in roofs if row["roof"] == "datasheet") == 1e13
-
-
-def test_attained():
-    points = on("CPU", figures.utilisation.attained(tiny()), "share", "model")
-    assert {cell: row["share"] for cell, row in points.items()} == pytest.approx(
-        {
-            ("lean", 1): 0.25, ("broad", 1): 0.51, ("deep", 1): 0.5, ("tokens", 1): 0.8,
-            ("lean", 8): 0.5, ("broad", 8): 0.85, ("deep", 8): 1.25,
-        }
-    )  # fmt: skip
-
-
-def test_cells_without_any_roof_at_their_precision():
-    cpu = tiny().machine("cpu")
-    half = replace(tiny(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.precision == "bf16"]),))
-    assert "bf16 roof of the Example CPU" in figures.utilisation.attained(half)

@@ -316,23 +316,6 @@ def test_roofs_without_a_datasheet():
     assert "floating-point addition" not in text
 
 
-def test_attained():
-    text = plain(findings.utilisation.attained(tiny()))
-    assert "1 of 4 models is memory-bound at batch size 1 (broad) and none of 3 models at 8" in text
-    # sorted shares .25 .5 .5 .51 .8 .85 1.25
-    assert "51 % in the median of 7 cells; highest in deep at batch size 8 (130 %, 125 GFLOP/s)" in text
-    assert "lowest in lean at batch size 1 (25 %)" in text
-    assert "1 cell lies above the measured roof (deep), by at most 25 %" in text
-    assert "less arithmetic than is counted" in text
-    assert "caches" not in text  # deep is compute-bound
-
-
-def test_below_the_roof():
-    text = findings.utilisation.attained(
-        with_cells(lambda cells: (cells.batch == 8) & (cells.model != "deep"))
-    )
-    assert "every model is compute-bound" in text
-    assert text.endswith("No point is above the measured roof.")
 
 
 def test_one_cell():

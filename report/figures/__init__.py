@@ -13,6 +13,7 @@ from report.figures import (
     precisions,
     roofs,
     utilisation,
+    waterfall,
     workload,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "precisions",
     "roofs",
     "utilisation",
+    "waterfall",
     "workload",
 ]

@@ -1,5 +1,6 @@
 """Figures of achieved rates under the roofs of the machine."""
 
+from collections.abc import Iterable
 from math import inf, isfinite
 from typing import Any
 
@@ -10,15 +11,28 @@ from report import available, axes, datasheet, roofline, theme
 from report.available import or_missing
 from report.axes import LogAxis
 from report.chips import KINDS
-from report.labels import Box
+from report.labels import Box, spread, text_size
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
+from report.predictors import common_batches
 from report.quantities import intensity, listing, number, percent, si
 from report.rows import highest
+
+Limits = list[tuple[dict[str, Any], Roof]]
+"""Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""
+
+HEIGHT = 230
+"""Of a panel, in pixels."""
+
+LEVELS = 9
+"""Pixels from the highest roof to the names of the levels of memory above it."""
 
 
 @or_missing
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
-    """Achieved rate against intensity by footprint under the roofs of each machine, a panel a batch size."""
+    """Achieved rate against intensity by footprint under the roofs of each machine.
+
+    A panel a device and batch size that most models were measured at, and one a device with trails through all.
+    """
     cells = available.shown_cells(paper)
     limits = {
         KINDS[machine.kind]: _limits(paper, machine)
@@ -34,71 +48,111 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
             "device": cells.device,
             "family": cells.family,
             "batch": cells.batch,
-            "x": [float(f"{value:.6g}") for value in cells.footprint_intensity],
-            "rate": [float(f"{value:.6g}") for value in cells.flop_per_s],
+            "x": [float(f"{value:.5g}") for value in cells.footprint_intensity],
+            "rate": [float(f"{value:.5g}") for value in cells.flop_per_s],
             "intensity": [intensity(value, digits=4) for value in cells.footprint_intensity],
             "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
-            "attainable": [si(value, "FLOP/s", 4) for value in cells.attainable_flop_per_s],
-            "share of attainable": [percent(value, 3) for value in cells.attained],
+            "of attainable": [percent(value, 3) for value in cells.attained],
+            "of peak": [percent(value, 3) for value in cells.peak_share],
         }
     )
+    batches = sorted({batch for _, own in cells.groupby("device") for batch in common_batches(own)})
     picked = theme.choice("family")
-    opacity = theme.faded_unless(picked)
-    legend = alt.Legend(orient="top", columns=7)
-    colors, shapes = theme.family_colors(points.family), theme.family_shapes(points.family)
-    columns = points.device.nunique()
-    width = theme.WIDTH if columns == 1 else theme.WIDTH / 2 - 40
     panels: list[Any] = []
-    for (batch, device), own in points.groupby(["batch", "device"]):
-        all_own, roofs = points[points.device == device], limits[str(device)]
-        flat = [roof.peak_flop_per_s for _, roof in roofs]
-        x = LogAxis.around(
-            [
-                *all_own.x,
-                *(roof.ridge_flop_per_byte for _, roof in roofs if isfinite(roof.bandwidth_byte_per_s)),
-            ],
-            width,
-            "operational intensity by footprint",
-            "FLOP/B",
-            margins=(0.05, 0.08),
-        )
-        y = LogAxis.around(
-            [*all_own.rate, *flat], 215, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
-        )
-        drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-        dots = alt.Chart(own).mark_point(filled=True, size=46, clip=True).encode(
-            x.channel("x"), y.channel("rate"), opacity=opacity,
-            color=alt.Color("family:N", scale=colors, title="family", legend=legend),
-            shape=alt.Shape("family:N", scale=shapes, title="family", legend=legend),
-            tooltip=["model", "family", "batch", "intensity", "achieved", "attainable", "share of attainable"],
-        )  # fmt: skip
-        own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch}")
-        dots = dots.add_params(own_zoom) if panels else dots.add_params(picked, own_zoom)
-        taken = tuple(Box(0, y.pixel(peak) - 1, x.pixels, y.pixel(peak) + 1) for peak in flat)
-        layers = (drawn, axes.named_points(own, "model", x, "x", y, "rate", taken), dots)
-        panel = alt.layer(*[layer for layer in layers if layer is not None])
-        panels.append(
-            panel.properties(title=f"{device}, batch size {batch}", width=x.pixels, height=y.pixels)
-        )
+    for batch in [*batches, None]:
+        for device, of_device in points.groupby("device"):
+            own = of_device if batch is None else of_device[of_device.batch == batch]
+            if own.empty or (batch is None and own.batch.nunique() == 1):
+                continue
+            x, y = _axes(of_device, limits[str(device)])
+            marks = _trails(own, x, y, points.family) if batch is None else _dots(own, x, y, points.family)
+            marks = marks.encode(opacity=theme.faded_unless(picked))
+            own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch or 'trails'}")
+            marks = marks.add_params(own_zoom) if panels else marks.add_params(picked, own_zoom)
+            flats = [y.pixel(roof.peak_flop_per_s) for _, roof in limits[str(device)]]
+            taken = tuple(Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, min(flats) - LEVELS])
+            drawn = roofline.lines(roofline.outline(limits[str(device)], x), x, y, "roof", "printed")
+            names = axes.named_points(own, "model", x, "x", y, "rate", taken) if batch else None
+            levels = _level_names(limits[str(device)], x, y, min(flats) - LEVELS)
+            layers = [layer for layer in (drawn, levels, names, marks) if layer is not None]
+            title = f"{device}, " + (f"batch size {batch}" if batch else _span(own.batch))
+            panels.append(alt.layer(*layers).properties(title=title, width=x.pixels, height=y.pixels))
     peaks = [
         f"that of the {device} is flat at {si(roofs[0][1].peak_flop_per_s, 'FLOP/s')} from "
         f"{intensity(roofs[0][1].ridge_flop_per_byte)} on"
-        + (", with the datasheet's beside it" if len(roofs) > 1 else "")
+        + (", with the datasheet's beside it" if any(about["printed"] for about, _ in roofs) else "")
         for device, roofs in limits.items()
     ]
     best = highest(cells, "flop_per_s")
     description = (
-        f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} with {number(len(points), 'point')} in "
-        f"{number(len(panels), 'panel')}, one for each batch size. Of the measured roofs {listing(peaks)}. "
-        f"The fastest point is {best.model} on the {best.device} at batch size {best.batch} with "
-        f"{si(best.flop_per_s, 'FLOP/s')}."
+        f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} in {number(len(panels), 'panel')}: one for "
+        f"each batch size that most models were measured at, and one with a line for each model through "
+        f"{number(len(points), 'point')} in all. Of the measured roofs {listing(peaks)}. The fastest point is "
+        f"{best.model} on the {best.device} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
     )
-    return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "models-on-roof", description)
+    return theme.finish(alt.concat(*panels, columns=2, spacing=12), "models-on-roof", description)
 
 
-def _limits(paper: Paper, machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
-    """A machine's measured roof, and its datasheet roof where there is one: flat where its bandwidth is not known."""
-    limits = [({"roof": "measured", "printed": False}, available.roof(machine))]
+def _span(batches: pd.Series) -> str:
+    return f"from batch size {batches.min()} to {batches.max()}"
+
+
+def _axes(points: pd.DataFrame, limits: Limits) -> tuple[LogAxis, LogAxis]:
+    """Axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
+    ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
+    peaks = [roof.peak_flop_per_s for _, roof in limits]
+    width = theme.WIDTH / 2 - 20
+    title = "operational intensity by footprint"
+    x = LogAxis.around([*points.x, *ridges], width, title, "FLOP/B", margins=(0.05, 0.08))
+    return x, LogAxis.around(
+        [*points.rate, *peaks], HEIGHT, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
+    )
+
+
+def _dots(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
+    """The models at one batch size."""
+    legend = alt.Legend(orient="top", columns=7)
+    return alt.Chart(own).mark_point(filled=True, size=40, clip=True).encode(
+        x.channel("x"), y.channel("rate"),
+        color=alt.Color("family:N", scale=theme.family_colors(families), title="family", legend=legend),
+        shape=alt.Shape("family:N", scale=theme.family_shapes(families), title="family", legend=legend),
+        tooltip=["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"],
+    )  # fmt: skip
+
+
+def _trails(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
+    """A line for each model through its batch sizes, with a mark at each."""
+    return alt.Chart(own[["model", "family", "batch", "x", "rate", "achieved"]]).mark_line(
+        strokeWidth=1, clip=True, point=alt.OverlayMarkDef(size=9)
+    ).encode(
+        x.channel("x"), y.channel("rate"), detail="model:N", order="batch:Q",
+        color=alt.Color("family:N", scale=theme.family_colors(families), title="family"),
+        tooltip=["model", "batch", "achieved"],
+    )  # fmt: skip
+
+
+def _level_names(limits: Limits, x: LogAxis, y: LogAxis, over: float) -> alt.Chart:
+    """The names of the levels of memory in a row, the pixel ``over``, each above its ridge point or as near as fits."""
+    own = [(about["roof"], roof) for about, roof in limits if not about["printed"]]
+    width = max(text_size(name, theme.LABEL_SIZE)[0] for name, _ in own)
+    ridges = [x.pixel(roof.ridge_flop_per_byte) for _, roof in own]
+    places = spread(ridges, width, width / 2, x.pixels - width / 2)
+    rows = [
+        {"text": name, "x": x.value(place), "y": y.value(over)}
+        for (name, _), place in zip(own, places, strict=True)
+    ]
+    texts = alt.Chart(pd.DataFrame(rows)).mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True)
+    return texts.encode(x.channel("x"), y.channel("y"), text="text:N")
+
+
+def _limits(paper: Paper, machine: Machine) -> Limits:
+    """A machine's measured roofs, that over memory first, and its datasheet's, flat where no bandwidth is known."""
+    roof = available.roof(machine)
+    limits: Limits = [({"roof": "memory", "printed": False}, roof)]
+    limits += [
+        ({"roof": level.name, "printed": False}, Roof(roof.peak_flop_per_s, level.bandwidth_byte_per_s))
+        for level in machine.levels[:-1]
+    ]
     printed = datasheet.roof(paper, machine, BASE_PRECISION)
     if printed:
         bandwidth = inf if printed.bandwidth_byte_per_s is None else printed.bandwidth_byte_per_s

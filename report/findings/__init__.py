@@ -21,6 +21,7 @@ from report.findings import (
     roofs,
     speed_ups,
     utilisation,
+    waterfall,
     workload,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "roofs",
     "predictors",
     "utilisation",
+    "waterfall",
     "speed_ups",
     "workload",
 ]

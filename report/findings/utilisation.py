@@ -100,7 +100,7 @@ def bounds(cells: pd.DataFrame) -> str:
 
 def shares(cells: pd.DataFrame) -> str:
     """Best, middle and worst share of the attainable rate."""
-    best, worst = highest(cells, "attained"), lowest(cells, "attained")
+    best, worst, peak = highest(cells, "attained"), lowest(cells, "attained"), highest(cells, "peak_share")
     if len(cells) == 1:
         return (
             f"The one cell measured ({best.model}) achieves {percent(best.attained)} of the attainable rate."
@@ -109,29 +109,65 @@ def shares(cells: pd.DataFrame) -> str:
         f"The share of the attainable rate that is achieved is {percent(cells.attained.median())} in the median of "
         f"{number(len(cells), 'cell')}; highest in {best.model} at batch size {best.batch} ({percent(best.attained)}, "
         f"{si(best.flop_per_s, 'FLOP/s')}), lowest in {worst.model} at batch size {worst.batch} "
-        f"({percent(worst.attained)})."
+        f"({percent(worst.attained)}). Of the peak it is {percent(cells.peak_share.median())} in the median and at "
+        f"most {percent(peak.peak_share)} ({peak.model} at batch size {peak.batch})."
     )
 
 
-def above(cells: pd.DataFrame) -> str:
-    """Which cells are above the roof, with the likely cause."""
+def above(machine: Machine) -> str:
+    """Which cells at all precisions are above the roof, by more than the error bars of both, with the likely cause."""
+    cells = available.cells(machine, None)
+    cells = cells[cells.attained.notna()]
     over = cells[cells.attained > 1]
     if over.empty:
         return "No point is above the measured roof."
+    beyond = over[over.forward_flop / over.latency_high_s.fillna(over.latency_s) > _highest(machine, over)]
+    within = len(over) - len(beyond)
+    parts = []
+    if within:
+        verb = "lies" if within == 1 else "lie"
+        parts.append(
+            f"{number(within, 'cell').capitalize()} {verb} above the measured roof by no more than both error bars."
+        )
+    if not beyond.empty:
+        verb = "lies" if len(beyond) == 1 else "lie"
+        parts.append(
+            f"{number(len(beyond), 'cell').capitalize()} {verb} above the measured roof by more than both error bars: "
+            f"{listing([_excess(str(model), own) for model, own in beyond.groupby('model')])}; {_causes(beyond)}."
+        )
+    return " ".join(parts)
+
+
+def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
+    """The rate (FLOP/s) that the upper ends of the roofs' intervals allow each cell."""
+    ends = ["peak_high_flop_per_s", "bandwidth_high_byte_per_s"]
+    highs = cells[["precision", "footprint_intensity"]].join(
+        machine.roofs.set_index("precision")[ends], on="precision"
+    )
+    return (highs[ends[1]] * highs.footprint_intensity).clip(upper=highs[ends[0]])
+
+
+def _excess(model: str, cells: pd.DataFrame) -> str:
+    """At which batch sizes and precisions a model is above the roof, and by how much at most."""
+    where = [
+        f"{batch}" if precision == BASE_PRECISION else f"{batch} ({precision})"
+        for batch, precision in zip(cells.batch, cells.precision, strict=True)
+    ]
+    sizes = "size" if len(where) == 1 else "sizes"
+    return f"{model} at batch {sizes} {listing(where)} by up to {percent(cells.attained.max() - 1)}"
+
+
+def _causes(cells: pd.DataFrame) -> str:
+    """What lets cells be above a roof."""
     causes = []
-    if over.memory_bound.any():
+    if cells.memory_bound.any():
         causes.append("caches that serve activations which the footprint counts as memory traffic")
-    if (~over.memory_bound.astype(bool)).any():
+    if (~cells.memory_bound.astype(bool)).any():
         causes.append(
             "convolution algorithms that do less arithmetic than is counted, or a kernel faster than the one that "
             "the roof was measured with"
         )
-    verb = "lies" if len(over) == 1 else "lie"
-    models = sorted(set(over.model))
-    return (
-        f"{number(len(over), 'cell').capitalize()} {verb} above the measured roof{named(models)}, by at most "
-        f"{percent(over.attained.max() - 1)}; likely causes are {listing(causes)}."
-    )
+    return f"likely causes are {listing(causes)}"
 
 
 @finding
@@ -140,6 +176,6 @@ def attained(paper: Paper) -> str:
 
     def part(machine: Machine) -> str:
         limits, cells = roofs(paper, machine), available.cells(machine)
-        return f"{limits} {bounds(cells)} {shares(cells)} {above(cells)}"
+        return f"{limits} {bounds(cells)} {shares(cells)} {above(machine)}"
 
     return available.told_of_each(paper, part)

@@ -1,0 +1,125 @@
+"""How far latencies are from the roofs, and why: what the terms of the waterfalls say."""
+
+import pandas as pd
+
+from measure.records import INFERENCE
+from report import available, operator_bounds, remedies, waterfall
+from report.available import finding
+from report.findings.utilisation import named
+from report.operator_groups import GROUPS
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.predictors import common_batches
+from report.quantities import listing, number, percent, significant
+from report.rows import highest, lowest
+from report.waterfall import BOUND, BY_OPERATOR, CELL, FRAMEWORK
+
+
+def counts(values: pd.Series, noun: str) -> str:
+    """How often each value occurs, the most frequent first: ``fusion in 3 cells and larger batch in 2``."""
+    told = [f"{value} in {count}" for value, count in values.value_counts().items()]
+    return listing([f"{told[0]} of {number(len(values), noun)}", *told[1:]])
+
+
+def share(value: float) -> str:
+    """A share that may be negative."""
+    return percent(value).replace("-", "−")
+
+
+@finding
+def waiting(paper: Paper) -> str:
+    """What part of the least time, operator by operator, waits for memory, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        cells, roof = available.cells(of), available.roof(of)
+        rows = operator_bounds.timed(available.operators(paper, INFERENCE), BASE_PRECISION, roof)
+        rows = rows[rows.batch.isin(common_batches(cells)) & rows.model.isin(cells.model)]
+        sums = rows.assign(memory_s=rows.bound_s.where(rows.memory_bound, 0.0)).groupby(["batch", "model"])
+        shares = (sums.memory_s.sum() / sums.bound_s.sum()).rename("share").reset_index()
+        parts = [f"{percent(own.share.median())} at {batch}" for batch, own in shares.groupby("batch")]
+        most, least = highest(shares, "share"), lowest(shares, "share")
+        return (
+            f"On the {available.title(of)}, of the least time of all operators one after the other, those that "
+            f"wait for memory take in the median of {number(shares.model.nunique(), 'model')}, by batch size, "
+            f"{listing(parts)}; most in {most.model} at {most.batch} ({percent(most.share)}), least in {least.model} "
+            f"at {least.batch} ({percent(least.share)})."
+        )
+
+    return available.told_of_each(paper, part)
+
+
+def gap(of: Machine, rows: pd.DataFrame) -> str:
+    """How far the cells of one batch size are from the bounds of their models, and what the rest is."""
+    shares = rows.pivot_table(index="model", columns="term", values="share", aggfunc="sum", fill_value=0.0)
+    times, groups = 1 / shares[BOUND], shares[[group for group in GROUPS if group in shares]]
+    text = (
+        f"On the {available.title(of)} at batch size {rows.batch.iloc[0]}, a latency is "
+        f"{significant(times.median())} times the bound of the whole model in the median of "
+        f"{number(len(shares), 'model')}"
+    )
+    if len(shares) > 1:
+        text += f", from {significant(times.min())} ({times.idxmin()}) to {significant(times.max())} ({times.idxmax()})"
+    return (
+        f"{text}. The bound is {share(shares[BOUND].median())} of the latency in the median; running operator by "
+        f"operator adds {share(shares[BY_OPERATOR].median())}, the inefficiency of operators "
+        f"{share(groups.sum(axis=1).median())}, the framework {share(shares[FRAMEWORK].median())}. The operators that "
+        f"lose most are {counts(groups.idxmax(axis=1), 'model')}."
+    )
+
+
+@finding
+def gaps(paper: Paper) -> str:
+    """Why the models are not at their bounds, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        return " ".join(gap(of, own) for _, own in waterfall.terms(paper, of).groupby("batch"))
+
+    return available.told_of_each(paper, part)
+
+
+@finding
+def largest(paper: Paper) -> str:
+    """The largest terms, and the remedies that the rules give, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        rows = remedies.largest(paper, of)
+        return (
+            f"On the {available.title(of)} the largest term is {counts(rows.term, 'cell')}; the remedy is "
+            f"{counts(rows.remedy, 'cell')}."
+        )
+
+    return available.told_of_each(paper, part)
+
+
+@finding
+def profiled(paper: Paper) -> str:
+    """What the profiler costs, how far its process is from the cell's rounds, and which cells it has not seen."""
+
+    def part(of: Machine) -> str:
+        cells = waterfall.profiled(of)
+        cells = cells.assign(
+            cost=cells.profiled_s / cells.plain_s - 1, residual=(1 - cells.plain_s / cells.latency_s).abs()
+        )
+        dearest, farthest = highest(cells, "cost"), highest(cells, "residual")
+        return (
+            f"Under the profiler, a call on the {available.title(of)} takes {share(cells.cost.median())} longer in the "
+            f"median of {number(len(cells), 'cell')}, at most {share(dearest.cost)} ({dearest.model} at batch size "
+            f"{dearest.batch}). The residual is {percent(cells.residual.median())} of the latency in the median, at "
+            f"most {percent(farthest.residual)} ({farthest.model} at batch size {farthest.batch}). {absent(of, cells)}"
+        )
+
+    return available.told_of_each(paper, part)
+
+
+def absent(of: Machine, cells: pd.DataFrame) -> str:
+    """Which measured cells at the batch sizes that were profiled have no profile."""
+    measured = available.cells(of)
+    measured = measured[measured.batch.isin(cells.batch)]
+    missing = measured.merge(cells[CELL], on=CELL, how="left", indicator=True).query("_merge == 'left_only'")
+    where = f"at the same batch {'size' if cells.batch.nunique() == 1 else 'sizes'}"
+    if missing.empty:
+        return f"Every cell that was measured {where} was profiled."
+    return (
+        f"Of {number(len(measured), 'cell')} measured {where}, {len(missing)} "
+        f"{'has' if len(missing) == 1 else 'have'} no profile{named(sorted(set(missing.model)))}; "
+        f"{waterfall.command(of)} takes {'it' if len(missing) == 1 else 'them'}."
+    )

@@ -1,0 +1,91 @@
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from papers import empty, tiny
+from profiled_papers import profiled
+from test_findings import plain
+
+from report.available import Missing
+from report.findings import waterfall
+from report.prose import Prose
+
+FINDINGS = (waterfall.waiting, waterfall.gaps, waterfall.largest, waterfall.profiled)
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("gpu", [True, False])
+def test_every_finding_is_whole_sentences(finding, gpu):
+    text = finding(profiled(gpu))
+    assert isinstance(text, Prose)
+    assert not isinstance(text, Missing)
+    assert text.endswith(".")
+    assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_without_data_every_finding_says_what_is_missing(finding):
+    assert isinstance(finding(empty()), Missing)
+    assert "--device cpu --sections workload operators" in waterfall.gaps(tiny())
+    assert "operators of the models have not been counted yet at fp32" in waterfall.waiting(tiny())
+
+
+def test_waiting():
+    # Least times by memory: lean at 1 all of 2.0 ms, at 8 all of 13.3; deep the 1.1 of 51.1 ms; broad its one operator,
+    # 12 ms of bytes. At batch size 1 the median is that of 100, 100 and 2.15 %.
+    text = plain(waterfall.waiting(profiled()))
+    assert (
+        "On the Example CPU (4 cores), of the least time of all operators one after the other, those that wait for "
+        "memory take in the median of 3 models, by batch size, 100 % at 1 and 100 % at 8; most in " in text
+    )
+    assert "least in deep at 1 (2.2 %)" in text
+
+
+def test_gaps():
+    text = plain(waterfall.gaps(profiled(gpu=False)))
+    # Latencies over bounds: deep 100 / 50, lean 4 / 1; shares in the median of the two, 50 and 25 %, 1.1 and 25 %;
+    # inefficiencies 44.4 and 20 %; frameworks 2.7 and 28 %
+    assert (
+        "On the Example CPU (4 cores) at batch size 1, a latency is 3.00 times the bound of the whole model in the "
+        "median of 2 models, from 2.00 (deep) to 4.00 (lean). The bound is 38 % of the latency in the median; running "
+        "operator by operator adds 13 %, the inefficiency of operators 32 %, the framework 15 %. The operators that "
+        "lose most are convolution in 2 of 2 models." in text
+    )
+    # lean: 16 / 8 ms; 5.3, -0.6 and 3.8 of 16
+    assert (
+        "at batch size 8, a latency is 2.00 times the bound of the whole model in the median of 1 model. The bound is "
+        "50 % of the latency in the median; running operator by operator adds 33 %, the inefficiency of operators "
+        "−3.8 %, the framework 24 %. The operators that lose most are convolution in 1 of 1 model." in text
+    )
+
+
+def test_largest():
+    text = plain(waterfall.largest(profiled()))
+    assert (
+        "On the Example CPU (4 cores) the largest term is model bound in 2 of 3 cells and framework in 1; the remedy "
+        "is nothing left to gain in 2 of 3 cells and larger batch in 1." in text
+    )
+    assert "On the Example GPU the largest term is framework in 1 of 1 cell; the remedy is fusion" in text
+
+
+def test_profiled():
+    text = plain(waterfall.profiled(profiled(gpu=False)))
+    # 99.2 / 98.2, 4.5 / 3.92 and 18 / 16.5; residuals 1.8, 2.0 and 3.1 %
+    assert "takes 9.1 % longer in the median of 3 cells, at most 15 % (lean at batch size 1)" in text
+    assert "The residual is 2.0 % of the latency in the median, at most 3.1 % (lean at batch size 8)" in text
+    # Of 7 cells at batch sizes 1 and 8, those of broad, tokens, and deep at 8
+    assert (
+        "Of 7 cells measured at the same batch sizes, 4 have no profile (broad, deep and tokens); python -m measure "
+        "--device cpu --sections workload operators --precisions fp32 takes them." in text
+    )
+
+
+def test_everything_profiled():
+    cpu = profiled().machine("cpu")
+    only = cpu.cells[(cpu.cells.model == "lean") & (cpu.cells.precision == "fp32")]
+    text = waterfall.profiled(replace(profiled(), machines=(replace(cpu, cells=only),)))
+    assert text.endswith("Every cell that was measured at the same batch sizes was profiled.")
+
+
+def test_counts():
+    assert plain(waterfall.counts(pd.Series(["b", "a", "b"]), "cell")) == "b in 2 of 3 cells and a in 1"
