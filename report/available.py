@@ -215,6 +215,18 @@ def cells(of: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
     return rows
 
 
+def steps(of: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
+    """A machine's cells of training that were measured and counted, at a precision; at least one."""
+    rows = of.steps[(of.steps.status == "ok") & (of.steps.precision == precision)]
+    rows = rows[rows.time_ratio.notna() & rows.backward_flop.notna()]
+    if rows.empty:
+        raise DataMissingError(
+            f"No training step on the {title(of)} has been measured at {precision}; python -m measure "
+            f"--device {of.environment.device} --sections workload training --precisions {precision} measures them."
+        )
+    return rows
+
+
 def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
     """A part from each machine that figures show, or what it lacks for one; at least one part."""
     machines(paper)

@@ -61,7 +61,7 @@ def derive(
     asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
     cells = (
         joined(wanted)
-        .merge(latencies(samples), on=CELL_COLUMNS, how="left")
+        .merge(latencies(samples[samples.phase == INFERENCE]), on=CELL_COLUMNS, how="left")
         .assign(stored=lambda rows: rows.precision.map(stored_as))
         .merge(asked, on=["model", "batch", "stored"], how="left")
         .drop(columns="stored")

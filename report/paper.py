@@ -12,8 +12,11 @@ from measure.cache import MachineFolder, Workloads, machine_names
 from measure.memory_levels import Cache, caches_of
 from measure.records import (
     Ceiling,
+    CounterProfile,
     CounterResult,
     Environment,
+    KernelCounters,
+    KernelTime,
     Layer,
     Operator,
     OperatorTime,
@@ -23,7 +26,7 @@ from measure.records import (
     Workload,
 )
 from measure.table import read
-from report import bibliography, cells, chips, counters, flop_per_cycle, workloads
+from report import bibliography, cells, chips, counters, flop_per_cycle, published, steps, workloads
 from report.flop_per_cycle import FlopPerCycle
 from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated
 
@@ -38,7 +41,9 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 class Machine:
     """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells.
 
-    ``profiles`` are the cells that ran under a profiler, ``operators`` the times of their operators.
+    ``cells`` are those of inference, ``steps`` those of training (``report.steps``); ``profiles`` are the cells that
+    ran under a profiler, ``operators`` and ``kernels`` the times in them; ``counter_profiles`` are those under hardware
+    counters, ``counters`` what these said of each kernel.
     """
 
     folder: str
@@ -49,8 +54,12 @@ class Machine:
     levels: tuple[MemoryLevel, ...]
     clock: Clock | None
     cells: pd.DataFrame
+    steps: pd.DataFrame
     profiles: pd.DataFrame
     operators: pd.DataFrame
+    kernels: pd.DataFrame
+    counter_profiles: pd.DataFrame
+    counters: pd.DataFrame
 
     @property
     def kind(self) -> str:
@@ -84,7 +93,10 @@ class Roof:
 
 @dataclass(frozen=True, eq=False)
 class Paper:
-    """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``."""
+    """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``.
+
+    Of ``imported`` machines only the hardware counters are known, ``training_steps`` are what studies printed.
+    """
 
     chips: pd.DataFrame
     flop_per_cycle: tuple[FlopPerCycle, ...]
@@ -94,6 +106,8 @@ class Paper:
     not_counted: pd.DataFrame
     counters: pd.DataFrame
     machines: tuple[Machine, ...]
+    imported: tuple[Machine, ...]
+    training_steps: pd.DataFrame
 
     def machine(self, kind: str) -> Machine | None:
         """The machine of this kind ("cpu" or "gpu") that was measured last."""
@@ -134,7 +148,9 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
         operators,
         workloads.not_counted(models),
         counters.derive(frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)),
-        tuple(machines),
+        tuple(machine for machine in machines if machine.environment.torch),
+        tuple(machine for machine in machines if not machine.environment.torch),
+        published.training_steps(data / "published" / "training_steps.csv", keys),
     )
 
 
@@ -158,8 +174,16 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         tuple(memory_levels(ceilings, caches)),
         measured_clock(ceilings),
         pd.DataFrame(),
+        pd.DataFrame(),
         ours(folder.profiles(), Profile),
         ours(folder.operators(), OperatorTime),
+        ours(folder.kernels(), KernelTime),
+        ours(folder.counter_profiles(), CounterProfile),
+        ours(folder.counters(), KernelCounters),
     )
     runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
-    return replace(machine, cells=cells.derive(runs, samples, counted, operators, machine.roof))
+    return replace(
+        machine,
+        cells=cells.derive(runs, samples, counted, operators, machine.roof),
+        steps=steps.derive(runs, samples, counted, operators, machine.roof),
+    )

@@ -60,6 +60,9 @@ LAYER_COLORS = {
     "embedding": WINE,
     "other": "#b5b5b5",
 }
+OUTSIDE = "outside the layers"
+PART_COLORS = {**LAYER_COLORS, OUTSIDE: "#dedede"}
+"""The parts of a training step's time: kinds of layer, and what belongs to none."""
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 """What a training step keeps in memory, in the order in which figures stack it."""
 
@@ -169,6 +172,13 @@ def layer_colors(present: Iterable[str]) -> alt.Scale:
     known = set(present)
     kinds = [kind for kind in LAYER_COLORS if kind in known]
     return alt.Scale(domain=kinds, range=[LAYER_COLORS[kind] for kind in kinds])
+
+
+def part_colors(present: Iterable[str]) -> alt.Scale:
+    """Colours of the parts of a training step that are present, in the order in which figures stack them."""
+    known = set(present)
+    parts = [part for part in PART_COLORS if part in known]
+    return alt.Scale(domain=parts, range=[PART_COLORS[part] for part in parts])
 
 
 def term_colors(present: Iterable[str]) -> alt.Scale:

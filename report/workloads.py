@@ -17,6 +17,9 @@ SUMMED = (
 )  # fmt: skip
 """The columns in which the layers of a workload sum to it."""
 
+PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
+"""The kinds of layer whose work is products."""
+
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
 

@@ -6,9 +6,7 @@ from report.figures.layers import by_kind
 from report.paper import Paper
 from report.quantities import listing, number, percent
 from report.rows import highest
-
-PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
-"""The kinds of layer whose work is products."""
+from report.workloads import PRODUCTS
 
 
 @finding
