@@ -19,7 +19,7 @@ def ranking(paper: Paper) -> str:
     """The predictors of latency on each machine that figures show, over all cells and at each common batch size."""
     rows = []
     for machine in _measured(paper):
-        for batch, ranks in predictors.rankings(available.cells(machine)).items():
+        for batch, ranks in predictors.rankings(machine).items():
             group = [KINDS[machine.kind], "all" if batch is None else str(batch)]
             rows += [[*group, *_rank(rank)] for rank in ranks]
     if not rows:

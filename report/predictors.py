@@ -1,12 +1,14 @@
 """What may predict a latency, beside the latencies: how well each orders the models, and where it fails."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 
 import pandas as pd
 
 from report import available, correlations, power_law
 from report.correlations import Coefficient
-from report.paper import Paper
+from report.paper import Machine, Paper
 from report.power_law import PowerLaw
 
 
@@ -71,6 +73,30 @@ def quantities(paper: Paper) -> tuple[pd.DataFrame, list[str]]:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two quantities in a group of cells (``groups``), how they are correlated, and by which method."""
+
+    batch: int | None
+    method: str
+    first: str
+    second: str
+    coefficient: Coefficient
+
+
+@lru_cache(maxsize=8)
+def pairs(paper: Paper) -> list[Pair]:
+    """The correlations of all pairs of ``quantities`` for each group of cells, of those with models enough."""
+    table, names = quantities(paper)
+    return [
+        Pair(batch, name, first, second, found)
+        for batch, rows in groups(table)
+        for name, method in correlations.METHODS.items()
+        for first, second in combinations(names, 2)
+        if (found := correlations.correlation(rows[first], rows[second], rows.model, method))
+    ]
+
+
+@dataclass(frozen=True)
 class Rank:
     """How well a predictor orders the models by latency, at a batch size or, None, over all cells per input."""
 
@@ -96,9 +122,10 @@ def title(batch: int | None) -> str:
     return "all, per input" if batch is None else f"batch size {batch}"
 
 
-def rankings(cells: pd.DataFrame) -> dict[int | None, list[Rank]]:
-    """The predictors of one machine's cells for each group of them, the best first; groups with models enough only."""
-    ranked = {batch: _ranking(own, batch) for batch, own in groups(per_input(cells))}
+@lru_cache(maxsize=8)
+def rankings(machine: Machine) -> dict[int | None, list[Rank]]:
+    """The predictors of a machine's cells for each group of them, the best first; groups with models enough only."""
+    ranked = {batch: _ranking(own, batch) for batch, own in groups(per_input(available.cells(machine)))}
     return {batch: ranks for batch, ranks in ranked.items() if ranks}
 
 

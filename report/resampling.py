@@ -27,8 +27,13 @@ def weights(models: pd.Series) -> Numbers:
     same way whatever the order and number of their points, so that differences between resamples are paired.
     """
     codes, names = pd.factorize(models, sort=True)
-    drawn = np.random.default_rng(SEED).multinomial(len(names), np.full(len(names), 1 / len(names)), DRAWS)
-    return drawn[:, codes].astype(float)
+    return _drawn(len(names))[:, codes]
+
+
+@cache
+def _drawn(models: int) -> Numbers:
+    """How often each model is drawn in each resample."""
+    return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
 
 
 def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import vl_convert
-from papers import empty, many, tiny, wide
+from papers import empty, tiny, wide
 
 from report import figures
 from report.available import Missing
@@ -16,7 +16,7 @@ from report.quantities import SPACE
 MODULES = (
     figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.layers,
     figures.bounds, figures.memory, figures.benchmarks, figures.roofs, figures.utilisation, figures.counters,
-    figures.correlations,
+    figures.correlations, figures.predictors,
 )  # fmt: skip
 KINDS = ("cpu", "gpu", "asic", "fpga")
 
@@ -173,55 +173,8 @@ def only_cpu():
     return replace(tiny(), machines=(tiny().machine("cpu"),))
 
 
-def test_latency():
-    chart = figures.benchmarks.latency(tiny(), "cpu")
-    points = on("CPU", chart, "model", "latency_s")
-    assert len(points) == 7  # the failed cell is not a point
-    assert len(on("GPU", figures.benchmarks.latency(tiny(), "gpu"), "model", "latency_s")) == 2
-    lean = points["lean", 1]
-    assert (lean["forward_flop"], lean["latency_s"], lean["low"], lean["high"]) == (
-        100e6,
-        0.004,
-        0.0038,
-        0.005,
-    )
-    assert plain(lean["latency"]) == "4.0000 ms"
-    assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
-    assert points["broad", 1]["sound"] is False
-    assert points["broad", 1]["95 % interval"] == "none (one round of fewer than six samples)"
-
-
-def test_a_panel_a_predictor_all_from_one_data_set():
-    chart = figures.benchmarks.latency(many(), "cpu")
-    assert titles(chart) == ["FLOP", "parameters", "activations", "traffic", "roofline time"]
-    sets = [data for data in chart.to_dict()["datasets"].values() if "sound" in data[0]]
-    assert [len(data) for data in sets] == [23]
-    assert titles(figures.benchmarks.latency(tiny(), "cpu")) == [
-        "FLOP",
-        "parameters",
-        "activations",
-        "traffic",
-    ]
-
-
-def test_a_line_a_batch_size_with_its_exponent():
-    chart = figures.benchmarks.latency(many(), "cpu")
-    # At batch size 1 10 ms a GFLOP, from 1 to 128 GFLOP
-    ends = [row for row in rows(chart, "batch", "x", "y") if row["batch"] == 1 and row["x"] > 1e8]
-    assert sorted((row["x"], pytest.approx(row["y"])) for row in ends)[:2] == [(1e9, 0.01), (128e9, 1.28)]
-    (first, *_) = [row["text"] for row in rows(chart, "text") if "exponent" in row["text"]]
-    assert plain(first).startswith(
-        "exponent at batch size\n1: 1.00 (1.00 to 1.00)\n4: 1.00 (1.00 to 1.00)\n16: "
-    )
-    few = figures.benchmarks.latency(tiny(), "gpu")  # two models
-    assert not [row for row in rows(few, "text") if "exponent" in row["text"]]
-
-
-def test_latency_equal_to_the_roofline_time_is_a_line():
-    *_, bound = figures.benchmarks.latency(many(), "cpu").to_dict()["concat"]
-    (dashed,) = [layer for layer in bound["layer"] if "strokeDash" in layer.get("mark", {})]
-    assert dashed["encoding"]["x"]["field"] == "x"
-
+def titles(chart):
+    return [panel["title"] for panel in chart.to_dict()["concat"]]
 
 
 def test_a_panel_a_device_that_was_measured():
@@ -229,12 +182,7 @@ def test_a_panel_a_device_that_was_measured():
     assert titles(figures.benchmarks.throughput(only_cpu())) == ["CPU"]
 
 
-
 def test_throughput():
     points = on("CPU", figures.benchmarks.throughput(tiny()), "model", "rate")
     assert points["lean", 8]["rate"] == 500  # 8 / 16 ms
     assert points["deep", 1]["rate"] == 10  # 1 / 100 ms
-
-
-
-

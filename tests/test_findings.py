@@ -267,7 +267,7 @@ def test_saturated():
     # On the CPU a to f are saturated at 4 of 1, 4 and 16; g did not fit at 16, and h gains there.
     assert "measured at batch size 1, 4 and 16 (7 models); 1 and 4 (1 model)." in text
     assert (
-        "the smallest with 95 % of the best throughput is below the largest for 6 models of 8: at 4 6 models."
+        "the smallest with 95 % of the best throughput is below the largest for 6 models of 8: 6 models at 4."
         in text
     )
     # 100 GFLOP/s is the peak, and throughput twice that of batch size 1, which has it.
@@ -314,8 +314,6 @@ def test_roofs_without_a_datasheet():
     text = plain(findings.utilisation.roofs(tiny(), slow))
     assert "Of the derived peak 160 % at fp32 was measured, so one of these assumptions does not hold" in text
     assert "floating-point addition" not in text
-
-
 
 
 def test_one_cell():

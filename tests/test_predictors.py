@@ -69,7 +69,7 @@ def test_groups():
 
 
 def test_rankings():
-    ranked = predictors.rankings(of(many(), "gpu"))
+    ranked = predictors.rankings(many().machine("gpu"))
     assert list(ranked) == [None, 1, 4, 16]
     order = {rank.predictor: rank for rank in ranked[4]}
     # On the GPU the models a to h are 1st, 3rd, 7th, 4th, 5th, 2nd, 6th and 8th; by FLOP they are in their order.
@@ -85,4 +85,4 @@ def test_rankings():
 
 
 def test_too_few_models_have_no_ranking():
-    assert predictors.rankings(of(tiny(), "gpu")) == {}  # two models
+    assert predictors.rankings(tiny().machine("gpu")) == {}  # two models

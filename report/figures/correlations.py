@@ -1,6 +1,5 @@
 """Figures of rank correlations."""
 
-from itertools import combinations
 from typing import Any
 
 import altair as alt
@@ -9,6 +8,7 @@ import pandas as pd
 from report import available, correlations, predictors, theme
 from report.available import or_missing
 from report.paper import BASE_PRECISION, Paper
+from report.predictors import Pair
 from report.quantities import SPACE, listing, number
 from report.rows import highest, lowest
 
@@ -17,35 +17,33 @@ COLUMNS = 2
 SIDE = 255
 """Width and height of a matrix in pixels."""
 
-COLORS = alt.Scale(domain=[-1, 0, 1], range=[theme.VERMILION, "#ffffff", theme.BLUE])
+COLORS = alt.Scale(
+    domain=[-1, 0, 1],
+    range=[theme.VERMILION, "#ffffff", theme.BLUE],
+    interpolate=alt.ScaleInterpolateEnum("rgb"),
+)
 
 WITHOUT_INTERVAL = alt.ExprRef("split(datum.told, ' ')[0]")
 
-DARK = "abs(datum.value) > 0.6 && datum.settled"
+DARK = "abs(datum.value) > 0.85 && datum.settled"
 """Where a square is too dark for dark text."""
 
 
-def _values(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """One row is a coefficient of a pair of quantities, the later one in ``y``: none where there are too few models."""
-    found = {
-        (kind, first, second): coefficient
-        for kind, method in correlations.METHODS.items()
-        for first, second in combinations(names, 2)
-        if (coefficient := correlations.correlation(table[first], table[second], table.model, method))
-    }
+def _values(pairs: list[Pair]) -> pd.DataFrame:
+    """One row is a coefficient of a pair of quantities, the later one in ``y``."""
     return pd.DataFrame(
         [
             {
-                "kind": kind,
-                "x": first,
-                "y": second,
-                "value": round(coefficient.value, 3),
-                "settled": coefficient.settled,
-                "told": str(coefficient),
-                "points": coefficient.points,
-                "models": coefficient.models,
+                "kind": pair.method,
+                "x": pair.first,
+                "y": pair.second,
+                "value": round(pair.coefficient.value, 3),
+                "settled": pair.coefficient.settled,
+                "told": str(pair.coefficient),
+                "points": pair.coefficient.points,
+                "models": pair.coefficient.models,
             }
-            for (kind, first, second), coefficient in found.items()
+            for pair in pairs
         ]
     )
 
@@ -61,10 +59,11 @@ def _intervals(values: pd.DataFrame) -> pd.DataFrame:
 def matrices(paper: Paper) -> alt.ConcatChart:
     """Rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
     table, names = predictors.quantities(paper)
+    pairs = predictors.pairs(paper)
     panels = {
-        predictors.title(batch): (rows, values)
+        predictors.title(batch): (rows, _values(own))
         for batch, rows in predictors.groups(table)
-        if not (values := _values(rows, names)).empty
+        if (own := [pair for pair in pairs if pair.batch == batch])
     }
     if not panels:
         raise available.DataMissingError(
@@ -76,7 +75,7 @@ def matrices(paper: Paper) -> alt.ConcatChart:
         value="Spearman",
         bind=alt.binding_select(options=list(correlations.METHODS), name="Coefficient "),
     )
-    legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1])
+    legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1], format=".1f")
     drawn: list[Any] = []
     for title, (rows, values) in panels.items():
         base = alt.Chart(values).transform_filter("datum.kind === coefficient")

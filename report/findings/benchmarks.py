@@ -101,7 +101,7 @@ def _saturation(machine: Machine) -> str:
     ]
     below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]
     counts = below.batch.value_counts().sort_index()
-    found = [f"at {batch} {number(int(count), 'model')}" for batch, count in counts.items()]
+    found = [f"{number(int(count), 'model')} at {batch}" for batch, count in counts.items()]
     return (
         f"On the {available.title(machine)} models were measured at batch size {'; '.join(measured)}. Of the measured "
         f"sizes the smallest with {percent(saturation.SHARE)} of the best throughput is below the largest for "

@@ -4,7 +4,7 @@ import pandas as pd
 
 from report import available, correlations, predictors
 from report.available import finding, or_missing
-from report.correlations import Coefficient, correlation
+from report.correlations import Coefficient
 from report.paper import Machine, Paper
 from report.predictors import BOUND, FLOP, PARAMETERS, Predictor, Rank
 from report.quantities import listing, number, significant
@@ -30,41 +30,42 @@ def correlated(paper: Paper) -> str:
     sentences = [
         f"The matrices hold {number(len(table), 'cell')} of {number(table.model.nunique(), 'model')}."
     ]
-    doubtful, asked = [], 0
-    for batch, rows in predictors.groups(table):
-        for latency in latencies:
-            for name in quantities:
-                found = correlation(rows[latency], rows[name], rows.model)
-                asked += found is not None
-                if found and not found.settled:
-                    doubtful.append(f"{latency} with {name} {_where(batch)}")
+    asked = [
+        pair
+        for pair in predictors.pairs(paper)
+        if pair.method == "Spearman" and pair.first in latencies and pair.second in quantities
+    ]
+    doubtful = [
+        f"{pair.first} with {pair.second} {_where(pair.batch)}"
+        for pair in asked
+        if not pair.coefficient.settled
+    ]
     if not asked:
         sentences.append("Too few models were measured for a coefficient.")
     elif not doubtful:
         sentences.append(
-            f"All {number(asked, 'coefficient')} of a latency with a predictor differ from zero."
+            f"All {number(len(asked), 'coefficient')} of a latency with a predictor differ from zero."
         )
     else:
         named = f": {'; '.join(doubtful)}" if len(doubtful) <= len(quantities) else ""
         sentences.append(
-            f"Of {number(asked, 'coefficient')} of a latency with a predictor {len(doubtful)} cannot be told apart "
-            f"from zero{named}."
+            f"Of {number(len(asked), 'coefficient')} of a latency with a predictor {len(doubtful)} cannot be told "
+            f"apart from zero{named}."
         )
-    sentences += _alike(table, latencies) if len(latencies) > 1 else [_alone(paper)]
+    sentences.append(_alike(paper, *latencies) if len(latencies) > 1 else _alone(paper))
     return " ".join(sentences)
 
 
-def _alike(table: pd.DataFrame, latencies: list[str]) -> list[str]:
+def _alike(paper: Paper, first: str, second: str) -> str:
     """How alike two devices order the models."""
-    first, second = latencies
     parts = [
-        f"{_where(batch)} {found}"
-        for batch, rows in predictors.groups(table)
-        if (found := correlation(rows[first], rows[second], rows.model))
+        f"{_where(pair.batch)} {pair.coefficient}"
+        for pair in predictors.pairs(paper)
+        if (pair.method, pair.first, pair.second) == ("Spearman", first, second)
     ]
     if not parts:
-        return [f"{first} and {second} share too few models for a coefficient."]
-    return [f"{first} is correlated with {second}: {listing(parts)}."]
+        return f"{first} and {second} share too few models for a coefficient."
+    return f"{first} is correlated with {second}: {listing(parts)}."
 
 
 def _alone(paper: Paper) -> str:
@@ -101,7 +102,7 @@ def _estimates(machine: Machine) -> str:
 
 def ranked_of(machine: Machine) -> dict[int | None, list[Rank]]:
     """The rankings of a machine's cells, at one batch size or more."""
-    found = predictors.rankings(available.cells(machine))
+    found = predictors.rankings(machine)
     if set(found) <= {None}:
         raise available.DataMissingError(
             f"On the {available.title(machine)} too few models were measured at the same batch size to say what "

@@ -1,0 +1,147 @@
+"""Figures of latency against what may predict it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from report import available, axes, correlations, power_law, predictors, theme
+from report.available import or_missing
+from report.axes import LogAxis
+from report.chips import KINDS
+from report.figures.benchmarks import described
+from report.labels import MARK, Box
+from report.paper import BASE_PRECISION, Paper
+from report.power_law import PowerLaw
+from report.predictors import Predictor
+from report.quantities import SPACE, listing, number, si
+from report.rows import each, highest, lowest
+
+WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 190
+"""Of a panel, in pixels."""
+
+NAMED = 3
+"""So many points of each batch size are named in a panel: those farthest from the line."""
+
+TOLD = ("model", "family", "batch", "latency", "95 % interval", "samples", "rounds", "flags")
+"""What a point tells beside its place."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One predictor: the points, the axes, and the line of each batch size, None where too few models were measured."""
+
+    predictor: Predictor
+    points: pd.DataFrame
+    x: LogAxis
+    y: LogAxis
+    laws: dict[int, PowerLaw | None]
+
+    @classmethod
+    def of(cls, predictor: Predictor, points: pd.DataFrame) -> "Panel":
+        points = points[points[predictor.column].notna()]
+        margins = (0.06, 0.06)
+        x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, predictor.unit, margins=margins)
+        y = LogAxis.around(points.latency_s, HEIGHT, "latency", "s", vertical=True, margins=margins)
+        batches = {int(batch): points[points.batch == batch] for batch in sorted(points.batch.unique())}
+        laws = {
+            batch: power_law.fit(own[predictor.column], own.latency_s, own.model)
+            for batch, own in batches.items()
+        }
+        return cls(predictor, points, x, y, laws)
+
+    def mark(self, row: Any) -> Box:
+        """Where the mark of a point lies, in pixels."""
+        across, down = self.x.pixel(getattr(row, self.predictor.column)), self.y.pixel(row.latency_s)
+        return Box(across - MARK, down - MARK, across + MARK, down + MARK)
+
+
+@or_missing
+def latency(paper: Paper, device: str) -> alt.ConcatChart:
+    """Latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
+    machine = available.machine(paper, device)
+    cells = available.cells(machine)
+    batches = predictors.common_batches(cells)
+    cells = cells[cells.batch.isin(batches)].reset_index(drop=True)
+    shown = predictors.known(cells)
+    columns = [predictor.column for predictor in shown]
+    points = described(cells.assign(device=KINDS[device]))
+    points[columns] = cells[columns].map(lambda value: float(f"{value:.5g}"))
+    colors, shapes = theme.batch_colors(batches), theme.family_shapes(points.family)
+    picked = theme.choice("family")
+    opacity = theme.faded_unless(picked)
+    sound = alt.when("datum.sound").then(alt.value(1)).otherwise(alt.value(0))
+    of_batch: dict[str, Any] = {
+        "scale": colors, "title": "batch size", "legend": alt.Legend(orient="top", columns=len(batches)),
+    }  # fmt: skip
+    stroke = alt.Stroke("batch:N", **of_batch)
+    shape = alt.Shape("family:N", scale=shapes, title="family", legend=alt.Legend(orient="top", columns=7))
+    told = [alt.Tooltip(f"{column}:N") for column in TOLD]
+    panels: list[Any] = []
+    for predictor in shown:
+        panel = Panel.of(predictor, points)
+        base = alt.Chart(panel.points).encode(panel.x.channel(predictor.column), opacity=opacity)
+        whiskers = base.mark_rule(strokeWidth=1, clip=True).encode(
+            panel.y.channel("low"), alt.Y2("high:Q"), stroke
+        )
+        dots = base.mark_point(size=26, strokeWidth=1.1, clip=True).encode(
+            panel.y.channel("latency_s"), stroke, alt.Fill("batch:N", **of_batch), shape, fillOpacity=sound,
+            tooltip=[*told, alt.Tooltip(f"{predictor.column}:Q", title=predictor.name, format=".4~s")],
+        )  # fmt: skip
+        zoom = alt.selection_interval(bind="scales", name=f"zoom_{predictor.column}")
+        dots = dots.add_params(zoom) if panels else dots.add_params(picked, zoom)
+        drawn = alt.layer(*_lines(panel, stroke), whiskers, *_names(panel), dots)
+        panels.append(drawn.properties(title=_title(panel), width=WIDTH, height=HEIGHT))
+    slowest, quickest = highest(cells, "latency_s"), lowest(cells, "latency_s")
+    description = (
+        f"Scatter plots of inference latency on the {available.title(machine)} at {BASE_PRECISION} against "
+        f"{listing([predictor.name for predictor in shown])}, on logarithmic axes, {number(len(points), 'point')} "
+        f"each, at {number(len(batches), 'batch size')}. Latency runs from {si(quickest.latency_s, 's')} "
+        f"({quickest.model}, batch size {quickest.batch}) to {si(slowest.latency_s, 's')} ({slowest.model}, batch size "
+        f"{slowest.batch})."
+    )
+    return theme.finish(alt.concat(*panels, columns=2, spacing=12), f"latency-{device}", description)
+
+
+def _lines(panel: Panel, stroke: alt.Stroke) -> list[alt.Chart]:
+    """The line of each batch size; where the predictor is a time, that of latencies equal to it, dashed."""
+    x, y, column = panel.x, panel.y, panel.predictor.column
+    ends = [
+        {"batch": batch, "x": float(f"{at:.5g}"), "y": float(f"{law.at(at):.5g}")}
+        for batch, law in panel.laws.items()
+        if law
+        for at in panel.points[panel.points.batch == batch][column].agg(["min", "max"])
+    ]
+    layers = []
+    if panel.predictor is predictors.BOUND:
+        equal = pd.DataFrame([{"x": at, "y": at} for at in (max(x.low, y.low), min(x.high, y.high))])
+        dashed = alt.Chart(equal).mark_line(color=theme.MUTED, strokeDash=[4, 3], strokeWidth=1, clip=True)
+        layers.append(dashed.encode(x.channel("x"), y.channel("y")))
+    if ends:
+        drawn = alt.Chart(pd.DataFrame(ends)).mark_line(strokeWidth=1.2, opacity=0.8, clip=True)
+        layers.append(drawn.encode(x.channel("x"), y.channel("y"), stroke))
+    return layers
+
+
+def _names(panel: Panel) -> list[Any]:
+    """The names of the points farthest from the lines."""
+    residuals = [law.residuals.abs() for law in panel.laws.values() if law]
+    off = pd.concat([*residuals, pd.Series(0.0, panel.points.index)]).groupby(level=0).max()
+    far = panel.points.assign(off=off).sort_values("off", ascending=False).groupby("batch").head(NAMED)
+    others = tuple(panel.mark(row) for row in each(panel.points.drop(far.index)))
+    names = axes.named_points(far, "model", panel.x, panel.predictor.column, panel.y, "latency_s", others)
+    return [] if names is None else [names]
+
+
+def _title(panel: Panel) -> alt.Title:
+    """The predictor, and below it the exponent of each line, by batch size, two a row."""
+    told = [
+        f"{batch}: {correlations.written(law.exponent, law.interval)}"
+        for batch, law in panel.laws.items()
+        if law
+    ]
+    rows = [(4 * SPACE).join(told[at : at + 2]) for at in range(0, len(told), 2)]
+    return alt.Title(
+        panel.predictor.name, subtitle=rows, subtitleFontSize=theme.LABEL_SIZE, subtitleColor=theme.INK
+    )
