@@ -11,7 +11,7 @@ from report import available, axes, datasheet, roofline, theme
 from report.available import or_missing
 from report.axes import LogAxis
 from report.chips import KINDS
-from report.labels import Box, spread, text_size
+from report.labels import Box, along, spread, text_size
 from report.paper import BASE_PRECISION, Machine, Paper, Roof
 from report.predictors import common_batches
 from report.quantities import intensity, listing, number, percent, si
@@ -69,11 +69,9 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
             marks = marks.encode(opacity=theme.faded_unless(picked))
             own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch or 'trails'}")
             marks = marks.add_params(own_zoom) if panels else marks.add_params(picked, own_zoom)
-            flats = [y.pixel(roof.peak_flop_per_s) for _, roof in limits[str(device)]]
-            taken = tuple(Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, min(flats) - LEVELS])
             drawn = roofline.lines(roofline.outline(limits[str(device)], x), x, y, "roof", "printed")
-            names = axes.named_points(own, "model", x, "x", y, "rate", taken) if batch else None
-            levels = _level_names(limits[str(device)], x, y, min(flats) - LEVELS)
+            levels, covered = _level_names(limits[str(device)], x, y), _covered(limits[str(device)], x, y)
+            names = axes.named_points(own, "model", x, "x", y, "rate", covered) if batch else None
             layers = [layer for layer in (drawn, levels, names, marks) if layer is not None]
             title = f"{device}, " + (f"batch size {batch}" if batch else _span(own.batch))
             panels.append(alt.layer(*layers).properties(title=title, width=x.pixels, height=y.pixels))
@@ -131,18 +129,38 @@ def _trails(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) 
     )  # fmt: skip
 
 
-def _level_names(limits: Limits, x: LogAxis, y: LogAxis, over: float) -> alt.Chart:
-    """The names of the levels of memory in a row, the pixel ``over``, each above its ridge point or as near as fits."""
-    own = [(about["roof"], roof) for about, roof in limits if not about["printed"]]
-    width = max(text_size(name, theme.LABEL_SIZE)[0] for name, _ in own)
-    ridges = [x.pixel(roof.ridge_flop_per_byte) for _, roof in own]
-    places = spread(ridges, width, width / 2, x.pixels - width / 2)
+def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
+    """The names of the levels of memory, in a row above the roofs, each from its ridge point on or as near as fits."""
+    own = sorted((roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"])
+    widths = [text_size(name, theme.LABEL_SIZE)[0] for _, name in own]
+    starts = [x.pixel(ridge) for ridge, _ in own]
+    places = spread(starts, max(widths[:-1], default=0) + 3, 0, x.pixels - widths[-1])
     rows = [
-        {"text": name, "x": x.value(place), "y": y.value(over)}
-        for (name, _), place in zip(own, places, strict=True)
+        {"text": name, "x": x.value(place), "y": y.value(_above(limits, y))}
+        for (_, name), place in zip(own, places, strict=True)
     ]
-    texts = alt.Chart(pd.DataFrame(rows)).mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True)
+    texts = alt.Chart(pd.DataFrame(rows)).mark_text(
+        align="left", fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True
+    )
     return texts.encode(x.channel("x"), y.channel("y"), text="text:N")
+
+
+def _above(limits: Limits, y: LogAxis) -> float:
+    """The pixel at which the names of the levels of memory stand."""
+    return y.pixel(max(roof.peak_flop_per_s for _, roof in limits)) - LEVELS
+
+
+def _covered(limits: Limits, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
+    """What names of models must not cover: the roofs, and the names of the levels of memory above them."""
+    flats = [y.pixel(roof.peak_flop_per_s) for _, roof in limits]
+    boxes = [Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, _above(limits, y)]]
+    for _, roof in limits:
+        if isfinite(roof.bandwidth_byte_per_s):
+            start, end = (
+                (x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)
+            )
+            boxes += along(start, end)
+    return tuple(boxes)
 
 
 def _limits(paper: Paper, machine: Machine) -> Limits:
