@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import os
-import re
 import signal
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from measure import catalog, devices, plan
 from measure.arguments import (
     VERBS,
+    check_folder_name,
     make_request,
     make_sampling,
     parse_budget,
@@ -23,6 +23,7 @@ from measure.arguments import (
 from measure.cache import MachineFolder, Workloads
 from measure.environment import current, folder_name
 from measure.errors import UserError
+from measure.nsight import counted_cell
 from measure.records import Environment, shape_name
 
 INTERRUPTED = 130
@@ -30,8 +31,8 @@ INTERRUPTED = 130
 
 def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
     """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
+    if name is not None:
+        check_folder_name(name)
     folder = MachineFolder(data, name or folder_name(environment))
     others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
     if others:
@@ -82,9 +83,17 @@ def measure(arguments: argparse.Namespace) -> int:
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
     tasks = plan.tasks_to_do(
-        request, device.kind, environment.environment_id, workloads.counted(), folder.ceilings(), folder.runs()
+        request,
+        device.kind,
+        environment.environment_id,
+        workloads.counted(),
+        folder.ceilings(),
+        folder.runs(),
+        folder.profiles(),
+        folder.counter_profiles(),
     )
-    folder.samples()  # a damaged table is said now, not after an hour
+    for table in (folder.samples, folder.operators, folder.kernels, folder.counters):
+        table()  # a damaged one is said now, not after an hour
     if arguments.plan:
         for task in tasks:
             print(task.label)
@@ -94,6 +103,8 @@ def measure(arguments: argparse.Namespace) -> int:
         print(f"Nothing left to measure on {environment.name} ({device.torch_name}): see {folder.folder}")
         return 0
     check_writable(arguments.data)
+    if any(task.section == "counters" for task in tasks):
+        counted_cell.check(device)
 
     from rich.console import Console
 
@@ -146,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = words[0] if words and words[0] in VERBS else None
     try:
         if verb:
-            return importlib.import_module(f"measure.{verb}").main(words[1:])
+            return importlib.import_module(f"measure.{verb.replace('-', '_')}").main(words[1:])
         arguments = parser().parse_args(words)
         if arguments.list:
             show_models(arguments.data, make_request(arguments).models)

@@ -20,6 +20,7 @@ QUICK_LIMIT_S = 24.0
 
 VERBS = {
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
     "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
 }
 """The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
@@ -86,9 +87,10 @@ def parser() -> argparse.ArgumentParser:
         "--sections",
         nargs="+",
         metavar="S",
-        default=list(plan.SECTIONS),
         help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
-        "(time the models' forward passes), training (time training steps: forward, backward, optimiser); default: all",
+        "(time the models' forward passes), training (time training steps: forward, backward, optimiser), operators "
+        "(time each operator of both under torch's profiler), counters (read an NVIDIA GPU's hardware counters for "
+        "both, with Nsight Compute's ncu); default: all without counters, in a quick run without operators as well",
     )
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
@@ -140,6 +142,12 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
                 f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
             )
     return sorted({int(text) for text in texts})
+
+
+def check_folder_name(name: str) -> None:
+    """Raises UserError for what no machine's folder may be called."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
 
 
 def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -194,7 +202,8 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
     sizes = arguments.batch_sizes or [
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
-    sections = parse_choices("--sections", arguments.sections, plan.SECTIONS)
+    usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
+    sections = parse_choices("--sections", arguments.sections or usual, plan.SECTIONS)
     if arguments.native_size and sections != ["workload"]:
         raise UserError("--native-size: is counted, not measured; say --sections workload with it")
     return plan.Request(

@@ -46,10 +46,9 @@ def attribute(
     calls: dict[tuple[str, str | None, str], int] = {}
     time_us: dict[tuple[str, str | None, str], float] = {}
     for event in events:
-        place = _place(event, ranges) if OPERATOR.fullmatch(event.name) else None
-        if place is None:
+        key = attribution_of(event, ranges)
+        if key is None:
             continue
-        key = (*place, event.name.removeprefix("aten::").replace("::", "."))
         calls[key] = calls.get(key, 0) + 1
         own_us = event.device_time_total if by_kernels else event.cpu_time_total
         time_us[key] = time_us.get(key, 0.0) + own_us
@@ -57,6 +56,12 @@ def attribute(
         AttributedTime(*key, round(number / steps), time_us[key] / steps / 1e6)
         for key, number in calls.items()
     ]
+
+
+def attribution_of(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
+    """The stage, the module and the name of an operator that no other one calls, in a stage; None of other events."""
+    place = _place(event, ranges) if OPERATOR.fullmatch(event.name) else None
+    return None if place is None else (*place, event.name.removeprefix("aten::").replace("::", "."))
 
 
 def _place(operator: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None] | None:

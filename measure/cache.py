@@ -1,9 +1,9 @@
 """The only reader and writer of measured CSV.
 
 A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it; a profile
-likewise, after the times of its operators. A run that is killed loses at most the round that it was in: a torn last
-line is set aside, and samples that no run committed are not read. The run of a training step is written after those
-of its stages, and commits them.
+likewise, after the times of its operators and kernels, or what the counters said of them. A run that is killed loses
+at most the round that it was in: a torn last line is set aside, and samples that no run committed are not read. The run
+of a training step is written after those of its stages, and commits them.
 """
 
 import dataclasses
@@ -22,7 +22,10 @@ from measure.records import (
     STEP,
     WORKLOAD,
     Ceiling,
+    CounterProfile,
     Environment,
+    KernelCounters,
+    KernelTime,
     Layer,
     Operator,
     OperatorTime,
@@ -110,6 +113,9 @@ class MachineFolder:
         self._samples = Parts(self.folder / "samples.csv", Sample, ROUND, _numbered)
         self._profiles_path = self.folder / "profiles.csv"
         self._operators = Parts(self.folder / "operators.csv", OperatorTime, CELL)
+        self._kernels = Parts(self.folder / "kernels.csv", KernelTime, CELL)
+        self._counter_profiles_path = self.folder / "counter_profiles.csv"
+        self._counters = Parts(self.folder / "counters.csv", KernelCounters, CELL)
 
     def environments(self) -> list[Environment]:
         return read(self.folder / "machine.csv", Environment)
@@ -137,6 +143,17 @@ class MachineFolder:
         """The times of operators in committed profiles."""
         return self._operators.of(self.profiles())
 
+    def kernels(self) -> list[KernelTime]:
+        """The times of kernels in committed profiles."""
+        return self._kernels.of(self.profiles())
+
+    def counter_profiles(self) -> list[CounterProfile]:
+        return read(self._counter_profiles_path, CounterProfile)
+
+    def counters(self) -> list[KernelCounters]:
+        """What hardware counters said in committed profiles."""
+        return self._counters.of(self.counter_profiles())
+
     def put_environment(self, environment: Environment) -> None:
         """Adds an environment that is new; of a known one only what an earlier version did not record."""
         path, known = self.folder / "machine.csv", self.environments()
@@ -161,10 +178,19 @@ class MachineFolder:
         self._samples.put(rounds)
         _commit(self._runs_path, self._written_runs(), [each for each, _ in rounds])
 
-    def put_profile(self, profile: Profile, operators: Sequence[OperatorTime]) -> None:
+    def put_profile(
+        self, profile: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()
+    ) -> None:
         """Commits a profile, in the same way."""
         self._operators.put([(profile, operators)])
+        if kernels or self._kernels.has(profile):  # there is no table of kernels on a processor
+            self._kernels.put([(profile, kernels)])
         _commit(self._profiles_path, self.profiles(), [profile])
+
+    def put_counters(self, profile: CounterProfile, counters: Sequence[KernelCounters]) -> None:
+        """Commits what the hardware counters said of a cell, likewise."""
+        self._counters.put([(profile, counters)])
+        _commit(self._counter_profiles_path, self.counter_profiles(), [profile])
 
     def locked(self) -> AbstractContextManager[None]:
         """Keeps other writers out of this folder."""
@@ -176,7 +202,7 @@ class MachineFolder:
         return [aside for path in tables if (aside := set_torn_line_aside(path))]
 
 
-Row = TypeVar("Row", Run, Profile)
+Row = TypeVar("Row", Run, Profile, CounterProfile)
 
 
 def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:

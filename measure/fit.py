@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from measure import variants
-from measure.plan import RoundTask, TrainingTask
-from measure.records import Workload, shape_name, stored_as
+from measure.plan import CellTask
+from measure.records import INFERENCE, Workload, shape_name, stored_as
 from measure.worker import Failure
 
 
@@ -25,7 +25,7 @@ class Memory:
             if row.autocast is None
         }
 
-    def refusal(self, task: RoundTask) -> Failure | None:
+    def refusal(self, task: CellTask) -> Failure | None:
         """Why a task need not be tried; None where it fits, or where its workload was not counted.
 
         What is counted are tensors alone: a library's workspace comes on top, so that what just fits may still fail.
@@ -42,9 +42,10 @@ class Memory:
         )
 
 
-def _peak_byte(task: RoundTask, row: Workload) -> int | None:
+def _peak_byte(task: CellTask, row: Workload) -> int | None:
     """What the call of a task takes at most; None where that was not counted."""
-    if not isinstance(task, TrainingTask):
+    phase, *_ = task.cell
+    if phase == INFERENCE:
         return row.inference_peak_byte
     if variants.ADAM not in variants.parts(task.variant) or row.training_peak_byte is None:
         return row.training_peak_byte

@@ -1,8 +1,9 @@
 """The list of tasks still to do: what was asked for, less what the cache holds."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from measure import variants
 from measure.catalog import Model
@@ -16,6 +17,8 @@ from measure.records import (
     SUSTAINED,
     WORKLOAD,
     Ceiling,
+    CounterProfile,
+    Profile,
     Run,
     Workload,
     shape_name,
@@ -32,7 +35,13 @@ QUICK_KERNELS = ("matmul", "fma", "stream_triad", "chain")
 Cell = tuple[str, str, int, str, str]
 """Phase, model, batch size, precision and variant of a cell."""
 
-SECTIONS = ("workload", "ceilings", "inference", "training")
+QUICK_SECTIONS = ("workload", "ceilings", "inference", "training")
+"""The sections of a quick run."""
+
+USUAL_SECTIONS = (*QUICK_SECTIONS, "operators")
+"""The sections of a run that names none."""
+
+SECTIONS = (*USUAL_SECTIONS, "counters")
 
 
 @dataclass(frozen=True)
@@ -69,19 +78,35 @@ class CeilingTask:
 
 
 @dataclass(frozen=True)
-class RoundTask:
+class CellTask(ABC):
+    """Measure something of a cell: of a model at one batch size, precision and variant."""
+
+    model: Model
+    batch: int
+    precision: str
+    variant: str
+    section: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def cell(self) -> Cell:
+        """What names the cell."""
+
+    @property
+    def label(self) -> str:
+        how = "" if self.variant == EAGER else f" {self.variant}"
+        return f"{self.model.name} batch {self.batch} {self.precision}{how}"
+
+
+@dataclass(frozen=True)
+class RoundTask(CellTask):
     """Measure one of several rounds of a cell.
 
     ``phases`` are those of the rows that it gives, last the one that its cell is known by; ``forward_passes`` says how
     much work its call is.
     """
 
-    model: Model
-    batch: int
-    precision: str
-    variant: str
     round: int
-    section: ClassVar[str]
     phases: ClassVar[tuple[str, ...]]
     forward_passes: ClassVar[int]
 
@@ -97,8 +122,7 @@ class RoundTask:
 
     @property
     def label(self) -> str:
-        how = "" if self.variant == EAGER else f" {self.variant}"
-        return f"{self.model.name} batch {self.batch} {self.precision}{how}, round {self.round + 1}"
+        return f"{super().label}, round {self.round + 1}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +147,41 @@ class TrainingTask(RoundTask):
         return f"training {super().label}"
 
 
-Task = WorkloadTask | CeilingTask | InferenceTask | TrainingTask
+@dataclass(frozen=True)
+class PhaseTask(CellTask):
+    """Look into a model's forward pass, or into its training step."""
+
+    phase: str
+
+    @property
+    def cell(self) -> Cell:
+        return self.phase, self.model.name, self.batch, self.precision, self.variant
+
+    @property
+    def effort(self) -> float:
+        """As that of a round, which runs more calls."""
+        return 4.0 + (0.75 if self.phase == STEP else 0.25) * min(self.batch, 128)
+
+    @property
+    def label(self) -> str:
+        return f"{self.section} of {'training ' if self.phase == STEP else ''}{super().label}"
+
+
+@dataclass(frozen=True)
+class ProfileTask(PhaseTask):
+    """Time its operators under torch's profiler."""
+
+    section = "operators"
+
+
+@dataclass(frozen=True)
+class CounterTask(PhaseTask):
+    """Read the hardware counters of its kernels."""
+
+    section = "counters"
+
+
+Task = WorkloadTask | CeilingTask | InferenceTask | TrainingTask | ProfileTask | CounterTask
 
 
 @dataclass(frozen=True)
@@ -155,7 +213,9 @@ def _ways_to_count(request: Request, device_kind: str) -> list[tuple[str, str | 
 
 def _batches_to_count(request: Request, model: Model) -> list[int]:
     """The batch sizes at which the request has a model run forward or trained, smallest first."""
-    trained = "training" in request.sections and model in request.training_models
+    trained = {"training", "operators", "counters"} & set(
+        request.sections
+    ) and model in request.training_models
     return sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
 
 
@@ -184,6 +244,31 @@ def _rounds(request: Request) -> list[InferenceTask | TrainingTask]:
     return rounds
 
 
+Phased = TypeVar("Phased", ProfileTask, CounterTask)
+
+
+def _looks(request: Request, kind: type[Phased]) -> list[Phased]:
+    """All cells that the request asks to look into in this way."""
+    if kind.section not in request.sections:
+        return []
+    inference = [
+        kind(model, batch, precision, variant, INFERENCE)
+        for batch in request.batch_sizes
+        for precision in request.precisions
+        for variant in request.variants
+        for model in request.models
+    ]
+    steps = [
+        kind(model, batch, precision, variants.with_optimizer(variant, optimizer), STEP)
+        for batch in request.training_batch_sizes
+        for precision in request.precisions
+        for optimizer in request.optimizers
+        for variant in request.variants
+        for model in request.training_models
+    ]
+    return inference + steps
+
+
 def _is_quick(kernel: str, _precision: str, _size: int, pace: str) -> bool:
     """Whether a kernel is among the few that a roof can be read from."""
     return kernel in QUICK_KERNELS and pace == SUSTAINED
@@ -196,6 +281,8 @@ def tasks_to_do(
     workloads: Sequence[Workload],
     ceilings: Sequence[Ceiling],
     runs: Sequence[Run],
+    profiles: Sequence[Profile],
+    counter_profiles: Sequence[CounterProfile],
 ) -> list[Task]:
     """The tasks of the request that the cache does not hold, or all of them by force.
 
@@ -203,7 +290,7 @@ def tasks_to_do(
 
     First the workload, then the roofs, then the models, inference before training: all at the first batch size before
     the next, so that a run that is cut short still makes a paper; and at one batch size all of them once before any of
-    them again, so that the rounds of a cell lie apart in time.
+    them again, so that the rounds of a cell lie apart in time. Last the operators, and the counters.
     """
     counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in workloads}
     roofs = {
@@ -237,8 +324,14 @@ def tasks_to_do(
         for task in _rounds(request)
         if request.force or (task.cell not in hopeless and (task.cell, task.round) not in measured)
     ]
+    for looks, rows in (
+        (_looks(request, ProfileTask), profiles),
+        (_looks(request, CounterTask), counter_profiles),
+    ):
+        seen = {_cell(row) for row in rows if row.environment_id == environment_id}
+        tasks += [task for task in looks if request.force or task.cell not in seen]
     return tasks
 
 
-def _cell(run: Run) -> Cell:
-    return run.phase, run.model, run.batch, run.precision, run.variant
+def _cell(row: Run | Profile | CounterProfile) -> Cell:
+    return row.phase, row.model, row.batch, row.precision, row.variant

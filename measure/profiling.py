@@ -1,4 +1,4 @@
-"""A cell under torch's profiler: what the operators of a forward pass, or of a training step, take in each module."""
+"""A cell under torch's profiler: what operators, and on a GPU kernels, of a forward pass or a step take by module."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from measure import forward, training, variants
 from measure.attribution import AttributedTime, attribute
 from measure.devices import Device
+from measure.kernels import AttributedKernel, busy_s, launched
 from measure.models.model import Model
 from measure.ranges import STAGE, ModuleRanges
 from measure.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
@@ -32,17 +33,19 @@ FEWEST_STEPS, MOST_STEPS = 3, 20
 
 @dataclass(frozen=True)
 class Profiled:
-    """The operators' times in ``steps`` calls under the profiler, as means of one, and what a call takes (s).
+    """The times of operators and kernels in ``steps`` calls under the profiler, means of one; what a call takes (s).
 
     ``plain_s`` is the median without the profiler, ``profiled_s`` the mean under it: with the host's clock, the device
     synchronised. What a profiled call takes besides its operators is the framework, the ranges that name the modules,
-    and the profiler itself.
+    and the profiler itself. In ``busy_s`` of it the device worked. There are kernels on a GPU only.
     """
 
     steps: int
     plain_s: float
     profiled_s: float
     operators: tuple[AttributedTime, ...]
+    busy_s: float | None = None
+    kernels: tuple[AttributedKernel, ...] = ()
 
 
 def measure(
@@ -108,8 +111,16 @@ def profile(
     with ModuleRanges(network) as ranges, _profiler(device) as profiler:
         profiled_s = fmean(stopwatch.time(1).latency_s for _ in range(steps))
     beat()
-    operators = attribute(profiler.events(), ranges, steps, by_kernels=device.kind == "cuda")
-    return Profiled(steps, plain_s, profiled_s, tuple(operators))
+    events = profiler.events()
+    on_gpu = device.kind == "cuda"
+    return Profiled(
+        steps,
+        plain_s,
+        profiled_s,
+        tuple(attribute(events, ranges, steps, by_kernels=on_gpu)),
+        busy_s(events, ranges, steps, by_kernels=on_gpu),
+        tuple(launched(events, ranges, steps)) if on_gpu else (),
+    )
 
 
 def _profiler(device: Device) -> "torch.profiler.profile":

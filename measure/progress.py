@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from measure.nsight.counted_cell import CountedCell
 from measure.plan import Cell, RoundTask, Task
+from measure.profiling import Profiled
 from measure.records import STEP, STREAM_ARRAYS, Ceiling
 from measure.statistics import estimate_median
 from measure.timing import Timing
@@ -42,6 +44,15 @@ def describe(outcome: Outcome) -> str:
         width = estimate.relative_half_width
         spread = "no interval" if width is None else f"±{100 * width:.1f} %"
         return f"{latency(estimate.median)} ({spread}, {len(outcome.latencies_s)} samples)"
+    if isinstance(outcome, Profiled):
+        share = sum(each.time_s for each in outcome.operators) / outcome.profiled_s
+        times = f"{latency(outcome.plain_s)}, profiled {latency(outcome.profiled_s)}"
+        return f"{times}, {share:.0%} of it in operators"
+    if isinstance(outcome, CountedCell):
+        kernels = outcome.counted.kernels
+        return (
+            f"{sum(each.calls for each in kernels)} kernels, {latency(sum(each.time_s for each in kernels))}"
+        )
     if isinstance(outcome, Ceiling):
         assert outcome.latency_s is not None
         if outcome.kernel == "chain":

@@ -187,21 +187,22 @@ class Environment:
     ``cpu_vendor``, ``cpu_family`` and ``cpu_model`` are the numbers by which a processor says what it is (on Arm its
     implementer, architecture and part); empty, as ``physical_cores``, where an earlier version did not record them.
     ``caches`` are the data caches of a processor as the system reports them, ``level:byte:count`` joined by ``;``, the
-    bytes of all caches of a level together (``measure/memory_levels.py``); empty where it does not.
+    bytes of all caches of a level together (``measure/memory_levels.py``); empty where it does not. Of a machine whose
+    counters were imported (``measure/import_ncu.py``) only the device and its name are known.
     """
 
     environment_id: str
     hardware_id: str
     device: str
     name: str
-    cores: int
-    threads: int
-    memory_byte: int
+    cores: int | None
+    threads: int | None
+    memory_byte: int | None
     vector_extension: str | None
     driver: str | None
-    system: str
-    python: str
-    torch: str
+    system: str | None
+    python: str | None
+    torch: str | None
     torchvision: str | None
     torchaudio: str | None
     recorded_at: str
@@ -313,8 +314,9 @@ class Profile:
     """A cell that was run under torch's profiler, for the times of its operators; ``phase`` is inference or a step.
 
     ``plain_s`` is the median host time of one call in the same process without the profiler, ``profiled_s`` the mean
-    of the ``steps`` calls under it: the difference is what the profiler costs. All three are empty where the status is
-    not ``ok``.
+    of the ``steps`` calls under it: the difference is what the profiler costs. ``busy_s`` is the part of such a call in
+    which the device worked: in which a kernel ran, on a processor an operator; empty also in tables of an earlier
+    version. All are empty where the status is not ``ok``.
     """
 
     environment_id: str
@@ -329,6 +331,7 @@ class Profile:
     steps: int | None = None
     plain_s: float | None = None
     profiled_s: float | None = None
+    busy_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -352,6 +355,84 @@ class OperatorTime:
     operator: str
     calls: int
     time_s: float
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The time of one kernel that an operator launches in one module within a profiled cell, on a GPU.
+
+    ``stage``, ``path`` and ``operator`` are those of the row of ``OperatorTime`` whose calls launch it, ``kernel`` the
+    name that the device's compiler gives it. ``calls`` and ``time_s`` are of one call of the whole; the kernels of an
+    operator sum to its time.
+    """
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    stage: str
+    path: str | None
+    operator: str
+    kernel: str
+    calls: int
+    time_s: float
+
+
+@dataclass(frozen=True)
+class CounterProfile:
+    """A cell whose kernels were counted by the GPU's hardware counters; ``phase`` is inference or a step.
+
+    ``tool`` is what read the counters, and its version where that is known, ``capability`` the compute capability of
+    the GPU, ``steps`` the calls that were counted. ``tensor_gap`` says why the FLOP of tensor cores are not known,
+    where they are not. All are empty where the status is not ``ok``.
+    """
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    status: str
+    reason: str | None
+    recorded_at: str
+    tool: str | None = None
+    capability: str | None = None
+    steps: int | None = None
+    tensor_gap: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """What the hardware counters say of one kernel within a counted cell; all numbers are of one call of the whole.
+
+    ``time_s`` is the sum of its ``gpu__time_duration``, with each kernel run alone and with cold caches. Bytes are what
+    went to and from memory, and through the caches of second and first level. ``fp64_flop`` and so on are additions
+    and multiplications of the vector units at a precision, a fused multiply-add being two; ``tensor_flop`` is the
+    tensor cores' work at any precision, ``tensor_instruction`` how many of their instructions it took. Empty: not
+    counted.
+    """
+
+    environment_id: str
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    kernel: str
+    calls: int
+    time_s: float
+    dram_read_byte: float | None = None
+    dram_write_byte: float | None = None
+    l2_byte: float | None = None
+    l1_byte: float | None = None
+    fp64_flop: float | None = None
+    fp32_flop: float | None = None
+    fp16_flop: float | None = None
+    tensor_flop: float | None = None
+    tensor_instruction: float | None = None
 
 
 @dataclass(frozen=True)
@@ -399,6 +480,9 @@ KEYS: dict[type, tuple[str, ...]] = {
     Sample: (*ROUND, "sample"),
     Profile: CELL,
     OperatorTime: (*CELL, "stage", "path", "operator"),
+    KernelTime: (*CELL, "stage", "path", "operator", "kernel"),
+    CounterProfile: CELL,
+    KernelCounters: (*CELL, "kernel"),
     CounterResult: ("counter", "model"),
 }
 """The primary key of each table."""

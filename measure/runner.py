@@ -10,8 +10,21 @@ from typing import Protocol
 from measure import ceilings
 from measure.cache import MachineFolder, Workloads
 from measure.environment import now
-from measure.plan import CeilingTask, Cell, RoundTask, Task, WorkloadTask
-from measure.records import STEP, Ceiling, Environment, Run, Sample
+from measure.nsight.counted_cell import CountedCell
+from measure.plan import CeilingTask, Cell, CellTask, CounterTask, ProfileTask, RoundTask, Task, WorkloadTask
+from measure.profiling import Profiled
+from measure.records import (
+    STEP,
+    Ceiling,
+    CounterProfile,
+    Environment,
+    KernelCounters,
+    KernelTime,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+)
 from measure.timing import Timing
 from measure.training import StepTiming
 from measure.worker import BudgetSpent, Failure, Outcome
@@ -78,6 +91,10 @@ class Store:
         elif isinstance(task, RoundTask):
             *stages, whole = (self._round(task, phase, outcome) for phase in task.phases)
             self._folder.put_run(*whole, stages)
+        elif isinstance(task, ProfileTask):
+            self._folder.put_profile(*self._profile(task, outcome))
+        elif isinstance(task, CounterTask):
+            self._folder.put_counters(*self._counters(task, outcome))
         else:
             if isinstance(outcome, Failure):
                 why = (outcome.status, outcome.reason)
@@ -114,8 +131,41 @@ class Store:
         flags = ";".join(outcome.flags) or None
         return Run(*cell, "ok", None, now(), task.round, flags, peak_byte), samples
 
+    def _profile(
+        self, task: ProfileTask, outcome: Outcome
+    ) -> tuple[Profile, list[OperatorTime], list[KernelTime]]:
+        """What the tables hold of a profile."""
+        cell = self._key(task)
+        if isinstance(outcome, Failure):
+            return Profile(*cell, outcome.status, outcome.reason, now()), [], []
+        assert isinstance(outcome, Profiled)
+        times = (outcome.steps, outcome.plain_s, outcome.profiled_s, outcome.busy_s)
+        return (
+            Profile(*cell, "ok", None, now(), *times),
+            [OperatorTime(*cell, *each) for each in outcome.operators],
+            [KernelTime(*cell, *each) for each in outcome.kernels],
+        )
 
-def no_refusal(_task: RoundTask) -> None:
+    def _counters(self, task: CounterTask, outcome: Outcome) -> tuple[CounterProfile, list[KernelCounters]]:
+        """What the tables hold of a cell under the hardware counters."""
+        cell = self._key(task)
+        if isinstance(outcome, Failure):
+            return CounterProfile(*cell, outcome.status, outcome.reason, now()), []
+        assert isinstance(outcome, CountedCell)
+        counted = outcome.counted
+        about = (outcome.tool, counted.capability, outcome.steps, counted.tensor_gap)
+        return (
+            CounterProfile(*cell, "ok", None, now(), *about),
+            [KernelCounters(*cell, **each._asdict()) for each in counted.kernels],
+        )
+
+    def _key(self, task: CellTask) -> tuple[str, str, int, str, str, str]:
+        """A cell, as tables name it."""
+        phase, model, batch, precision, variant = task.cell
+        return self._environment.environment_id, model, batch, precision, phase, variant
+
+
+def no_refusal(_task: CellTask) -> None:
     """Lets every cell be tried."""
 
 
@@ -125,7 +175,7 @@ def run(
     store: Store,
     progress: Progress,
     deadline: float | None = None,
-    refusal: Callable[[RoundTask], Failure | None] = no_refusal,
+    refusal: Callable[[CellTask], Failure | None] = no_refusal,
 ) -> Summary:
     """Does the tasks in order until they are at their end, or ``time.monotonic()`` passes the deadline.
 
@@ -143,7 +193,7 @@ def run(
             continue
         progress.begin(task)
         began = time.monotonic()
-        refused = refusal(task) if isinstance(task, RoundTask) else None
+        refused = refusal(task) if isinstance(task, CellTask) else None
         try:
             outcome = refused or executor.run(task, deadline)
         except BudgetSpent:

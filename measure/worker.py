@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from measure import ceilings, devices, inference, training, workload
+from measure import ceilings, devices, inference, profiling, training, workload
 from measure.errors import UserError, in_short
-from measure.plan import CeilingTask, InferenceTask, RoundTask, Task, TrainingTask
+from measure.nsight import counted_cell
+from measure.plan import CeilingTask, CellTask, CounterTask, InferenceTask, ProfileTask, Task, TrainingTask
 from measure.records import Ceiling
 from measure.timing import Sampling, Timing
 
@@ -36,7 +37,14 @@ class Failure:
     reason: str
 
 
-Result = list[workload.Count] | Ceiling | Timing | training.StepTiming
+Result = (
+    list[workload.Count]
+    | Ceiling
+    | Timing
+    | training.StepTiming
+    | profiling.Profiled
+    | counted_cell.CountedCell
+)
 Outcome = Result | Failure
 
 
@@ -74,6 +82,14 @@ def execute(
         return inference.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
     if isinstance(task, TrainingTask):
         return training.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
+    if isinstance(task, ProfileTask):
+        return profiling.measure(
+            device, task.model, task.batch, task.precision, task.variant, task.phase, beat
+        )
+    if isinstance(task, CounterTask):
+        return counted_cell.measure(
+            device, task.model, task.batch, task.precision, task.variant, task.phase, beat
+        )
     return workload.count_all(task.model, task.batches, task.precision, task.autocast, beat)
 
 
@@ -121,8 +137,8 @@ def _end_with_parent() -> None:
 class Worker:
     """The parent's handle: starts the process when a task needs it, and again after it died.
 
-    Each round of a cell gets a process of its own: what a process draws by lot (where its memory lies) and what a
-    model leaves behind in it are no part of another's time.
+    Each round of a cell, and each profile, gets a process of its own: what a process draws by lot (where its memory
+    lies) and what a model leaves behind in it are no part of another's time.
     """
 
     def __init__(
@@ -149,7 +165,7 @@ class Worker:
             self.stop()
         if self._process is None:
             self._start(deadline)
-        self._has_timed = isinstance(task, RoundTask)
+        self._has_timed = isinstance(task, CellTask)
         self._connection.send(task)
         while True:
             message = self._receive(self._call_limit_s, deadline)

@@ -57,7 +57,9 @@ def _printed(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
 
 def cores(environment: Environment) -> int:
     """The cores whose units count: the physical ones, since two threads of a core share its units."""
-    return environment.physical_cores or environment.cores
+    count = environment.physical_cores or environment.cores
+    assert count is not None  # not known only of a GPU whose counters were imported
+    return count
 
 
 def _derived(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:

@@ -1,6 +1,6 @@
 from measure import catalog
 from measure.fit import Memory
-from measure.plan import InferenceTask, TrainingTask
+from measure.plan import InferenceTask, ProfileTask, TrainingTask
 from measure.records import Workload
 from measure.worker import Failure
 
@@ -44,6 +44,16 @@ def test_a_training_step_needs_its_own_peak_and_with_adam_a_larger_state():
     assert refusal(5_604, "channels_last+adam") is None  # 5000 - 600 + 1204
     assert refusal(5_603, "channels_last+adam") is not None
     assert Memory(1_000, lambda: [row]).refusal(InferenceTask(ALEXNET, 32, "fp32", "eager", 0)) is None
+
+
+def test_a_profile_needs_what_its_phase_does():
+    row = Workload(
+        "alexnet", "torchvision", "plain", "3x224x224", 32, "fp32", None, "ok", None,
+        inference_peak_byte=1_000, training_peak_byte=5_000,
+    )  # fmt: skip
+    memory = Memory(1_000, lambda: [row])
+    assert memory.refusal(ProfileTask(ALEXNET, 32, "fp32", "eager", "inference")) is None
+    assert memory.refusal(ProfileTask(ALEXNET, 32, "fp32", "eager", "step")).status == "oom"
 
 
 def test_a_step_whose_memory_was_not_counted_is_tried():

@@ -140,6 +140,15 @@ def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
     assert request.optimizers == ["sgd", "adam"]
 
 
+def test_a_quick_run_times_no_operators_unless_it_is_asked_to():
+    def sections(*arguments):
+        return command.make_request(command.parser().parse_args(list(arguments))).sections
+
+    assert sections("--quick") == ["workload", "ceilings", "inference", "training"]
+    assert sections() == [*sections("--quick"), "operators"]
+    assert sections("--quick", "--sections", "operators") == ["operators"]
+
+
 def test_explicit_models_go_before_quick():
     request = command.make_request(command.parser().parse_args(["--quick", "--models", "vgg11"]))
     assert [model.name for model in request.models] == ["vgg11"]
@@ -251,3 +260,21 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     second = python(*arguments, "workload", "inference")
     assert "Nothing left to measure" in second.stdout
     assert folder.samples() == samples
+
+
+def test_operators_are_profiled_from_end_to_end_and_once(tmp_path):
+    pytest.importorskip("torchvision", reason="the model is torchvision's")
+    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL]
+    arguments += ["--training-batch-sizes", "2", "--sections", "operators"]
+    first = python(*arguments)
+    assert first.returncode == 0, first.stderr
+    assert "[2/2] operators of training squeezenet1_0 batch 2 fp32: " in first.stdout
+    folder = MachineFolder(tmp_path, "box")
+    assert [(row.phase, row.status) for row in folder.profiles()] == [("inference", "ok"), ("step", "ok")]
+    times = folder.operators()
+    for profile in folder.profiles():
+        own = [row.time_s for row in times if row.phase == profile.phase]
+        assert 0 < sum(own) <= profile.profiled_s
+    assert {row.stage for row in times} == {"inference", "forward", "backward", "update"}
+    assert "Nothing left to measure" in python(*arguments).stdout
+    assert folder.operators() == times

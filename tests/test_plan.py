@@ -1,13 +1,23 @@
+import dataclasses
+
 from measure import catalog, plan
-from measure.plan import CeilingTask, InferenceTask, Request, TrainingTask, WorkloadTask
-from measure.records import Ceiling, Run, Workload
+from measure.plan import (
+    CeilingTask,
+    CounterTask,
+    InferenceTask,
+    ProfileTask,
+    Request,
+    TrainingTask,
+    WorkloadTask,
+)
+from measure.records import Ceiling, CounterProfile, Profile, Run, Workload
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 
-def to_do(request, workloads=(), ceilings=(), runs=()):
-    return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs)
+def to_do(request, workloads=(), ceilings=(), runs=(), profiles=(), counters=()):
+    return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs, profiles, counters)
 
 
 def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
@@ -18,8 +28,9 @@ def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_mod
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
-    assert kinds == sorted(kinds, key=[WorkloadTask, CeilingTask, InferenceTask, TrainingTask].index)
-    assert TrainingTask in kinds
+    order = [WorkloadTask, CeilingTask, InferenceTask, TrainingTask, ProfileTask, CounterTask]
+    assert list(dict.fromkeys(kinds)) == order
+    assert kinds == sorted(kinds, key=order.index)
     assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
         f"{model} batch {batch} fp32, round {number}"
         for batch in (1, 64)
@@ -88,7 +99,7 @@ def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
     request = Request([], [], ["fp32", "bf16"], ["ceilings"])
     chains = [task for task in to_do(request) if task.kernel == "chain"]
     assert [task.precision for task in chains] == ["int64", "fp64"]
-    gpu = plan.tasks_to_do(request, "cuda", "now", (), (), ())
+    gpu = plan.tasks_to_do(request, "cuda", "now", (), (), (), (), ())
     assert not [task for task in gpu if task.kernel == "chain"]
 
 
@@ -140,3 +151,54 @@ def test_the_batch_sizes_of_training_are_counted_for_what_is_trained():
     assert [task.batches for task in to_do(request)] == [(1, 64), (1, 32, 64)]
     counted = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["workload"], **TRAINED)
     assert [task.batches for task in to_do(counted)] == [(1, 64), (1, 64)]
+
+
+def profile(model, batch, status="ok", environment="now", phase="inference"):
+    return Profile(environment, model, batch, "fp32", phase, "eager", status, None, "2026-01-01")
+
+
+def test_operators_are_profiled_once_for_each_cell_of_inference_and_of_training():
+    request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["operators"], **TRAINED, optimizers=["sgd", "adam"])
+    labels = [
+        "operators of alexnet batch 1 fp32",
+        "operators of vgg11 batch 1 fp32",
+        "operators of alexnet batch 64 fp32",
+        "operators of vgg11 batch 64 fp32",
+        "operators of training vgg11 batch 32 fp32",
+        "operators of training vgg11 batch 32 fp32 adam",
+    ]
+    assert [task.label for task in to_do(request)] == labels
+    known = [
+        profile("alexnet", 1),
+        profile("vgg11", 1, environment="before"),
+        profile("alexnet", 64, status="oom"),
+        profile("vgg11", 32, phase="step"),
+    ]
+    left = to_do(request, profiles=known)
+    assert [task.label for task in left] == [labels[1], labels[3], labels[5]]
+    assert len(to_do(dataclasses.replace(request, force=True), profiles=known)) == 6
+
+
+def test_a_profile_is_no_round_and_a_round_no_profile():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference", "operators"], rounds=1)
+    assert [task.section for task in to_do(request, profiles=[profile("alexnet", 1)])] == ["inference"]
+    assert [task.section for task in to_do(request, runs=[run("alexnet", 1)])] == ["operators"]
+
+
+def test_the_batch_sizes_of_training_are_counted_for_the_operators_of_its_steps():
+    request = Request([VGG], [1, 64], ["fp32"], ["workload", "operators"], **TRAINED)
+    assert to_do(request)[0].batches == (1, 32, 64)
+
+
+def test_counters_are_read_once_for_each_cell_that_operators_are_profiled_of_and_only_where_asked_for():
+    request = Request([ALEXNET], [1], ["fp32"], ["counters"], **TRAINED)
+    assert [task.label for task in to_do(request)] == [
+        "counters of alexnet batch 1 fp32",
+        "counters of training vgg11 batch 32 fp32",
+    ]
+    known = CounterProfile(
+        "now", "vgg11", 32, "fp32", "step", "eager", "unsupported", "forbidden", "2026-01-01"
+    )
+    left = to_do(request, counters=[known], profiles=[profile("alexnet", 1)])
+    assert [task.label for task in left] == ["counters of alexnet batch 1 fp32"]
+    assert "counters" not in plan.USUAL_SECTIONS

@@ -5,7 +5,9 @@ import pytest
 from rich.console import Console
 
 from measure import catalog, progress
+from measure.attribution import AttributedTime
 from measure.plan import CeilingTask, InferenceTask, TrainingTask
+from measure.profiling import Profiled
 from measure.records import Ceiling
 from measure.timing import TimedSample, Timing
 from measure.training import StepTiming
@@ -49,6 +51,12 @@ def test_outcomes_in_a_few_words():
     step = StepTiming({"step": timing(1.0, 1.0, 1.0), "forward": timing(0.1, 0.1, 0.1)}, 1024)
     assert progress.describe(step) == "1.00 s (no interval, 3 samples)"
     assert progress.describe(Failure("oom", "full")) == "oom: full"
+    times = (
+        AttributedTime("inference", ".", "add", 1, 0.01),
+        AttributedTime("inference", "a", "linear", 2, 0.02),
+    )
+    profiled = Profiled(3, 0.035, 0.04, times)
+    assert progress.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
     product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(product) == "2.0 GFLOP/s"
     multiply_adds = Ceiling("e", "fma", "fp32", 8, 6_000_000_000, 0, "ok", None, 2.0, 2.0, 2.0, 6)

@@ -4,9 +4,14 @@ from types import SimpleNamespace
 import pytest
 
 from measure import catalog, runner
+from measure.attribution import AttributedTime
 from measure.cache import MachineFolder, Workloads
-from measure.plan import CeilingTask, InferenceTask, TrainingTask, WorkloadTask
-from measure.records import Ceiling, Environment, Workload
+from measure.kernels import AttributedKernel
+from measure.nsight.counted_cell import CountedCell
+from measure.nsight.raw_csv import Counted, CountedKernel
+from measure.plan import CeilingTask, CounterTask, InferenceTask, ProfileTask, TrainingTask, WorkloadTask
+from measure.profiling import Profiled
+from measure.records import Ceiling, Environment, KernelCounters, KernelTime, OperatorTime, Workload
 from measure.sensors import Conditions
 from measure.timing import TimedSample, Timing
 from measure.training import StepTiming
@@ -20,6 +25,8 @@ ENVIRONMENT = Environment(
 ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
 CELL = InferenceTask(ALEXNET, 4, "fp32", "eager", 0)
 STEP = TrainingTask(ALEXNET, 4, "fp32", "adam", 0)
+PROFILE = ProfileTask(ALEXNET, 4, "fp32", "adam", "step")
+COUNTERS = CounterTask(ALEXNET, 4, "fp32", "adam", "step")
 COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
 
 
@@ -226,3 +233,59 @@ def test_a_step_that_failed_is_hopeless_and_the_forward_pass_is_not(tmp_path, fo
     ]
     assert summary.statuses == {"oom": 1, "ok": 1}
     assert len(summary.failures) == 1
+
+
+def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
+    times = (
+        AttributedTime("forward", "features.0", "conv2d", 1, 0.25),
+        AttributedTime("update", None, "add_", 16, 0.125),
+    )
+    kernels = (AttributedKernel("forward", "features.0", "conv2d", "implicit_gemm", 2, 0.25),)
+    do(tmp_path, folder, [PROFILE], [Profiled(3, 0.5, 0.625, times, 0.375, kernels)])
+    (row,) = folder.profiles()
+    assert row.busy_s == 0.375
+    assert (row.phase, row.variant, row.status, row.steps, row.plain_s, row.profiled_s) == (
+        "step",
+        "adam",
+        "ok",
+        3,
+        0.5,
+        0.625,
+    )
+    cell = ("e1", "alexnet", 4, "fp32", "step", "adam")
+    assert folder.operators() == [OperatorTime(*cell, *each) for each in times]
+    assert folder.kernels() == [KernelTime(*cell, *each) for each in kernels]
+    assert folder.environments() == [ENVIRONMENT]
+    assert folder.runs() == []
+
+
+def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, folder):
+    compiled = dataclasses.replace(PROFILE, variant="compile")
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    refusal = {PROFILE: Failure("oom", "not tried: too large")}.get
+    outcomes = NullExecutor([Failure("unsupported", "compiled"), timing(1, 1.0)])
+    summary = runner.run([PROFILE, compiled, CELL], outcomes, store, Log(), refusal=refusal)
+    assert [(row.variant, row.status, row.reason, row.profiled_s) for row in folder.profiles()] == [
+        ("adam", "oom", "not tried: too large", None),
+        ("compile", "unsupported", "compiled", None),
+    ]
+    assert folder.operators() == []
+    assert summary.statuses == {"oom": 1, "unsupported": 1, "ok": 1}
+
+
+def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder):
+    kernel = CountedKernel("sgemm", 2, 0.5, 8.0, 4.0, 16.0, 32.0, 0.0, 64.0, 0.0, None, 3.0)
+    counted = CountedCell(2, "ncu 1.2", Counted((kernel,), "7.5", "not counted"))
+    compiled = dataclasses.replace(COUNTERS, variant="compile")
+    summary = do(tmp_path, folder, [COUNTERS, compiled], [counted, Failure("unsupported", "forbidden")])
+    one, other = folder.counter_profiles()
+    assert (one.phase, one.variant, one.status, one.tool) == ("step", "adam", "ok", "ncu 1.2")
+    assert (one.capability, one.steps, one.tensor_gap) == ("7.5", 2, "not counted")
+    assert (other.variant, other.status, other.reason, other.tool) == (
+        "compile",
+        "unsupported",
+        "forbidden",
+        None,
+    )
+    assert folder.counters() == [KernelCounters("e1", "alexnet", 4, "fp32", "step", "adam", *kernel)]
+    assert summary.statuses == {"ok": 1, "unsupported": 1}

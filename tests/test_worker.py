@@ -12,7 +12,7 @@ import pytest
 
 from measure import catalog, worker
 from measure.errors import UserError
-from measure.plan import InferenceTask, TrainingTask, WorkloadTask
+from measure.plan import InferenceTask, ProfileTask, TrainingTask, WorkloadTask
 from measure.timing import Sampling
 from measure.worker import Beat, BudgetSpent, Failure, Worker, classify
 
@@ -229,3 +229,14 @@ def test_a_network_that_cannot_be_trained_is_an_outcome(process):
     failure = process.run(TrainingTask(detector, 1, "fp32", "eager", 0))
     assert failure.status == "error"
     assert "targets" in failure.reason
+
+
+def test_a_profile_has_a_process_of_its_own_and_its_operators_come_back(process):
+    task = ProfileTask(SQUEEZENET, 1, "fp32", "eager", "inference")
+    process.run(COUNT)
+    process.run(dataclasses.replace(task, variant="compile"))
+    before = process._process.pid
+    profiled = process.run(task)
+    assert process._process.pid != before
+    own = [each for each in profiled.operators if each.operator == "conv2d"]
+    assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions

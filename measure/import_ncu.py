@@ -1,0 +1,130 @@
+"""The command ``python -m measure import-ncu FILE``: hardware counters that were read elsewhere, put into the cache."""
+
+import argparse
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from measure import catalog
+from measure.arguments import check_folder_name, parse_batch_sizes
+from measure.cache import MachineFolder
+from measure.environment import folder_name, now
+from measure.errors import UserError
+from measure.nsight import raw_csv
+from measure.records import EAGER, INFERENCE, PRECISIONS, STEP, CounterProfile, Environment, KernelCounters
+
+TOOL = "imported"
+"""How the table names a tool whose output was imported."""
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(
+        prog="python -m measure import-ncu",
+        description="Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv "
+        "--page raw, into the cache of a machine: one that measured, or one of which only its GPU's name is known.",
+    )
+    flags.add_argument("file", metavar="FILE", type=Path, help="what ncu --csv --page raw wrote")
+    flags.add_argument(
+        "--model", required=True, metavar="NAME", help="the model, as --models of measuring has it"
+    )
+    flags.add_argument("--batch", required=True, metavar="N", help="the inputs in one step")
+    flags.add_argument(
+        "--precision", default="fp32", metavar="P", help="its precision (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--phase",
+        default=STEP,
+        metavar="PHASE",
+        help="step (of training) or inference (default: %(default)s)",
+    )
+    flags.add_argument("--steps", default="1", metavar="N", help="the steps that were counted (default: 1)")
+    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
+    flags.add_argument(
+        "--device-name",
+        metavar="NAME",
+        help="the GPU's name, for a machine that has not measured anything here",
+    )
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
+    )
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0. Raises UserError for bad input."""
+    asked = parser().parse_args(argv)
+    models = catalog.find([asked.model])
+    if len(models) != 1:
+        raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
+    (batch,) = parse_batch_sizes("--batch", [asked.batch])
+    (steps,) = parse_batch_sizes("--steps", [asked.steps])
+    for flag, value, known in (
+        ("--precision", asked.precision, PRECISIONS),
+        ("--phase", asked.phase, (STEP, INFERENCE)),
+    ):
+        if value not in known:
+            raise UserError(f"{flag}: {value!r} is not one of {', '.join(known)}")
+    counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
+    folder, environment = _machine(asked.data, asked.machine, asked.device_name)
+    cell = (environment.environment_id, models[0].name, batch, asked.precision, asked.phase, EAGER)
+    profile = CounterProfile(*cell, "ok", None, now(), TOOL, counted.capability, steps, counted.tensor_gap)
+    with folder.locked():
+        folder.put_environment(environment)
+        folder.put_counters(
+            profile, [KernelCounters(*cell, **kernel._asdict()) for kernel in counted.kernels]
+        )
+    print(f"{len(counted.kernels)} kernels of {models[0].name} at batch size {batch} into {folder.folder}")
+    print("Next: python -m report")
+    return 0
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); name a file that can be") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; export it with ncu --csv --page raw") from None
+
+
+def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[MachineFolder, Environment]:
+    """The folder, and its newest environment on a GPU; where there is none, one that knows the GPU's name alone."""
+    if name is not None:
+        check_folder_name(name)
+        folder = MachineFolder(data, name)
+        known = [row for row in folder.environments() if row.device == "cuda"]
+        if known:
+            newest = max(known, key=lambda row: row.recorded_at)
+            if device_name not in (None, newest.name):
+                raise UserError(
+                    f"--device-name: {folder.folder} holds a {newest.name}; name another --machine"
+                )
+            return folder, newest
+    if device_name is None:
+        raise UserError(
+            "--device-name: say which GPU was counted, as 'NVIDIA T4', or --machine one that measured"
+        )
+    environment = unknown_but(device_name)
+    return MachineFolder(data, name or folder_name(environment)), environment
+
+
+def unknown_but(device_name: str) -> Environment:
+    """The environment of a GPU of which only the name is known."""
+    identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
+    return Environment(
+        environment_id=identity,
+        hardware_id=identity,
+        device="cuda",
+        name=device_name,
+        cores=None,
+        threads=None,
+        memory_byte=None,
+        vector_extension=None,
+        driver=None,
+        system=None,
+        python=None,
+        torch=None,
+        torchvision=None,
+        torchaudio=None,
+        recorded_at=now(),
+    )

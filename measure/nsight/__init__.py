@@ -1,0 +1,1 @@
+"""What `python -m measure --sections counters` is made of: kernels counted by NVIDIA's Nsight Compute."""

@@ -1,0 +1,51 @@
+"""Nsight Compute is played by a function that gives ``tests/data/ncu-raw-format.csv``, written by hand."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from measure import catalog, devices
+from measure.errors import UserError
+from measure.nsight import counted_cell, ncu
+
+pytest.importorskip("torch", reason="steps are torch's")
+FORMAT = Path(__file__).parent / "data" / "ncu-raw-format.csv"
+GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0")
+(RESNET,) = catalog.find(["resnet18"])
+
+
+def measure(monkeypatch, count):
+    monkeypatch.setattr(ncu, "count", count)
+    return counted_cell.measure(GPU, RESNET, 8, "fp32", "eager", "step", lambda: None)
+
+
+def test_the_counters_of_a_step(monkeypatch):
+    asked = []
+
+    def count(program, _beat):
+        asked.extend(program)
+        return FORMAT.read_text().splitlines(), "ncu 1.2"
+
+    cell = measure(monkeypatch, count)
+    assert (cell.steps, cell.tool, len(cell.counted.kernels)) == (counted_cell.STEPS, "ncu 1.2", 2)
+    assert "--model=torchvision:resnet18" in asked
+    assert f"--steps={counted_cell.STEPS}" in asked
+
+
+def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_error(monkeypatch):
+    def refuse(program, beat):
+        raise PermissionError(ncu.PERMISSION)
+
+    with pytest.raises(NotImplementedError, match="an administrator allows it"):
+        measure(monkeypatch, refuse)
+    with pytest.raises(RuntimeError, match="what ncu wrote: holds no kernel"):
+        measure(monkeypatch, lambda program, beat: ([], "ncu"))
+
+
+def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on cpu; say --device cuda"):
+        counted_cell.check(devices.find("cpu"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="is not on the PATH"):
+        counted_cell.check(GPU)
