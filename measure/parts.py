@@ -63,7 +63,8 @@ class Parts(Generic[Part]):
         known -= {owner for owner, own in again.items() if not own}
 
     def _replaced(self, again: Mapping[Any, Sequence[Part]]) -> list[Part]:
-        left, rows = dict(again), []
+        left = dict(again)
+        rows: list[Part] = []
         for owner, old in itertools.groupby(self._read(), key=self._key):
             rows += left.pop(owner, ()) if owner in again else old
         return rows
