@@ -37,8 +37,7 @@ from measure.table import read
 ROOT = Path(__file__).parents[1]
 SELECTION = (
     "--device cpu --quick --target 50% --sections workload ceilings inference training "
-    "--batch-sizes 1 2 --training-batch-sizes 2 "
-    "--models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 mobilenet_v3_large"
+    "--batch-sizes 1 --training-batch-sizes 2 --models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v3_large"
 )
 KILLS = 100
 LONGEST_S = 14.0
