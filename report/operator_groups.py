@@ -1,7 +1,12 @@
-"""What operators are grouped by: one table of rules, by torch's name of an operator and the layer that calls it.
+"""What operators and kernels are grouped by: two tables of rules, each from specific ones to general ones.
 
-The names are those of ``aten``, as counts on the meta device and profiles have them. A forward pass shows a
-convolution as ``convolution`` in the one and as ``conv2d`` in the other, hence rules by parts of names.
+An operator is known by torch's name of it and by the layer that calls it. The names are those of ``aten``, as counts on
+the meta device and profiles have them. A forward pass shows a convolution as ``convolution`` in the one and as
+``conv2d`` in the other, hence rules by parts of names.
+
+A kernel on a GPU belongs to the group of the operator that launched it. Where that is not known, as in what hardware
+counters say, its own name decides, which is less sure: whether an elementwise kernel is an activation's or the
+optimiser's, it does not say.
 """
 
 import re
@@ -92,6 +97,31 @@ RULES = (
 )
 """The first rule that fits decides: specific ones stand before general ones."""
 
+KERNEL_RULES = (
+    Rule("optimiser", "multi_tensor_apply|fused_adam|FusedAdam|FusedSgd|foreach"),
+    Rule("attention", "fmha|flash_?(fwd|bwd|attn)|attention|cudnn_generated_fort_native_sdpa"),
+    Rule("batch norm, backward", "bn_bw|batch_?norm_?(bw|back)"),
+    Rule("batch norm", "bn_fw|bn_pointwise|batch_?norm"),
+    Rule("layer norm", "(layer|group|instance)_?norm|GammaBeta|RowwiseMoments"),
+    Rule("depthwise convolution", "depthwise|grouped_direct"),
+    Rule("convolution, data gradient", "dgrad"),
+    Rule("convolution, weight gradient", "wgrad"),
+    Rule("pooling", "pool"),
+    Rule(
+        "memory copy and set",
+        r"memcpy|memset|copy|(nchw|nhwc)to(nchw|nhwc)|convertTensor|CatArray|FillFunctor",
+    ),
+    Rule("memory copy and set", "transpose|gather|scatter|indexSelect|index_elementwise|embedding"),
+    Rule(
+        "convolution",
+        r"fprop|implicit_(gemm|con)|scudnn|winograd|convol|conv\dd|im2col|cudnn::cnn|cutlass_cudnn",
+    ),
+    Rule("matrix product", "gemm|gemv|splitK|cutlass|cublas|dot_kernel|matmul"),
+    Rule("reduction", "reduce|softmax|nll_loss|norm_kernel|welford|cunn_"),
+    Rule("elementwise", "elementwise|pointwise|dropout|upsample|op_tensor|add_tensor"),
+)
+"""The same for the names of kernels, as the compilers of CUDA, cuDNN, cuBLAS and CUTLASS give them."""
+
 GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
 """All groups, each once."""
 
@@ -100,6 +130,12 @@ GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
 def group_of(operator: str, kind: str, stage: str) -> str:
     """The group of an operator that a layer of a kind calls in a stage; ``kind`` is empty where it is not known."""
     return next((rule.group for rule in RULES if rule.fits(operator, kind, stage)), OTHER)
+
+
+@cache
+def group_of_kernel(kernel: str) -> str:
+    """The group of a kernel of which nothing but its name is known."""
+    return next((rule.group for rule in KERNEL_RULES if rule.fits(kernel, "", "")), OTHER)
 
 
 def grouped(rows: pd.DataFrame, kinds: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import yaml
+from counted_papers import counted
 from papers import REFERENCES, ROOT, empty, tiny, wide
 from profiled_papers import profiled
 from test_figures import MODULES as FIGURES
@@ -17,6 +18,7 @@ from report import (
     counter_tables,
     figures,
     findings,
+    kernel_tables,
     roof_tables,
     show,
     tables,
@@ -34,6 +36,7 @@ SHARED = {
     "roof_tables": roof_tables,
     "figures": figures,
     "findings": findings,
+    "kernel_tables": kernel_tables,
     "tables": tables,
     "show": show,
     "utilisation_tables": utilisation_tables,
@@ -59,7 +62,7 @@ def calls():
     ]
 
 
-@pytest.mark.parametrize("paper", [tiny, wide, profiled, empty])
+@pytest.mark.parametrize("paper", [tiny, wide, profiled, counted, empty])
 def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for call in calls():
@@ -72,9 +75,10 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
     written = (
-        tables, benchmark_tables, chip_tables, counter_tables, roof_tables, utilisation_tables, workload_tables,
+        tables, benchmark_tables, chip_tables, counter_tables, kernel_tables, roof_tables, utilisation_tables,
+        workload_tables,
     )  # fmt: skip
-    drawn, told = (*FIGURES, figures.waterfall), (*FINDINGS, findings.waterfall)
+    drawn, told = (*FIGURES, figures.waterfall, figures.kernels), (*FINDINGS, findings.waterfall, findings.kernels)
     for package, modules in (("figures", drawn), ("findings", told), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):

@@ -90,7 +90,7 @@ def test_units_of_all_versions(unit, text, second):
     [
         (LINES[:4], "some.csv: holds no kernel; it should be what ncu --csv --page raw writes"),
         ([], "holds no kernel"),
-        (['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"', '"0","sgemm","dram__bytes_read.sum","byte","1"'],
+        (['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"', '"0","sgemm","dram__bytes.sum","byte","1"'],
          "this is the page of details; export it with ncu --csv --page raw"),
         (changed("gpu__time_duration.sum", "something.sum"), "add --metrics gpu__time_duration.sum to ncu"),
         (changed('"54.00"', '"fast"'), "kernel 3, column gpu__time_duration.sum: 'fast' in 'us' cannot be read"),

@@ -1,0 +1,196 @@
+"""Where the time of a forward pass or a training step goes, kernel by kernel or operator by operator."""
+
+import pandas as pd
+
+from report import available, counted_kernels, kernels
+from report.available import DataMissingError, finding
+from report.figures.kernels import PHASES
+from report.kernels import CELL, GAP
+from report.operator_groups import OTHER
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.quantities import listing, number, percent, si, significant
+from report.rows import each, highest, lowest
+
+NAMED = 4
+"""So many groups are named in a sentence."""
+
+LEAST_SAID = 0.005
+"""A group with a smaller share in the median is not named."""
+
+TOO_FAR = 2.0
+"""A printed step's FLOP that differ from those on the other GPUs by more than this factor contradict them."""
+
+
+def share(value: float) -> str:
+    """A share that may be negative."""
+    return percent(value).replace("-", "−")
+
+
+def among(rows: pd.DataFrame) -> str:
+    """The groups with most of the time in the cells of one phase and batch size, in the median of its models."""
+    models = rows.model.nunique()
+    medians = rows.pivot_table(index="model", columns="group", values="share", fill_value=0.0).median()
+    longest = medians.drop(OTHER, errors="ignore").sort_values(ascending=False)
+    longest = longest[longest >= LEAST_SAID].head(NAMED)
+    told = listing([f"{percent(value)} in {group}" for group, value in longest.items()])
+    where = f"{PHASES[rows.phase.iloc[0]]} at batch size {rows.batch.iloc[0]}"
+    return f"in {where} ({number(models, 'model')}) {told}"
+
+
+@finding
+def spent(paper: Paper) -> str:
+    """Which groups of operators the time goes into, and what no rule matches, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        rows = kernels.groups(paper, of)
+        told = [among(own) for _, own in rows.groupby(["phase", "batch"])]
+        unmatched = rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum()
+        of_what = "kernels" if of.kind == "gpu" else "operators"
+        text = (
+            f"On the {available.title(of)}, of the time of all {of_what} there is spent, in the median, "
+            f"{'; '.join(told)}."
+        )
+        if unmatched == 0:
+            return f"{text} Every operator is matched by a rule."
+        return f"{text} The share that no rule matches is {percent(unmatched)}."
+
+    return available.told_of_each(paper, part)
+
+
+@finding
+def gaps(paper: Paper) -> str:
+    """In what part of a call nothing runs, under the profiler and without, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        rows = kernels.parts(paper, of)
+        rows = rows[rows.group == GAP]
+        most, least = highest(rows, "part"), lowest(rows, "part")
+        text = (
+            f"On the {available.title(of)} the times of the groups sum to {share(1 - rows.part.median())} of a call "
+            f"under the profiler in the median of {number(len(rows), 'cell')}: to {share(1 - most.part)} in "
+            f"{most.model} ({PHASES[most.phase]} at batch size {most.batch}), to {share(1 - least.part)} in "
+            f"{least.model} ({PHASES[least.phase]} at batch size {least.batch})."
+        )
+        busy = kernels.profiled(of)
+        busy = busy[busy.busy_s.notna()]
+        if busy.empty:
+            return text
+        busy = busy.assign(idle=1 - busy.busy_s / busy.plain_s)
+        what = "no kernel runs" if of.kind == "gpu" else "no operator runs"
+        most = highest(busy, "idle")
+        return (
+            f"{text} Of a call without the profiler {what} in about {share(busy.idle.median())} in the median, and in "
+            f"at most {share(most.idle)} ({most.model}, {PHASES[most.phase]} at batch size {most.batch}); a negative "
+            "share says that operators take longer under the profiler than the whole call without it."
+        )
+
+    return available.told_of_each(paper, part)
+
+
+@finding
+def waiting(paper: Paper) -> str:
+    """What share of the time of the pictured models is in groups that the memory bounds, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        roof = available.roof(of)
+        rows = kernels.on_roof(paper, of)
+        rows = rows.merge(kernels.pictured(rows), on=CELL)
+        told = []
+        for (model, batch, phase), own in rows.groupby(CELL):
+            left = own[own.intensity < roof.ridge_flop_per_byte]
+            told.append(f"{percent(left.share.sum())} in {model} ({PHASES[str(phase)]} at {batch})")
+        best = highest(rows.assign(peak_share=rows.flop_per_s / roof.peak_flop_per_s), "peak_share")
+        return (
+            f"On the {available.title(of)}, groups whose intensity lies below the ridge point take {listing(told)} of "
+            f"the time of all operators. The fastest group is {best.group} in {best.model}, at "
+            f"{si(best.flop_per_s, 'FLOP/s')}, {percent(best.peak_share)} of the peak."
+        )
+
+    return available.told_of_each(paper, part)
+
+
+@finding
+def counted(paper: Paper) -> str:
+    """What hardware counters say of bytes and FLOP, and what they do not, on each machine that has them."""
+    return " ".join(counters_of(paper, of) for of in counted_kernels.machines(paper))
+
+
+def counters_of(paper: Paper, of: Machine) -> str:
+    """Bytes against ideal and unfused ones, FLOP against formulas, and what is not known."""
+    read = counted_kernels.cells(of)
+    cells = counted_kernels.with_bytes(paper, of)
+    text = f"On the {available.title(of)}, hardware counters were read of {number(len(read), 'cell')}."
+    known = cells[cells.dram_byte.notna()]
+    if not known.empty:
+        above, below = known.dram_byte / known.ideal_byte, known.dram_byte / known.unfused_byte
+        text += (
+            f" From and to memory went {significant(above.median(), 2)} times the ideal bytes in the median, and "
+            f"{percent(below.median())} of the unfused ones."
+        )
+    worked = cells[cells.flop.notna() & (cells.asked_flop > 0)]
+    if not worked.empty:
+        text += (
+            f" The FLOP counted are {percent((worked.flop / worked.asked_flop).median(), 3)} of those by formulas in "
+            "the median."
+        )
+    for gap in sorted(set(read.tensor_gap.dropna())):
+        text += (
+            f" The FLOP of tensor cores are not known, because {gap}: so neither are FLOP/s and intensity."
+        )
+    unmatched = counted_kernels.unmatched(of)
+    return f"{text} Kernels whose name no rule matches took {percent(unmatched) if unmatched else 'none'} of the time."
+
+
+@finding
+def printed(paper: Paper) -> str:
+    """Whether the study's rows agree with one another: a step asks for the same FLOP on every GPU."""
+    rows = paper.training_steps
+    if rows.empty:
+        raise DataMissingError(
+            "The table data/published/training_steps.csv holds no training step of a study; restore it."
+        )
+    rows = rows.assign(flop=rows.flop_per_s * rows.time_s)
+    middle = rows.groupby("model_key").flop.transform("median")
+    factor = (rows.flop / middle).where(rows.flop > middle, middle / rows.flop)
+    odd = rows.assign(middle=middle)[factor > TOO_FAR]
+    told = [
+        f"{row.model_key} on the {row.gpu} comes to {si(row.flop, 'FLOP')}, where the median of the GPUs is "
+        f"{si(row.middle, 'FLOP')}"
+        for row in each(odd)
+    ]
+    text = (
+        f"The study prints {number(len(rows), 'row')}. A step asks for the same FLOP on every GPU, and rate times time "
+        "says how many."
+    )
+    agreement = f"{text} All rows of a model agree within a factor of {significant(TOO_FAR)}."
+    return f"{text} By that, {listing(told)}: that row contradicts the others." if told else agreement
+
+
+@finding
+def candidates(paper: Paper) -> str:
+    """The FLOP of a training step that the study's rates imply, beside exact counts of what it may have trained."""
+    rows = paper.training_steps
+    asked = paper.workloads[
+        (paper.workloads.batch == kernels.STUDIED_BATCH)
+        & (paper.workloads.precision == BASE_PRECISION)
+        & paper.workloads.backward_flop.notna()
+        & paper.workloads.model.isin(kernels.STUDIED)
+    ]
+    if rows.empty or asked.empty:
+        raise DataMissingError(
+            "The training steps of the study's models have not been counted; python -m measure --sections workload "
+            f"--models {' '.join(kernels.STUDIED)} --batch-sizes {kernels.STUDIED_BATCH} counts them."
+        )
+    implied = (rows.flop_per_s * rows.time_s).groupby(rows.model_key).median()
+    exact = {row.model: row.forward_flop + row.backward_flop for row in each(asked)}
+    told = [
+        f"{model} asks for {si(exact[model], 'FLOP')}"
+        + (f" (by the study's counters {si(implied[model], 'FLOP')})" if model in implied else "")
+        for model in kernels.STUDIED
+        if model in exact
+    ]
+    return (
+        f"By exact counts, a training step at batch size {kernels.STUDIED_BATCH} of {listing(told)}, products alone. "
+        "Counters of vector instructions miss what tensor cores do, and see the algorithm that a library chose, which "
+        "may take fewer operations."
+    )

@@ -1,0 +1,39 @@
+from counted_papers import counted
+from papers import empty
+from test_figures import plain
+
+from report import kernel_tables
+from report.available import Missing
+
+
+def rows(table):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in plain(table).splitlines()]
+
+
+def test_steps_as_printed_and_as_counted():
+    table = rows(kernel_tables.steps(counted()))
+    assert table[2] == [
+        "resnet50",
+        "NVIDIA T4",
+        "[@pham2024]",
+        "148 GB/s",
+        "759 ms",
+        "1.62 TFLOP/s",
+        "10.9 FLOP/B",
+    ]
+    imported = [row for row in table if row[1] == "NVIDIA T4" and row[2] == "counters"]
+    assert imported == [
+        ["resnet50", "NVIDIA T4", "counters", "100 GB/s", "400 ms", "not measured", "not measured"]
+    ]
+    # The study's nine rows, and for each of four models one of each of three machines.
+    assert len(table) == 2 + 9 + 4 * 3
+    assert isinstance(kernel_tables.steps(empty()), Missing)
+
+
+def test_flop_by_counters_and_by_formulas():
+    table = rows(kernel_tables.flop(counted()))
+    assert ["Example GPU", "lean", "inference at 1, fp32", "matrix products and attention", "90.0 MFLOP", "10.0 MFLOP",
+            "900 %"] in table  # fmt: skip
+    assert ["NVIDIA T4", "resnet50", "training at 64, fp32", "matrix products and attention", "not measured",
+            "not measured", "not measured"] in table  # fmt: skip
+    assert isinstance(kernel_tables.flop(empty()), Missing)
