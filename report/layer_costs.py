@@ -107,17 +107,17 @@ def of_shown(paper: Paper, part: Callable[[Paper, Machine], pd.DataFrame]) -> tu
 
 
 def shares(rows: pd.DataFrame, quantity: str) -> pd.Series:
-    """What part each row of ``of_kinds`` has of a quantity of its stage and model."""
+    """What part each row of ``of_kinds`` has of a quantity of its stage and model, as far as they are given."""
     whole = rows.groupby([*CELL, "stage"])[quantity].transform("sum")
     return rows[quantity] / whole
 
 
 def most_costly(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, float]]:
-    """For each quantity and stage of ``of_kinds``: the kind that has the largest share in most models.
+    """For each quantity and stage of ``of_kinds``: the kind whose share of all layers is largest in most models.
 
     With it the number of these models, and its median share in them.
     """
-    found = {}
+    rows, found = rows[rows.kind != OUTSIDE], {}
     for quantity in QUANTITIES:
         ranked = rows.assign(share=shares(rows, quantity))
         largest = ranked.loc[ranked.groupby([*CELL, "stage"]).share.idxmax()]

@@ -10,10 +10,11 @@ from papers import REFERENCES, ROOT, empty, tiny, wide
 from profiled_papers import profiled
 from test_figures import MODULES as FIGURES
 from test_findings import MODULES as FINDINGS
+from training_papers import trained
 
 from report import (
-    bibliography,
     benchmark_tables,
+    bibliography,
     chip_tables,
     counter_tables,
     figures,
@@ -22,6 +23,7 @@ from report import (
     roof_tables,
     show,
     tables,
+    training_tables,
     utilisation_tables,
     workload_tables,
 )
@@ -30,15 +32,16 @@ CHAPTERS = [ROOT / "index.qmd", *sorted((ROOT / "report").glob("*.qmd"))]
 CELL = re.compile(r"^```\{python\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`\{python\} ([^`]+)`")
 SHARED = {
+    "benchmark_tables": benchmark_tables,
     "chip_tables": chip_tables,
     "counter_tables": counter_tables,
-    "benchmark_tables": benchmark_tables,
     "roof_tables": roof_tables,
     "figures": figures,
     "findings": findings,
     "kernel_tables": kernel_tables,
     "tables": tables,
     "show": show,
+    "training_tables": training_tables,
     "utilisation_tables": utilisation_tables,
     "workload_tables": workload_tables,
 }
@@ -62,7 +65,7 @@ def calls():
     ]
 
 
-@pytest.mark.parametrize("paper", [tiny, wide, profiled, counted, empty])
+@pytest.mark.parametrize("paper", [tiny, wide, profiled, trained, counted, empty])
 def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for call in calls():
@@ -75,10 +78,26 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
     written = (
-        tables, benchmark_tables, chip_tables, counter_tables, kernel_tables, roof_tables, utilisation_tables,
-        workload_tables,
+        tables, benchmark_tables, chip_tables, counter_tables, kernel_tables, roof_tables, training_tables,
+        utilisation_tables, workload_tables,
     )  # fmt: skip
-    drawn, told = (*FIGURES, figures.waterfall, figures.kernels), (*FINDINGS, findings.waterfall, findings.kernels)
+    drawn = (
+        *FIGURES,
+        figures.waterfall,
+        figures.ratios,
+        figures.pies,
+        figures.layer_shares,
+        figures.strips,
+        figures.kernels,
+    )
+    told = (
+        *FINDINGS,
+        findings.waterfall,
+        findings.steps,
+        findings.layer_costs,
+        findings.training_memory,
+        findings.kernels,
+    )
     for package, modules in (("figures", drawn), ("findings", told), ("", written)):
         for module in modules:
             for name, function in inspect.getmembers(module, inspect.isfunction):

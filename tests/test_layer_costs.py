@@ -74,8 +74,8 @@ def test_a_layer_that_was_not_seen_took_no_time():
 
 def test_most_costly():
     first = layer_costs.most_costly(layer_costs.of_kinds(trained(), trained().machine("cpu")))
-    # Of deep's 400 ms 360, of lean's 10 ms 6
-    assert first["time_s", "forward"] == ("convolution", 2, pytest.approx(0.75))
+    # Of deep's 392 ms in layers 360, of lean's 9 ms 6
+    assert first["time_s", "forward"] == ("convolution", 2, pytest.approx((360 / 392 + 6 / 9) / 2))
     # lean keeps 35.2 of 44 MB for its activation; deep 68 of 112 MB for its convolution
     assert first["byte", "backward"][1] == 1
 
@@ -83,7 +83,7 @@ def test_most_costly():
 def test_pivoted():
     table = layer_costs.pivoted(layer_costs.of_kinds(trained(), trained().machine("cpu")), "time_s")
     (row,) = table[(table.model == "deep") & (table.kind == OUTSIDE)].itertuples()
-    assert (row.forward, row.backward) == (pytest.approx(0.01), pytest.approx(0.02))
+    assert (row.forward, row.backward) == (pytest.approx(0.008), pytest.approx(0.015))
     assert list(table.columns) == [*CELL, "kind", "forward", "backward"]
 
 

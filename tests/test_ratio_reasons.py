@@ -35,7 +35,11 @@ def test_agree(measured, low, high, agrees):
 def test_a_kind_without_products_waits_for_memory():
     # 24 - 1.9 * 10 = 5.0 ms: convolution 12 - 11.4, activation 4 - 1.9, linear 5 - 3.8, outside 3 - 1.9.
     # The activation moves 80 of 264 MB backward.
-    assert explained("cpu", "lean") == (False, "activation", "activation: memory-bound, 30 % of the bytes backward")
+    assert explained("cpu", "lean") == (
+        False,
+        "activation",
+        "activation: memory-bound, 30 % of the bytes backward",
+    )
 
 
 def test_a_kind_with_products_runs_other_kernels():

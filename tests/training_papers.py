@@ -59,9 +59,10 @@ TIMED = {
         ("backward", None, "nll_loss_backward", 0.5), ("update", None, "_foreach_add_", 2),
     ],
     ("cpu-new", "deep"): [
-        ("forward", "features", "conv2d", 360), ("forward", "norm", "batch_norm", 20), ("forward", "head", "linear", 10),
+        ("forward", "features", "conv2d", 360), ("forward", "norm", "batch_norm", 20),
+        ("forward", "head", "linear", 12),
         ("backward", "features", "convolution_backward", 900), ("backward", "norm", "native_batch_norm_backward", 60),
-        ("backward", "head", "mm", 20), ("update", None, "_foreach_add_", 20),
+        ("backward", "head", "mm", 25), ("update", None, "_foreach_add_", 20),
     ],
     ("gpu-1", "lean"): [
         ("forward", "features", "conv2d", 0.3), ("forward", "act", "relu_", 0.1), ("forward", "head", "linear", 0.2),

@@ -1,0 +1,57 @@
+import pytest
+from papers import empty, tiny
+from test_findings import plain
+from training_papers import trained
+
+from report.available import Missing
+from report.findings import layer_costs
+from report.prose import Prose
+
+FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.single)
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("gpu", [True, False])
+def test_every_finding_is_whole_sentences(finding, gpu):
+    text = finding(trained(gpu))
+    assert isinstance(text, Prose)
+    assert not isinstance(text, Missing)
+    assert text.endswith(".")
+    assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_without_data_every_finding_says_what_is_missing(finding):
+    assert isinstance(finding(empty()), Missing)
+    assert "--device cpu --sections workload training" in finding(tiny())
+
+
+def test_dominant():
+    text = plain(layer_costs.dominant(trained(gpu=False)))
+    # lean 6 of 9 and 12 of 21 ms, deep 360 of 392 and 900 of 985 ms
+    assert "out of 2 and with its median share in them, of time convolution in 2 forward (79 %) and" in text
+    assert "convolution in 2 backward (74 %)" in text
+    # lean's head: 22 % of the time forward for 80 of 880 MFLOP, 24 % backward for 160 of 1680; its activation backward
+    # 19 for 10 %
+    assert (
+        "Time and FLOP part most in the backward pass of lean, whose linear layers take 24 % of the layers' time for "
+        "9.5 % of the FLOP." in text
+    )
+
+
+def test_remainders():
+    text = plain(layer_costs.remainders(trained(gpu=False)))
+    # 1 of 10 and 8 of 400 ms; 3 of 24 and 15 of 1000 ms
+    assert (
+        "outside the layers is 6.0 % of the forward pass in the median of 2 models, at the extreme 10 %"
+        in text
+    )
+    assert "7.0 % of the backward pass in the median of 2 models, at the extreme 1" in text
+
+
+def test_single():
+    text = plain(layer_costs.single(trained(gpu=False)))
+    # deep: 1260 of 1377 ms; lean: 18 of 30 ms
+    assert "one layer takes at most 92 % of the time of all layers (features of deep, convolution)" in text
+    assert "in the median of 2 models the heaviest layer takes 76 %" in text
+    assert text.endswith("half the time is that of 1 layer out of 3.")
