@@ -28,24 +28,33 @@ AGREEING = 0.05
 """A measured ratio agrees with the counted one where it is off by no more than this share, or its interval holds it."""
 
 
+def near(steps: pd.DataFrame) -> pd.Series:
+    """Whether the measured ratio of each cell is off by no more than ``AGREEING``."""
+    return (steps.time_ratio / steps.flop_ratio - 1).abs() <= AGREEING
+
+
 def agree(steps: pd.DataFrame) -> pd.Series:
     """Whether the measured ratio of each cell agrees with the counted one."""
-    near = (steps.time_ratio / steps.flop_ratio - 1).abs() <= AGREEING
     held = (steps.time_ratio_low <= steps.flop_ratio) & (steps.flop_ratio <= steps.time_ratio_high)
-    return near | held
+    return near(steps) | held
 
 
 def explained(paper: Paper, of: Machine) -> pd.DataFrame:
     """The measured cells with ``agrees``, ``cause`` (a kind, or ``OUTSIDE``) and ``reason``, a phrase.
 
-    Cause and reason are empty for a cell that agrees, and for one whose layers were neither timed nor counted.
+    The cause is empty for a cell that agrees; both are for one of whose layers too little is known.
     """
     steps = available.steps(of)
-    steps = steps.assign(agrees=agree(steps))
+    steps = steps.assign(agrees=agree(steps), near=near(steps))
     moved = _moved(paper)
     timed = _timed(paper, of)
-    told = [("", "") if row.agrees else _reason(row, timed, moved) for row in each(steps)]
-    return steps.assign(cause=[cause for cause, _ in told], reason=[reason for _, reason in told])
+    told = [
+        ("", "none" if row.near else "within the interval") if row.agrees else _reason(row, timed, moved)
+        for row in each(steps)
+    ]
+    return steps.drop(columns="near").assign(
+        cause=[cause for cause, _ in told], reason=[reason for _, reason in told]
+    )
 
 
 def _reason(cell: Any, timed: pd.DataFrame, moved: pd.Series) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def ratios(paper: Paper) -> str:
                 _ratio(row), significant(row.flop_ratio, 4),
                 _known(row.forward_peak_share, percent(row.forward_peak_share)),
                 _known(row.backward_peak_share, percent(row.backward_peak_share)),
-                "none" if row.agrees else escape(row.reason) or NONE,
+                escape(row.reason) or NONE,
             ]
             for row in each(cells.sort_values(["device", "batch", "time_ratio"], ascending=[True, True, False]))
         ],

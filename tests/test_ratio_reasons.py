@@ -53,7 +53,13 @@ def test_a_kind_with_products_runs_other_kernels():
 
 
 def test_what_agrees_needs_no_reason():
-    assert explained("cpu", "broad") == (True, "", "")  # 98 over 50 ms, 8032 over 4080 MFLOP
+    assert explained("cpu", "broad") == (True, "", "none")  # 98 over 50 ms, 8032 over 4080 MFLOP
+
+
+def test_what_differs_within_its_interval_may_not_differ():
+    cpu = trained().machine("cpu")
+    wide = replace(cpu, steps=cpu.steps.assign(time_ratio_low=1.5, time_ratio_high=3.0))
+    assert explained("cpu", "lean", replace(trained(), machines=(wide,))) == (True, "", "within the interval")
 
 
 def test_a_ratio_that_is_too_low_is_explained_by_the_same_rule():

@@ -22,14 +22,15 @@ def dominant(paper: Paper) -> str:
         told = []
         for quantity, name in QUANTITIES.items():
             stages = [
-                f"{kind} in {count} {stage} ({percent(share)})"
+                f"{kind} ({count}, {percent(share)}) {stage}"
                 for stage in (FORWARD, BACKWARD)
                 for kind, count, share in [first[quantity, stage]]
             ]
-            told.append(f"of {name} {listing(stages)}")
+            told.append(f"for {name} {listing(stages)}")
         return (
-            f"On the {available.title(of)}, the kind with the largest share of all layers is, by the number of models "
-            f"out of {rows.model.nunique()} and with its median share in them, {listing(told)}. {apart(rows)}"
+            f"On the {available.title(of)}, the kind of layer whose share is the largest in most models, with the "
+            f"number of these models out of {rows.model.nunique()} and its median share in them, is {'; '.join(told)}. "
+            f"{apart(rows)}"
         )
 
     return available.told_of_each(paper, part)
