@@ -57,7 +57,7 @@ def explained(paper: Paper, of: Machine) -> pd.DataFrame:
     )
 
 
-def _reason(cell: Any, timed: pd.DataFrame, moved: pd.Series) -> tuple[str, str]:
+def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, str]:
     own = timed[(timed.model == cell.model) & (timed.batch == cell.batch)]
     bytes_moved = moved[(moved.model == cell.model) & (moved.batch == cell.batch)].set_index("kind")
     if own.empty:
@@ -73,12 +73,12 @@ def _reason(cell: Any, timed: pd.DataFrame, moved: pd.Series) -> tuple[str, str]
         return kind, f"{OUTSIDE} (loss, framework)"
     if kind in PRODUCTS and min(most[FORWARD], most[BACKWARD], most.forward_flop) > 0:
         faster = most.backward_flop / most.forward_flop * most[FORWARD] / most[BACKWARD]
-        return kind, f"{kind}: backward at {percent(faster)} of its forward FLOP/s"
+        return kind, f"{kind}: {percent(faster)} of its forward FLOP/s"
     return kind, _waiting(kind, bytes_moved.share.get(kind, 0.0))
 
 
 def _waiting(kind: str, share: float) -> str:
-    return f"{kind}: memory-bound, {percent(share)} of the bytes backward"
+    return f"{kind}: memory-bound, {percent(share)} of the bytes"
 
 
 def _moved(paper: Paper) -> pd.DataFrame:

@@ -38,7 +38,7 @@ def test_a_kind_without_products_waits_for_memory():
     assert explained("cpu", "lean") == (
         False,
         "activation",
-        "activation: memory-bound, 30 % of the bytes backward",
+        "activation: memory-bound, 30 % of the bytes",
     )
 
 
@@ -48,7 +48,7 @@ def test_a_kind_with_products_runs_other_kernels():
     assert explained("cpu", "deep") == (
         False,
         "convolution",
-        "convolution: backward at 79 % of its forward FLOP/s",
+        "convolution: 79 % of its forward FLOP/s",
     )
 
 
@@ -76,6 +76,6 @@ def test_without_times_of_layers_bytes_speak_for_a_ratio_that_is_too_high():
     paper = replace(trained(), machines=tuple(machines))
     assert explained("cpu", "lean", paper)[1:] == (
         "activation",
-        "activation: memory-bound, 30 % of the bytes backward",
+        "activation: memory-bound, 30 % of the bytes",
     )
     assert explained("gpu", "lean", paper) == (False, "", "")

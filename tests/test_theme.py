@@ -26,6 +26,12 @@ def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
     assert theme.layer_colors(["pooling", "linear"]).domain == ["linear", "pooling"]
 
 
+def test_what_is_outside_the_layers_comes_after_them():
+    scale = theme.part_colors([theme.OUTSIDE, "other", "linear"])
+    assert scale.domain == ["linear", "other", theme.OUTSIDE]
+    assert len(set(scale.range)) == 3
+
+
 def test_a_family_of_the_users_own_has_a_style():
     scale = theme.family_shapes(["plain", "mine"])
     assert scale.domain == ["plain", "mine"]

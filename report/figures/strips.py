@@ -80,7 +80,7 @@ def _panel(data: alt.InlineData, quantity: str, kinds: list[str], condition: str
         .encode(
             alt.X("at:O", title=None, axis=None),
             alt.Y(
-                "up:Q", stack=None, title=QUANTITIES[quantity], scale=alt.Scale(nice=False),
+                "up:Q", stack=None, title=QUANTITIES[quantity], scale=alt.Scale(nice=False, padding=4),
                 axis=alt.Axis(labelExpr=UNSIGNED, tickCount=4),
             ),
             color,
