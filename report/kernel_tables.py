@@ -10,7 +10,7 @@ from report.paper import BASE_PRECISION, Machine, Paper
 from report.prose import escape
 from report.quantities import intensity, percent, si
 from report.rows import each
-from report.tables import LEFT, RIGHT, cited, pipe
+from report.tables import LEFT, NONE, RIGHT, cited, pipe
 
 NOT_MEASURED = "not measured"
 
@@ -37,14 +37,15 @@ def measured(paper: Paper, of: Machine, model: str) -> list[str]:
         rates = (counted.dram_byte_per_s, counted.time_s, counted.flop_per_s, counted.intensity)
         return [model, title, "counters", *numbers(*rates)]
     time_s = kernels.step_s(of, model, STUDIED_BATCH)
+    if time_s is None:
+        return [model, title, NONE, *numbers(None, None, None, None)]
     asked = paper.workloads[
         (paper.workloads.model == model)
         & (paper.workloads.batch == STUDIED_BATCH)
         & (paper.workloads.precision == BASE_PRECISION)
     ]
     flop = (asked.forward_flop + asked.backward_flop).max()
-    rate = None if time_s is None else flop / time_s
-    return [model, title, "clock and counted FLOP", *numbers(None, time_s, rate, None)]
+    return [model, title, "clock and exact FLOP", *numbers(None, time_s, flop / time_s, None)]
 
 
 @or_missing
@@ -62,7 +63,8 @@ def steps(paper: Paper) -> str:
              *numbers(row.dram_byte_per_s, row.time_s, row.flop_per_s, row.intensity_flop_per_byte)]
             for row in each(printed[printed.model_key == model])
         ]  # fmt: skip
-        rows += [measured(paper, of, model) for of in (*paper.shown, *paper.imported)]
+        imported = [of for of in paper.imported if counted_kernels.step(of, model, STUDIED_BATCH) is not None]
+        rows += [measured(paper, of, model) for of in (*paper.shown, *imported)]
     header = [("Model", LEFT), ("Machine", LEFT), ("By", LEFT), ("DRAM rate", RIGHT), ("Time", RIGHT)]
     header += [("FLOP/s", RIGHT), ("Intensity", RIGHT)]
     return pipe(header, [[escape(row[0]), *row[1:]] for row in rows])
@@ -79,8 +81,8 @@ def flop(paper: Paper) -> str:
                 [
                     escape(available.title(of)), escape(row.model),
                     f"{PHASES[row.phase]} at {row.batch}, {row.precision}", row.work,
-                    told(row.counted_flop, "FLOP"), told(row.asked_flop, "FLOP"),
-                    percent(row.counted_flop / row.asked_flop, 3) if both else NOT_MEASURED,
+                    told(row.counted_flop, "FLOP"), NONE if pd.isna(row.asked_flop) else si(row.asked_flop, "FLOP"),
+                    percent(row.counted_flop / row.asked_flop, 3) if both else NONE,
                 ]
             )  # fmt: skip
     header = [("Machine", LEFT), ("Model", LEFT), ("Cell", LEFT), ("Work", LEFT), ("By counters", RIGHT)]

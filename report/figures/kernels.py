@@ -21,7 +21,7 @@ PHASES = {INFERENCE: "inference", STEP: "training"}
 """The phases, as titles have them."""
 
 HEIGHT = 200
-LARGEST = 1500
+LARGEST = 1200
 """The area (square pixels) of a mark that stands for the whole time."""
 
 SMALL = 0.01
@@ -47,7 +47,7 @@ def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]]) -> tup
     """Axes that hold a device's points, its ridge points and its peak."""
     x = LogAxis.around(
         [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 20,
-        "operational intensity by unfused bytes", "FLOP/B",
+        "operational intensity by unfused bytes", "FLOP/B", margins=(0.06, 0.1),
     )  # fmt: skip
     rates = [*points.flop_per_s, roofs[0][1].peak_flop_per_s]
     return x, LogAxis.around(rates, HEIGHT, "achieved", "FLOP/s", vertical=True, margins=(0.08, 0.1))

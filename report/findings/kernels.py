@@ -67,10 +67,14 @@ def gaps(paper: Paper) -> str:
         most, least = highest(rows, "part"), lowest(rows, "part")
         text = (
             f"On the {available.title(of)} the times of the groups sum to {share(1 - rows.part.median())} of a call "
-            f"under the profiler in the median of {number(len(rows), 'cell')}: to {share(1 - most.part)} in "
-            f"{most.model} ({PHASES[most.phase]} at batch size {most.batch}), to {share(1 - least.part)} in "
-            f"{least.model} ({PHASES[least.phase]} at batch size {least.batch})."
+            f"under the profiler in the median of {number(len(rows), 'cell')}"
         )
+        if len(rows) > 1:
+            text += (
+                f", from {share(1 - most.part)} in {most.model} ({PHASES[most.phase]} at batch size {most.batch}) to "
+                f"{share(1 - least.part)} in {least.model} ({PHASES[least.phase]} at batch size {least.batch})"
+            )
+        text += "; the rest is the framework's, and the profiler's own."
         busy = kernels.profiled(of)
         busy = busy[busy.busy_s.notna()]
         if busy.empty:
@@ -143,27 +147,33 @@ def counters_of(paper: Paper, of: Machine) -> str:
 
 @finding
 def printed(paper: Paper) -> str:
-    """Whether the study's rows agree with one another: a step asks for the same FLOP on every GPU."""
+    """Whether the study's rows agree with themselves, and with one another: a step is the same work on every GPU."""
     rows = paper.training_steps
     if rows.empty:
         raise DataMissingError(
             "The table data/published/training_steps.csv holds no training step of a study; restore it."
         )
+    within = (rows.flop_per_s / rows.dram_byte_per_s / rows.intensity_flop_per_byte - 1).abs()
+    farthest = rows.loc[within.idxmax()]
+    text = (
+        f"The study prints {number(len(rows), 'row')}. In each, the rate of arithmetic over the DRAM rate should be "
+        f"the intensity: they differ by {percent(within.median())} in the median and by at most "
+        f"{percent(within.max())} ({farthest.model_key} on the {farthest.gpu}). A step asks for the same FLOP on every "
+        "GPU, and rate times time says how many."
+    )
     rows = rows.assign(flop=rows.flop_per_s * rows.time_s)
     middle = rows.groupby("model_key").flop.transform("median")
     factor = (rows.flop / middle).where(rows.flop > middle, middle / rows.flop)
-    odd = rows.assign(middle=middle)[factor > TOO_FAR]
+    odd = rows.assign(middle=middle, factor=factor)[factor > TOO_FAR].sort_values("factor", ascending=False)
+    if odd.empty:
+        return f"{text} All rows of a model agree within a factor of {significant(TOO_FAR, 1)}."
     told = [
-        f"{row.model_key} on the {row.gpu} comes to {si(row.flop, 'FLOP')}, where the median of the GPUs is "
+        f"that of {row.model_key} on the {row.gpu} comes to {si(row.flop, 'FLOP')}, where the median of the GPUs is "
         f"{si(row.middle, 'FLOP')}"
         for row in each(odd)
     ]
-    text = (
-        f"The study prints {number(len(rows), 'row')}. A step asks for the same FLOP on every GPU, and rate times time "
-        "says how many."
-    )
-    agreement = f"{text} All rows of a model agree within a factor of {significant(TOO_FAR)}."
-    return f"{text} By that, {listing(told)}: that row contradicts the others." if told else agreement
+    verdict = "this row contradicts" if len(odd) == 1 else "these contradict"
+    return f"{text} By that, {listing(told)}: {verdict} the others."
 
 
 @finding
