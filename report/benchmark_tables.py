@@ -3,7 +3,7 @@
 import pandas as pd
 
 from report import available, predictors, saturation, speed_up
-from report.available import or_missing
+from report.available import Missing, or_missing
 from report.chips import KINDS
 from report.correlations import FEWEST, written
 from report.paper import Machine, Paper
@@ -87,7 +87,9 @@ def saturations(paper: Paper) -> str:
 @or_missing
 def speed_ups(paper: Paper) -> str:
     """The cells that machines share, side by side."""
-    pairs = speed_up.compared(paper)
+    pairs = or_missing(speed_up.compared)(paper)
+    if isinstance(pairs, Missing):  # the text says why
+        raise available.DataMissingError("No two machines to set side by side.")
     header = [("Machine", LEFT), ("Model", LEFT), ("Batch", RIGHT)]
     header += [(f"Latency on {available.title(paper.shown[0])}", RIGHT), ("Its latency", RIGHT)]
     header += [("Speed-up", RIGHT), ("Predicted", RIGHT)]

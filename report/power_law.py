@@ -32,11 +32,11 @@ class PowerLaw:
 
 
 def fit(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | None:
-    """The line of least squares through the points at which both are known, with an interval by resampling models.
+    """The line of least squares through the points at which both are above 0, with an interval by resampling models.
 
     None of fewer models than a correlation needs, or where x is the same for all.
     """
-    known = x.notna() & y.notna()
+    known = (x > 0) & (y > 0)
     x, y, models = x[known], y[known], models[known]
     if models.nunique() < FEWEST or x.nunique() < 2:
         return None

@@ -38,7 +38,7 @@ COUNTED = (
 
 def known(cells: pd.DataFrame) -> list[Predictor]:
     """The predictors that cells of one machine have."""
-    return [predictor for predictor in (*COUNTED, BOUND) if cells[predictor.column].notna().any()]
+    return [predictor for predictor in (*COUNTED, BOUND) if (cells[predictor.column] > 0).any()]
 
 
 def common_batches(cells: pd.DataFrame) -> list[int]:

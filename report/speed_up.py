@@ -25,9 +25,8 @@ def compared(paper: Paper) -> list[tuple[Machine, pd.DataFrame]]:
             found.append((other, shared))
     if not found:
         raise available.DataMissingError(
-            f"Of two machines the cache holds no cell that they share, so there is nothing to set beside the "
-            f"{available.title(first)}; run python -m measure on another machine and copy its folder from "
-            "data/machines into this one."
+            f"No other machine in the cache shares a cell with the {available.title(first)}; to compare it with one, "
+            "run python -m measure there and copy its folder from data/machines into this one."
         )
     return found
 

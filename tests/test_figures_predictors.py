@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from papers import many, tiny
 from test_figures import on, plain, rows
@@ -50,6 +52,22 @@ def test_a_line_a_batch_size_with_its_exponent():
     assert title["subtitle"][1].startswith("16: ")
     (first, *_) = figures.predictors.latency(tiny(), "gpu").to_dict()["concat"]  # two models
     assert first["title"]["subtitle"] == []
+
+
+def test_a_model_without_flop_is_not_on_the_axis_of_flop():
+    cpu = many().machine("cpu")
+    without = replace(
+        cpu, cells=cpu.cells.assign(forward_flop=cpu.cells.forward_flop.where(cpu.cells.model != "a", 0))
+    )
+    chart = figures.predictors.latency(replace(many(), machines=(without,)), "cpu")
+    panels = {
+        panel["title"]["text"]: panel["layer"][-1]["data"]["name"] for panel in chart.to_dict()["concat"]
+    }
+    models = {
+        title: {row["model"] for row in chart.to_dict()["datasets"][panels[title]]}
+        for title in ("FLOP", "traffic")
+    }
+    assert models["traffic"] - models["FLOP"] == {"a"}
 
 
 def test_latency_equal_to_the_roofline_time_is_a_line():

@@ -40,9 +40,9 @@ def test_the_exponent_agrees_with_scipy():
     assert law.interval == pytest.approx((line.slope - reach, line.slope + reach), abs=0.03)
 
 
-def test_residuals_keep_the_index_and_leave_out_what_is_not_known():
-    x = pd.Series([1.0, 2, None, 8, 16], index=[3, 4, 5, 6, 7])
-    law = fit(x, x, pd.Series(list("abcde"), index=x.index))
+def test_residuals_keep_the_index_and_leave_out_what_has_no_logarithm():
+    x = pd.Series([1.0, 2, None, 8, 16, 0], index=[3, 4, 5, 6, 7, 8])
+    law = fit(x, x, pd.Series(list("abcdef"), index=x.index))
     assert law.residuals.index.tolist() == [3, 4, 6, 7]
 
 

@@ -39,7 +39,7 @@ def test_without_shared_cells_it_says_what_adds_some():
     apart = replace(gpu, cells=gpu.cells[gpu.cells.batch == 16].assign(batch=32))
     for machines in ((cpu,), (cpu, apart), (cpu, replace(gpu, cells=gpu.cells.iloc[:0]))):
         with pytest.raises(
-            DataMissingError, match=r"beside the Example CPU \(4 cores\); run python -m measure on"
+            DataMissingError, match=r"with the Example CPU \(4 cores\); to compare it with one, run python"
         ):
             compared(replace(many(), machines=machines))
     with pytest.raises(DataMissingError, match="No machine has been measured yet"):

@@ -18,7 +18,7 @@ from report.predictors import Predictor
 from report.quantities import SPACE, listing, number, si
 from report.rows import each, highest, lowest
 
-WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 190
+WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 165
 """Of a panel, in pixels."""
 
 NAMED = 3
@@ -40,7 +40,7 @@ class Panel:
 
     @classmethod
     def of(cls, predictor: Predictor, points: pd.DataFrame) -> "Panel":
-        points = points[points[predictor.column].notna()]
+        points = points[points[predictor.column] > 0]  # the axis is logarithmic
         margins = (0.06, 0.06)
         x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, predictor.unit, margins=margins)
         y = LogAxis.around(points.latency_s, HEIGHT, "latency", "s", vertical=True, margins=margins)

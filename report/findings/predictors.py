@@ -163,20 +163,11 @@ def best(paper: Paper) -> str:
 
 def _best(machine: Machine) -> str:
     cells = available.cells(machine)
-    parts = []
+    alike: dict[tuple[str, str], list[str]] = {}
     for batch, ranks in ranked_of(machine).items():
-        first = ranks[0]
-        text = f"by {first.predictor.name} {_where(batch)} (ρ = {first.spearman})"
-        if len(ranks) > 1:
-            second = ranks[1]
-            rows = predictors.per_input(cells)
-            rows = rows if batch is None else rows[rows.batch == batch]
-            gap = correlations.advantage(
-                rows[first.predictor.column], rows[second.predictor.column], rows.latency_s, rows.model
-            )
-            ahead = "" if gap and gap[0] > 0 else " by no more than chance"
-            text += f", ahead of {second.predictor.name}{ahead}"
-        parts.append(text)
+        told = f"{_where(batch)} (ρ = {ranks[0].spearman})"
+        alike.setdefault((ranks[0].predictor.name, _ahead(cells, batch, ranks)), []).append(told)
+    parts = [f"by {name} {listing(told)}{ahead}" for (name, ahead), told in alike.items()]
     sentence = f"On the {available.title(machine)} the models are ordered best {'; '.join(parts)}."
     if BOUND in predictors.known(cells):
         return sentence
@@ -187,3 +178,14 @@ def _best(machine: Machine) -> str:
         else "Their operators have not been counted; python -m measure --sections workload counts them."
     )
     return f"{sentence} The roofline time is not among them: {why}"
+
+
+def _ahead(cells: pd.DataFrame, batch: int | None, ranks: list[Rank]) -> str:
+    """Which predictor comes second, and whether by more than chance."""
+    if len(ranks) < 2:
+        return ""
+    first, second = (rank.predictor for rank in ranks[:2])
+    rows = predictors.per_input(cells)
+    rows = rows if batch is None else rows[rows.batch == batch]
+    gap = correlations.advantage(rows[first.column], rows[second.column], rows.latency_s, rows.model)
+    return f", ahead of {second.name}{'' if gap and gap[0] > 0 else ' by no more than chance'}"
