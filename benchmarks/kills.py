@@ -31,12 +31,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure.cache import MachineFolder, Workloads, machine_names
 from measure.errors import UserError
-from measure.records import KEYS, Ceiling, Run, Sample, Workload
+from measure.records import KEYS, Ceiling, Profile, Run, Sample, Workload
 from measure.table import read
 
 ROOT = Path(__file__).parents[1]
 SELECTION = (
-    "--device cpu --quick --target 50% --sections workload ceilings inference training "
+    "--device cpu --quick --target 50% --sections workload ceilings inference training operators "
     "--batch-sizes 1 --training-batch-sizes 2 --models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v3_large"
 )
 KILLS = 100
@@ -63,7 +63,7 @@ def kept(data: Path) -> Rows:
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         tables += [folder.environments(), folder.ceilings(), folder.runs(), folder.samples()]
-        tables += [folder.profiles(), folder.operators()]
+        tables += [folder.profiles(), folder.operators(), folder.kernels()]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
         key = (type(row), *(getattr(row, name) for name in KEYS[type(row)]))
@@ -173,7 +173,7 @@ class Measurement:
         if not self._last_line().startswith("Nothing left to measure"):
             raise Violation(f"something was left: {self._last_line()}")
         for key, row in kept(self.data).items():
-            if isinstance(row, Run | Ceiling | Workload) and row.status != "ok":
+            if isinstance(row, Run | Ceiling | Workload | Profile) and row.status != "ok":
                 raise Violation(f"{_said(key)} is {row.status}: {row.reason}")
 
     def _started(self, log: Any) -> "subprocess.Popen[bytes]":
