@@ -70,6 +70,19 @@ def test_a_model_without_flop_is_not_on_the_axis_of_flop():
     assert models["traffic"] - models["FLOP"] == {"a"}
 
 
+def test_the_axis_holds_the_whiskers():
+    cpu = many().machine("cpu")
+    wide = replace(
+        cpu,
+        cells=cpu.cells.assign(latency_low_s=cpu.cells.latency_s / 5, latency_high_s=cpu.cells.latency_s * 5),
+    )
+    chart = figures.predictors.latency(replace(many(), machines=(wide,)), "cpu").to_dict()
+    (least, most) = chart["concat"][0]["layer"][-1]["encoding"]["y"]["scale"]["domain"]
+    # a at batch size 1 takes 10 ms, h at 4 128 * 40 ms / 2
+    assert least < 0.002
+    assert most > 12.8
+
+
 def test_latency_equal_to_the_roofline_time_is_a_line():
     *_, bound = figures.predictors.latency(many(), "cpu").to_dict()["concat"]
     (dashed,) = [layer for layer in bound["layer"] if "strokeDash" in layer.get("mark", {})]

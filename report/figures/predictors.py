@@ -43,7 +43,8 @@ class Panel:
         points = points[points[predictor.column] > 0]  # the axis is logarithmic
         margins = (0.06, 0.06)
         x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, predictor.unit, margins=margins)
-        y = LogAxis.around(points.latency_s, HEIGHT, "latency", "s", vertical=True, margins=margins)
+        times = pd.concat([points.latency_s, points.low, points.high]).dropna()
+        y = LogAxis.around(times, HEIGHT, "latency", "s", vertical=True, margins=margins)
         batches = {int(batch): points[points.batch == batch] for batch in sorted(points.batch.unique())}
         laws = {
             batch: power_law.fit(own[predictor.column], own.latency_s, own.model)
