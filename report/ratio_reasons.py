@@ -5,7 +5,8 @@ That is a sum over kinds of layer and what is outside the layers, so that the la
 
 - a kind whose work is products runs other kernels backward, for the gradients of weights and of inputs: the ratio of
   its FLOP/s in the two passes says how well;
-- a kind without products waits for memory: its time goes with its bytes, of which its part is told;
+- a kind without products waits for memory, and its time goes with its bytes: told is its part of those of the backward
+  pass where that takes longer, and how they grow from the forward pass where it takes less long;
 - what is outside the layers is the loss and the framework, whose time does not go with FLOP at all.
 
 Where layers were not timed, the bytes alone speak: the kind without products that moves most in the backward pass.
@@ -19,7 +20,7 @@ from measure.records import BACKWARD, FORWARD
 from report import available, layer_costs
 from report.layer_costs import CELL, pivoted
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import percent
+from report.quantities import percent, significant
 from report.rows import each
 from report.theme import OUTSIDE
 from report.workloads import PRODUCTS
@@ -65,7 +66,7 @@ def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, s
         if waiting.empty or cell.time_ratio < cell.flop_ratio:
             return "", ""
         kind = str(waiting.share.idxmax())
-        return kind, _waiting(kind, waiting.share[kind])
+        return kind, _waiting(cell, kind, waiting)
     gap = (own[BACKWARD] - cell.flop_ratio * own[FORWARD]) * (1 if cell.time_ratio > cell.flop_ratio else -1)
     most = own.loc[gap.idxmax()]
     kind = str(most.kind)
@@ -74,20 +75,26 @@ def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, s
     if kind in PRODUCTS and min(most[FORWARD], most[BACKWARD], most.forward_flop) > 0:
         faster = most.backward_flop / most.forward_flop * most[FORWARD] / most[BACKWARD]
         return kind, f"{kind}: {percent(faster)} of its forward FLOP/s"
-    return kind, _waiting(kind, bytes_moved.share.get(kind, 0.0))
+    return kind, _waiting(cell, kind, bytes_moved)
 
 
-def _waiting(kind: str, share: float) -> str:
-    return f"{kind}: memory-bound, {percent(share)} of the bytes"
+def _waiting(cell: Any, kind: str, bytes_moved: pd.DataFrame) -> str:
+    if cell.time_ratio > cell.flop_ratio:
+        return f"{kind}: memory-bound, {percent(bytes_moved.share[kind])} of the bytes"
+    return f"{kind}: memory-bound, bytes grow × {significant(bytes_moved.growth[kind], 2)}"
 
 
 def _moved(paper: Paper) -> pd.DataFrame:
-    """The share of the bytes of the backward pass that each kind of layer moves, and its products in both passes."""
+    """One row is a kind of layer of a model: its FLOP, and the bytes that it moves in both passes.
+
+    ``share`` is its part of the bytes of the backward pass, ``growth`` what it moves there over the forward pass.
+    """
     layers = paper.layers[paper.layers.precision == BASE_PRECISION]
-    columns = ["backward_traffic_byte", "forward_flop", "backward_flop"]
+    columns = ["traffic_byte", "backward_traffic_byte", "forward_flop", "backward_flop"]
     sums = layers.groupby([*CELL, "kind"])[columns].sum().astype(float)
     share = sums.backward_traffic_byte / sums.groupby(CELL).backward_traffic_byte.transform("sum")
-    return sums.assign(share=share).reset_index()
+    growth = sums.backward_traffic_byte / sums.traffic_byte
+    return sums.assign(share=share, growth=growth).reset_index()
 
 
 def _timed(paper: Paper, of: Machine) -> pd.DataFrame:

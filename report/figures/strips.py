@@ -16,7 +16,7 @@ from report.rows import highest
 MODELS = ("alexnet", "vgg16", "squeezenet1_0", "resnet18")
 """Those that stand side by side in print, where they were measured; else the first of all models."""
 
-SMALL = 0.003
+SMALL = 0.005
 """A layer that has a smaller share than this of time, FLOP and memory is left out."""
 
 UNSIGNED = "format(abs(datum.value), '~g') + ' %'"
@@ -60,8 +60,10 @@ def _records(rows: pd.DataFrame, models: Sequence[str], kinds: list[str]) -> lis
     ]
 
 
-def _panel(data: alt.InlineData, quantity: str, kinds: list[str], condition: str) -> alt.Chart:
-    """The layers of the model that a condition selects: forward upwards, backward downwards."""
+def _panel(
+    data: alt.InlineData, quantity: str, kinds: list[str], condition: str, is_first: bool = True
+) -> alt.Chart:
+    """The layers of the model that a condition selects: forward upwards, backward downwards; the first is titled."""
     forward, backward = (f"{quantity}_{stage}" for stage in PASSES)
     color = alt.Color(
         "kind:N", title=None, scale=theme.layer_colors(kinds), legend=alt.Legend(orient="top", columns=5)
@@ -80,8 +82,8 @@ def _panel(data: alt.InlineData, quantity: str, kinds: list[str], condition: str
         .encode(
             alt.X("at:O", title=None, axis=None),
             alt.Y(
-                "up:Q", stack=None, title=QUANTITIES[quantity], scale=alt.Scale(nice=False, padding=4),
-                axis=alt.Axis(labelExpr=UNSIGNED, tickCount=4),
+                "up:Q", stack=None, title=QUANTITIES[quantity] if is_first else None,
+                scale=alt.Scale(nice=False, padding=4), axis=alt.Axis(labelExpr=UNSIGNED, tickCount=4),
             ),
             color,
             tooltip=[
@@ -139,7 +141,7 @@ def several(paper: Paper) -> alt.ConcatChart:
     panels: list[Any] = []
     for quantity in QUANTITIES:
         for model in models:
-            panel = _panel(data, quantity, kinds, f"datum.model === '{model}'")
+            panel = _panel(data, quantity, kinds, f"datum.model === '{model}'", model == models[0])
             title = {} if len(panels) >= len(models) else {"title": model}
             panels.append(panel.properties(width=width, height=HEIGHT, **title))
     description = _described(machine, rows, models)
