@@ -2,7 +2,10 @@
 
 from measure.records import (
     Ceiling,
+    CounterProfile,
     Environment,
+    KernelCounters,
+    KernelTime,
     Layer,
     Operator,
     OperatorTime,
@@ -76,3 +79,20 @@ def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25,
     return OperatorTime(
         "e1", model, batch, "fp32", phase, "eager", "inference", path, name, calls=1, time_s=time_s
     )
+
+
+def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
+    return KernelTime(
+        "e1", model, batch, "fp32", "inference", "eager", "inference", "head", "linear", kernel, 1, time_s
+    )
+
+
+def counter_profile(model="net", batch=1, status="ok", reason=None):
+    about = ("ncu 1.2", "8.0", 2, None) if status == "ok" else (None, None, None, None)
+    return CounterProfile(
+        "e1", model, batch, "fp32", "step", "eager", status, reason, "2026-01-01T00:00:00+00:00", *about
+    )
+
+
+def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
+    return KernelCounters("e1", model, batch, "fp32", "step", "eager", kernel, 3, time_s, 8e6, 4e6)

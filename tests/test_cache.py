@@ -10,6 +10,9 @@ import pytest
 from rows import (
     ENVIRONMENT,
     ceiling,
+    counter_profile,
+    kernel_counters,
+    kernel_time,
     layer,
     operator,
     operator_time,
@@ -20,7 +23,7 @@ from rows import (
 )
 
 from measure.cache import MachineFolder, Workloads, machine_names
-from measure.records import Environment, OperatorTime, Run, Sample, Workload
+from measure.records import Environment, KernelCounters, OperatorTime, Run, Sample, Workload
 from measure.table import append, write
 
 
@@ -251,3 +254,24 @@ def test_a_writer_killed_at_any_moment_loses_at_most_its_cell(tmp_path):
         assert len(folder.samples()) == 5 * len(batches)
         committed = len(batches)
     assert committed > 0
+
+
+def test_kernels_stand_beside_their_profile_and_a_processor_has_no_table_of_them(folder):
+    folder.put_profile(profile(), [operator_time()])
+    assert not (folder.folder / "kernels.csv").exists()
+    folder.put_profile(profile(), [operator_time()], [kernel_time(), kernel_time(kernel="splitK")])
+    assert folder.kernels() == [kernel_time(), kernel_time(kernel="splitK")]
+    folder.put_profile(profile(status="oom", reason="full"), [])
+    assert folder.kernels() == []
+
+
+def test_what_counters_said_stands_beside_its_profile_and_is_replaced_with_it(folder):
+    folder.put_counters(counter_profile(), [kernel_counters()])
+    folder.put_counters(counter_profile(batch=8, status="unsupported", reason="forbidden"), [])
+    assert [(row.batch, row.status) for row in folder.counter_profiles()] == [(1, "ok"), (8, "unsupported")]
+    assert folder.counters() == [kernel_counters()]
+    append(folder.folder / "counters.csv", KernelCounters, [kernel_counters(model="killed")])
+    assert folder.counters() == [kernel_counters()]  # no profile committed it
+    again = MachineFolder(folder.folder.parents[1], "box")  # another process
+    again.put_counters(counter_profile(), [kernel_counters(time_s=0.5)])
+    assert again.counters() == [kernel_counters(time_s=0.5)]

@@ -49,3 +49,22 @@ def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="is not on the PATH"):
         counted_cell.check(GPU)
+
+
+@pytest.mark.gpu
+def test_a_gpus_counters_see_the_work_of_a_model():
+    if "cuda:0" not in devices.available_names():
+        pytest.skip("no NVIDIA GPU on this machine")
+    device = devices.find("cuda")
+    try:
+        counted_cell.check(device)
+        cell = counted_cell.measure(device, RESNET, 8, "fp32", "eager", "inference", lambda: None)
+    except (UserError, NotImplementedError) as refusal:
+        pytest.skip(str(refusal))
+    kernels = cell.counted.kernels
+    assert all(each.time_s > 0 for each in kernels)
+    # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
+    flop = sum(each.fp32_flop + (each.tensor_flop or 0) for each in kernels)
+    assert 0.3 < flop / (8 * 3.63e9) < 3
+    # At fp32 its 11.7 M parameters are read at least.
+    assert sum(each.dram_read_byte for each in kernels) > 4 * 11.7e6

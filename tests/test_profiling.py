@@ -90,6 +90,8 @@ def test_operators_take_at_most_the_time_of_the_profiled_step(net, phase):
     profiled = measure(phase)
     assert profiling.FEWEST_STEPS <= profiled.steps <= profiling.MOST_STEPS
     assert 0 < sum(each.time_s for each in profiled.operators) <= profiled.profiled_s
+    assert 0 < profiled.busy_s <= profiled.profiled_s
+    assert profiled.kernels == ()  # a processor runs none
     assert profiled.plain_s > 0
 
 
@@ -135,6 +137,10 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
         own = [each for each in times if each.operator == name]
         assert len({each.path for each in own}) == len(own) == 20  # ResNet18's convolutions
         assert all(each.time_s > 0 for each in own)
+    # An operator's time is that of its kernels, and the device works while one runs, ranges of modules aside.
+    kernels_s = sum(each.time_s for each in profiled.kernels)
+    assert kernels_s == pytest.approx(sum(each.time_s for each in times), rel=1e-6)
+    assert 0.5 * kernels_s < profiled.busy_s <= 1.001 * kernels_s
     # In a backward pass convolutions have most of the time too, and only the loss and the optimiser have no module.
     known = sum(each.time_s for each in times if each.path is not None and each.stage != "update")
     assert known > 0.9 * sum(each.time_s for each in times if each.stage != "update")

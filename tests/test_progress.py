@@ -6,6 +6,8 @@ from rich.console import Console
 
 from measure import catalog, progress
 from measure.attribution import AttributedTime
+from measure.nsight.counted_cell import CountedCell
+from measure.nsight.raw_csv import Counted, CountedKernel
 from measure.plan import CeilingTask, InferenceTask, TrainingTask
 from measure.profiling import Profiled
 from measure.records import Ceiling
@@ -57,6 +59,8 @@ def test_outcomes_in_a_few_words():
     )
     profiled = Profiled(3, 0.035, 0.04, times)
     assert progress.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
+    kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
+    assert progress.describe(CountedCell(2, "ncu", Counted((kernel,), "8.0", None))) == "3 kernels, 500 ms"
     product = Ceiling("e", "matmul", "fp32", 8, 4_000_000_000, 1, "ok", None, 2.0, 2.0, 2.0, 6)
     assert progress.describe(product) == "2.0 GFLOP/s"
     multiply_adds = Ceiling("e", "fma", "fp32", 8, 6_000_000_000, 0, "ok", None, 2.0, 2.0, 2.0, 6)

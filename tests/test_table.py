@@ -4,7 +4,17 @@ import os
 import typing
 
 import pytest
-from rows import ENVIRONMENT, ceiling, layer, run, samples, workload
+from rows import (
+    ENVIRONMENT,
+    ceiling,
+    counter_profile,
+    kernel_counters,
+    kernel_time,
+    layer,
+    run,
+    samples,
+    workload,
+)
 
 from measure import table
 from measure.errors import UserError
@@ -25,6 +35,9 @@ def test_keys_are_columns(record):
         ceiling(latency_s=1 / 3),
         run(status="oom", reason='no "memory", at all\nor nearly'),
         samples(1)[0],
+        kernel_time(),
+        counter_profile(status="unsupported", reason="forbidden; ask an administrator"),
+        kernel_counters(),
     ],
 )
 def test_what_is_written_is_read_back(tmp_path, row):
