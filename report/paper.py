@@ -28,6 +28,7 @@ from measure.records import (
 from measure.table import read
 from report import bibliography, cells, chips, counters, flop_per_cycle, published, steps, workloads
 from report.flop_per_cycle import FlopPerCycle
+from report.published import Published
 from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated
 
 BASE_PRECISION = "fp32"
@@ -95,7 +96,8 @@ class Roof:
 class Paper:
     """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``.
 
-    Of ``imported`` machines only the hardware counters are known, ``training_steps`` are what studies printed.
+    Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
+    studies printed.
     """
 
     chips: pd.DataFrame
@@ -108,6 +110,7 @@ class Paper:
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
     training_steps: pd.DataFrame
+    published: Published
 
     def machine(self, kind: str) -> Machine | None:
         """The machine of this kind ("cpu" or "gpu") that was measured last."""
@@ -151,6 +154,7 @@ def load(data: Path | None = None, references: Path = Path("bib/references.bib")
         tuple(machine for machine in machines if machine.environment.torch),
         tuple(machine for machine in machines if not machine.environment.torch),
         published.training_steps(data / "published" / "training_steps.csv", keys),
+        published.read(data / "published", keys),
     )
 
 

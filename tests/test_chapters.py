@@ -20,6 +20,7 @@ from report import (
     figures,
     findings,
     kernel_tables,
+    published_tables,
     roof_tables,
     show,
     tables,
@@ -39,6 +40,7 @@ SHARED = {
     "figures": figures,
     "findings": findings,
     "kernel_tables": kernel_tables,
+    "published_tables": published_tables,
     "tables": tables,
     "show": show,
     "training_tables": training_tables,
@@ -78,8 +80,8 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
 def test_every_figure_table_and_finding_is_in_a_chapter():
     used = "\n".join(calls())
     written = (
-        tables, benchmark_tables, chip_tables, counter_tables, kernel_tables, roof_tables, training_tables,
-        utilisation_tables, workload_tables,
+        tables, benchmark_tables, chip_tables, counter_tables, kernel_tables, published_tables, roof_tables,
+        training_tables, utilisation_tables, workload_tables,
     )  # fmt: skip
     drawn = (
         *FIGURES,
@@ -89,6 +91,7 @@ def test_every_figure_table_and_finding_is_in_a_chapter():
         figures.layer_shares,
         figures.strips,
         figures.kernels,
+        figures.published,
     )
     told = (
         *FINDINGS,
@@ -97,6 +100,8 @@ def test_every_figure_table_and_finding_is_in_a_chapter():
         findings.layer_costs,
         findings.training_memory,
         findings.kernels,
+        findings.published,
+        findings.claims,
     )
     for package, modules in (("figures", drawn), ("findings", told), ("", written)):
         for module in modules:

@@ -1,0 +1,144 @@
+"""Figures of published results: steps under hardware counters on their chips' roofs, and printed FLOP against ours."""
+
+from itertools import pairwise
+
+import altair as alt
+import pandas as pd
+
+from report import axes, revisited, roofline, theme
+from report.available import DataMissingError, or_missing
+from report.axes import LogAxis
+from report.labels import along
+from report.paper import BASE_PRECISION, Paper, Roof
+from report.quantities import intensity, number, percent, si, significant
+from report.revisited import steps
+from report.revisited.verdict import AGREES, DIFFERS
+
+HEIGHT = 300
+SQUARE = 400
+"""The side of the figure with equal axes, in pixels."""
+
+COLORS = (theme.BLUE, theme.ORANGE, theme.GREEN, theme.PURPLE, theme.SKY)
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+
+
+def _styles(names: list[str], title: str) -> dict[str, object]:
+    """A colour and a shape for each name, so that they can be told apart in grey."""
+    legend = alt.Legend(orient="top")
+    colors = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
+    shapes = alt.Scale(domain=names, range=list(SHAPES[: len(names)]))
+    return {
+        "color": alt.Color(f"{title}:N", scale=colors, legend=legend),
+        "shape": alt.Shape(f"{title}:N", scale=shapes, legend=legend),
+    }
+
+
+@or_missing
+def steps_on_roofs(paper: Paper) -> alt.LayerChart:
+    """The printed training steps at their counted intensity, under the datasheet roofs of their GPUs."""
+    known = [(step, steps.chip_roof(paper, step.row.chip_key)) for step in steps.steps(paper)]
+    found = [(step, roof) for step, roof in known if roof]
+    if not found:
+        raise DataMissingError(
+            "No chip of data/published/training_steps.csv has a roof in data/chips.csv; restore both tables."
+        )
+    points = pd.DataFrame(
+        {
+            "model": step.row.model,
+            "GPU": step.row.gpu,
+            "x": float(f"{step.intensity:.5g}"),
+            "rate": float(f"{step.row.flop_per_s:.5g}"),
+            "intensity": intensity(step.intensity),
+            "achieved": si(step.row.flop_per_s, "FLOP/s"),
+            "of attainable": percent(step.row.flop_per_s / roof.attainable(step.intensity)),
+        }
+        for step, roof in found
+    )
+    limits = {step.row.gpu: roof for step, roof in found}
+    ridges = [roof.ridge_flop_per_byte for roof in limits.values()]
+    peaks = [roof.peak_flop_per_s for roof in limits.values()]
+    x = LogAxis.around([*points.x, *ridges], theme.WIDTH, "operational intensity by DRAM counters", "FLOP/B")
+    y = LogAxis.around([*points.rate, *peaks], HEIGHT, "achieved, or attainable", "FLOP/s", vertical=True)
+    styles = _styles(list(limits), "GPU")
+    outline = roofline.outline([({"GPU": gpu}, roof) for gpu, roof in limits.items()], x)
+    lines = alt.Chart(outline).mark_line(strokeWidth=1.4, clip=True).encode(
+        x.channel("intensity"), y.channel("rate"), color=styles["color"], detail="GPU:N"
+    )  # fmt: skip
+    dots = alt.Chart(points).mark_point(filled=True, size=50).encode(
+        x.channel("x"), y.channel("rate"), **styles,
+        tooltip=["model", "GPU", "intensity", "achieved", "of attainable"],
+    )  # fmt: skip
+    names = axes.named_points(points, "model", x, "x", y, "rate", tuple(_covered(limits, x, y)))
+    above = int(sum(point > 1 for point in _shares(found)))
+    description = (
+        f"Achieved rate against intensity by counters of {number(len(points), 'training step')} under the datasheet "
+        f"roofs of {number(len(limits), 'GPU')} at {BASE_PRECISION}, on logarithmic axes; {above or 'none'} lie above."
+    )
+    layers = [lines, *([names] if names else []), dots]
+    chart = alt.layer(*layers).properties(width=x.pixels, height=y.pixels)
+    return theme.finish(chart, "published-steps", description)
+
+
+def _shares(found: list[tuple[steps.Step, Roof]]) -> list[float]:
+    return [step.row.flop_per_s / roof.attainable(step.intensity) for step, roof in found]
+
+
+def _covered(limits: dict[str, Roof], x: LogAxis, y: LogAxis) -> list[axes.Box]:
+    """What names must not cover: the roofs."""
+    boxes = []
+    for roof in limits.values():
+        ends = [
+            (x.pixel(corner["intensity"]), y.pixel(corner["rate"])) for corner in roofline.corners(roof, x)
+        ]
+        for start, end in pairwise(ends):
+            boxes += along(start, end)
+    return boxes
+
+
+@or_missing
+def flop_against_ours(paper: Paper) -> alt.LayerChart:
+    """Every printed number of FLOP against our count, on equal axes, with the diagonal on which both are the same."""
+    found = [row for row in revisited.comparisons(paper) if row.unit == "FLOP" and row.ours]
+    if not found:
+        raise DataMissingError(
+            "No printed number of FLOP in data/published has been counted; python -m measure --sections workload "
+            "counts the models."
+        )
+    points = pd.DataFrame(
+        {
+            "of": row.subject,
+            "quantity": row.quantity,
+            "study": row.study,
+            "ours": float(f"{row.ours:.5g}"),
+            "printed": float(f"{row.printed:.5g}"),
+            "ratio": significant(row.ratio),
+            "verdict": str(row.verdict),
+            "agrees": row.verdict.outcome == AGREES,
+        }
+        for row in found
+        if row.ours and row.ratio
+    ).drop_duplicates(["of", "quantity", "printed"])
+    values = [*points.ours, *points.printed]
+    x = LogAxis.around(values, SQUARE, "counted by us", "FLOP")
+    y = LogAxis.around(values, SQUARE, "printed", "FLOP", vertical=True)
+    ends = pd.DataFrame({"ours": [x.low, x.high], "printed": [x.low, x.high]})
+    diagonal = (
+        alt.Chart(ends)
+        .mark_line(color=theme.MUTED, strokeWidth=1)
+        .encode(x.channel("ours"), y.channel("printed"))
+    )
+    dots = alt.Chart(points).mark_point(size=40).encode(
+        x.channel("ours"), y.channel("printed"), **_styles(sorted(set(points.study)), "study"),
+        fill=alt.condition("datum.agrees", alt.value("transparent"), alt.Color("study:N", legend=None)),
+        tooltip=["of", "quantity", "study", "ratio", "verdict"],
+    )  # fmt: skip
+    apart = points[~points.agrees]
+    diagonal_boxes = tuple(along((0, SQUARE), (SQUARE, 0)))
+    names = axes.named_points(apart, "of", x, "ours", y, "printed", diagonal_boxes) if len(apart) else None
+    outcomes = [row.verdict.outcome for row in found]
+    description = (
+        f"Printed against counted FLOP, {number(len(points), 'figure')} on equal logarithmic axes with the diagonal. "
+        f"{outcomes.count(AGREES)} agree, {outcomes.count(DIFFERS)} differ."
+    )
+    chart = alt.layer(diagonal, *([names] if names else []), dots).properties(width=SQUARE, height=SQUARE)
+    return theme.finish(chart, "published-flop", description)

@@ -1,0 +1,45 @@
+from papers import empty
+from published_papers import printed
+from test_tables import cells
+
+from report import published_tables
+from report.available import Missing
+from report.quantities import SPACE
+
+TABLES = ("chips", "models", "training", "steps", "estimates", "claim_rulings")
+
+
+def by_name(table):
+    return [[text.replace("\\", "").replace(SPACE, " ") for text in row] for row in cells(table)]
+
+
+def test_each_printed_figure_has_a_row():
+    # two of 17 chips, three of 13 models, four of nine steps, two of nine estimates
+    assert len(by_name(published_tables.chips(printed()))) == 34
+    assert len(by_name(published_tables.models(printed()))) == 39
+    assert len(by_name(published_tables.steps(printed()))) == 36
+    assert len(by_name(published_tables.estimates(printed()))) == 18
+    # four rows of madani2026 and four with times of a1rooflines print both passes: 22 + 2 x 8
+    assert len(by_name(published_tables.training(printed()))) == 38
+
+
+def test_a_row():
+    rows = by_name(published_tables.estimates(printed()))
+    assert rows[1] == [
+        "resnet50, NVIDIA T4", "theoretical time", "33.33 s", "33.33 ms", "1000",
+        "differs because it is the time in milliseconds, printed as seconds",
+    ]  # fmt: skip
+    first = by_name(published_tables.chips(printed()))[0]
+    assert first[0] == "[@madani2026]"
+    assert first[3:6] == ["1.979 PFLOP/s", "989.4 TFLOP/s", "2.00"]
+
+
+def test_claims_with_marks():
+    rows = by_name(published_tables.claim_rulings(printed()))
+    assert len(rows) == 32
+    assert {row[2] for row in rows} <= {"✓", "✗", "?"}
+
+
+def test_without_data_each_table_is_a_sentence():
+    for name in TABLES:
+        assert isinstance(getattr(published_tables, name)(empty()), Missing), name
