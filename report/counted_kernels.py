@@ -29,16 +29,19 @@ def cells(of: Machine) -> pd.DataFrame:
 
     ``flop`` and all that needs it are empty where the FLOP of tensor cores are not known (``tensor_gap`` says why).
     """
-    rows = of.counters.astype(dict.fromkeys(SUMMED, float))
-    sums = rows.groupby(CELL)[SUMMED].sum(min_count=1)
-    known = rows[SUMMED].notna().groupby([rows[name] for name in CELL]).all()
-    sums = sums.where(known).reset_index()
+    sums = _summed(of.counters.astype(dict.fromkeys(SUMMED, float)), CELL, SUMMED)
     sums["dram_byte"] = sums.dram_read_byte + sums.dram_write_byte
     sums["flop"] = sums[FLOP].sum(axis=1, skipna=False)
     sums["flop_per_s"] = sums.flop / sums.time_s
     sums["dram_byte_per_s"] = sums.dram_byte / sums.time_s
     sums["intensity"] = sums.flop / sums.dram_byte
     return sums.merge(of.counter_profiles[[*CELL, "tensor_gap"]], on=CELL)
+
+
+def _summed(rows: pd.DataFrame, by: list[str], columns: list[str]) -> pd.DataFrame:
+    """The sums of some columns by others; a sum is unknown where one of its parts is."""
+    known = rows[columns].notna().groupby([rows[name] for name in by]).all()
+    return rows.groupby(by)[columns].sum().where(known).reset_index()
 
 
 def with_bytes(paper: Paper, of: Machine) -> pd.DataFrame:
@@ -76,13 +79,9 @@ def flop_by_work(paper: Paper, of: Machine) -> pd.DataFrame:
 
     ``counted_flop`` is empty where the FLOP of tensor cores are not known of one of its kernels.
     """
-    counted = groups(of)
+    counted = groups(paper, of)
     counted = counted.assign(work=counted.group.map(KIND_OF_WORK).fillna(OTHER_WORK))
-    sums = (
-        counted.groupby([*CELL, "work"])
-        .flop.agg(lambda column: column.sum(skipna=False))
-        .rename("counted_flop")
-    )
+    sums = _summed(counted.rename(columns={"flop": "counted_flop"}), [*CELL, "work"], ["counted_flop"])
     rows = []
     for precision in counted.precision.unique():
         asked = kernels.work(paper, precision)
@@ -90,23 +89,31 @@ def flop_by_work(paper: Paper, of: Machine) -> pd.DataFrame:
         rows.append(
             asked.groupby(["model", "batch", "precision", "phase", "work"], as_index=False).flop.sum()
         )
-    return sums.reset_index().merge(
+    return sums.merge(
         pd.concat(rows).rename(columns={"flop": "asked_flop"}),
         on=["model", "batch", "precision", "phase", "work"],
         how="left",
     )
 
 
-def groups(of: Machine) -> pd.DataFrame:
-    """One row is a group of the kernels of a counted cell: its sums. The names of the kernels decide their groups."""
+def groups(paper: Paper, of: Machine) -> pd.DataFrame:
+    """One row is a group of the kernels of a counted cell: its sums.
+
+    A kernel that profiles of the machine know belongs to the operators that launch it, another to the group of its
+    name.
+    """
+    known = kernels.launching_groups(paper, of)
     rows = of.counters.astype(dict.fromkeys(SUMMED, float))
-    rows = rows.assign(group=rows.kernel.map(group_of_kernel), flop=rows[FLOP].sum(axis=1, skipna=False))
-    return rows.groupby([*CELL, "group"], as_index=False)[[*SUMMED, "flop"]].sum(min_count=1)
+    rows = rows.assign(
+        group=[known.get(name) or group_of_kernel(name) for name in rows.kernel],
+        flop=rows[FLOP].sum(axis=1, skipna=False),
+    )
+    return _summed(rows, [*CELL, "group"], [*SUMMED, "flop"])
 
 
-def unmatched(of: Machine) -> float:
-    """The share of the time of all counted kernels that no rule for names matches."""
-    rows = groups(of)
+def unmatched(paper: Paper, of: Machine) -> float:
+    """The share of the time of all counted kernels that no rule matches."""
+    rows = groups(paper, of)
     return float(rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum())
 
 

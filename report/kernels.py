@@ -78,6 +78,19 @@ def work(paper: Paper, precision: str = BASE_PRECISION) -> pd.DataFrame:
     return counted.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()
 
 
+def launched(paper: Paper, of: Machine) -> pd.DataFrame:
+    """The times of kernels in profiled cells, each with the ``group`` of the operator that launched it."""
+    rows = of.kernels[(of.kernels.variant == EAGER) & (of.kernels.precision == BASE_PRECISION)]
+    return rows.assign(group=grouped(rows, kinds_of(rows, paper.layers)))
+
+
+def launching_groups(paper: Paper, of: Machine) -> dict[str, str]:
+    """For each kernel, by name, the group of operators that launch it, of several that which it works for longest."""
+    sums = launched(paper, of).groupby(["kernel", "group"], as_index=False)[["time_s"]].sum()
+    longest = sums.sort_values("time_s").drop_duplicates("kernel", keep="last")
+    return dict(zip(longest.kernel, longest.group, strict=True))
+
+
 def on_roof(paper: Paper, of: Machine) -> pd.DataFrame:
     """The groups that do arithmetic, with ``intensity`` (FLOP per unfused byte) and ``flop_per_s``; at least one."""
     rows = groups(paper, of)

@@ -12,7 +12,7 @@ from papers import REFERENCES, ROOT
 from profiled_papers import profiled
 
 from measure.import_ncu import unknown_but
-from measure.records import EAGER, INFERENCE, STEP, CounterProfile, KernelCounters
+from measure.records import EAGER, INFERENCE, STEP, CounterProfile, KernelCounters, KernelTime
 from report import bibliography, published
 from report.paper import Machine, Paper, frame
 
@@ -30,6 +30,10 @@ RESNET = {
     TURING: (50, 0.3, 20e9, 10e9, 90e9, 120e9, 0.0, 5e9, 0.0, None, 4e9),
     MULTIPLY: (50, 0.1, 6e9, 4e9, 10e9, 10e9, 0.0, 1e9, 0.0, 0.0, 0.0),
 }
+LAUNCHED = (
+    # path, operator, kernel, ms of each, as the operators of profiled_papers
+    ("features", "conv2d", SGEMM, 0.050), ("act", "relu_", MULTIPLY, 0.015), ("head", "linear", TURING, 0.035),
+)  # fmt: skip
 GAP = "one instruction may be of several sizes"
 
 
@@ -44,15 +48,23 @@ def _with_counters(of: Machine, cell: tuple[object, ...], kernels: dict, gap: st
 @cache
 def counted() -> Paper:
     cpu, gpu = profiled().machines
-    nothing = {name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "steps", "cells")}
+    nothing = {
+        name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "kernels", "steps", "cells")
+    }
     imported = replace(gpu, folder="imported", environment=unknown_but("NVIDIA T4"), levels=(), **nothing)
     identity = imported.environment.environment_id
     # Kernels run for 0.1 of the 1.0 ms that a call takes without the profiler.
-    gpu = replace(gpu, profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])))
+    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
+    launched = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
+    gpu = replace(
+        gpu,
+        profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])),
+        kernels=frame(launched, KernelTime),
+    )
     keys = bibliography.read_keys(REFERENCES)
     return replace(
         profiled(),
-        machines=(cpu, _with_counters(gpu, ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER), LEAN, None)),
+        machines=(cpu, _with_counters(gpu, cell, LEAN, None)),
         imported=(_with_counters(imported, (identity, "resnet50", 64, "fp32", STEP, EAGER), RESNET, GAP),),
         training_steps=published.training_steps(ROOT / "data" / "published" / "training_steps.csv", keys),
     )

@@ -9,7 +9,15 @@ from report import paper
 from report.available import Missing
 from report.findings import kernels
 
-ALL = (kernels.spent, kernels.gaps, kernels.waiting, kernels.counted, kernels.printed, kernels.candidates)
+ALL = (
+    kernels.spent,
+    kernels.gaps,
+    kernels.launched,
+    kernels.waiting,
+    kernels.counted,
+    kernels.printed,
+    kernels.candidates,
+)
 
 
 def test_where_the_time_goes():
@@ -32,6 +40,15 @@ def test_gaps():
     )
     assert "from 62 % in lean (inference at batch size 1) to 96 % in deep (inference at batch size 1)" in text
     assert "Of a call without the profiler no kernel runs in about 90 % in the median" in text
+
+
+def test_kernels_and_their_names():
+    text = plain(kernels.launched(counted()))
+    assert "3 different kernels run; the longest is ampere_sgemm_128x64_nn, with 50 % of the time" in text
+    # A product by its name, that one works for a convolution: 15 and 35 of 100 us are sorted the same way.
+    assert "kernels with 50 % of the time would be in the groups of the operators that launch them" in text
+    assert text.endswith("and with 0 % in none.")
+    assert "--device cuda --sections workload operators times them there" in kernels.launched(profiled())
 
 
 def test_what_waits_for_memory():
@@ -69,6 +86,8 @@ def test_exact_counts_stand_beside_what_the_study_implies():
     text = plain(kernels.candidates(paper.load(ROOT / "data")))
     assert "resnet50 asks for 1.5" in text  # 64 * 3 * 8.18 GFLOP, less the first layer's
     assert "(by the study's counters 1.23 TFLOP)" in text
+    # 128 GFLOP by the counters: 114 of MobileNetV2 are nearer than 82 of MobileNetV3-Large
+    assert "Of the MobileNets, mobilenet_v2 is the nearer to the study's counters." in text
 
 
 @pytest.mark.parametrize("made", [counted, trained])

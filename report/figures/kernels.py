@@ -27,6 +27,9 @@ LARGEST = 1200
 SMALL = 0.01
 """A group with a smaller share of a call is drawn with the other operators."""
 
+SEEN = 0.005
+"""A group with a smaller share of the time would be too small a mark to be seen."""
+
 BYTES = {"ideal": theme.GREEN, "counted": theme.VERMILION, "unfused": theme.BLUE}
 """The ways to say how many bytes a cell moves, and their colours."""
 
@@ -47,7 +50,7 @@ def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]]) -> tup
     """Axes that hold a device's points, its ridge points and its peak."""
     x = LogAxis.around(
         [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 20,
-        "operational intensity by unfused bytes", "FLOP/B", margins=(0.06, 0.1),
+        "operational intensity (FLOP per unfused byte)", margins=(0.06, 0.1),
     )  # fmt: skip
     rates = [*points.flop_per_s, roofs[0][1].peak_flop_per_s]
     return x, LogAxis.around(rates, HEIGHT, "achieved", "FLOP/s", vertical=True, margins=(0.08, 0.1))
@@ -71,6 +74,7 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     def points(of: Machine) -> pd.DataFrame:
         available.roof(of)
         rows = kernels.on_roof(paper, of)
+        rows = rows[rows.share >= SEEN]
         return rows.merge(kernels.pictured(rows), on=CELL).assign(folder=of.folder)
 
     rows = available.rows_of_each(paper, points)

@@ -1,12 +1,15 @@
 """Where the time of a forward pass or a training step goes, kernel by kernel or operator by operator."""
 
+import re
+from math import log
+
 import pandas as pd
 
 from report import available, counted_kernels, kernels
 from report.available import DataMissingError, finding
 from report.figures.kernels import PHASES
 from report.kernels import CELL, GAP
-from report.operator_groups import OTHER
+from report.operator_groups import OTHER, group_of_kernel
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, si, significant
 from report.rows import each, highest, lowest
@@ -92,6 +95,36 @@ def gaps(paper: Paper) -> str:
 
 
 @finding
+def launched(paper: Paper) -> str:
+    """Which kernels run on GPUs, and whether their names tell what they work for."""
+    found = [of for of in paper.shown if not of.kernels.empty]
+    if not found:
+        raise DataMissingError(
+            "No kernel has been timed: operators launch kernels on a GPU, and python -m measure --device cuda "
+            "--sections workload operators times them there."
+        )
+    return " ".join(kernels_of(paper, of) for of in found)
+
+
+def kernels_of(paper: Paper, of: Machine) -> str:
+    """How many kernels there are, the longest, and how much of the time their names alone would sort the same way."""
+    rows = kernels.launched(paper, of)
+    whole = rows.time_s.sum()
+    by_name = rows.kernel.map(group_of_kernel)
+    alike, unmatched = (
+        rows.time_s[which].sum() / whole for which in (by_name == rows.group, by_name == OTHER)
+    )
+    times = rows.groupby("kernel").time_s.sum()
+    plain = str(times.idxmax()).replace("(anonymous namespace)::", "").removeprefix("void ")
+    return (
+        f"On the {available.title(of)} {number(len(times), 'different kernel')} run; the longest is "
+        f"{re.split('[<(]', plain)[0]}, with {percent(times.max() / whole)} of the time. By their names alone, kernels "
+        f"with {percent(alike)} of the time would be in the groups of the operators that launch them, and with "
+        f"{percent(unmatched)} in none."
+    )
+
+
+@finding
 def waiting(paper: Paper) -> str:
     """What share of the time of the pictured models is in groups that the memory bounds, on each machine shown."""
 
@@ -141,8 +174,10 @@ def counters_of(paper: Paper, of: Machine) -> str:
         text += (
             f" The FLOP of tensor cores are not known, because {gap}: so neither are FLOP/s and intensity."
         )
-    unmatched = counted_kernels.unmatched(of)
-    return f"{text} Kernels whose name no rule matches took {percent(unmatched) if unmatched else 'none'} of the time."
+    unmatched = counted_kernels.unmatched(paper, of)
+    return (
+        f"{text} Kernels that no rule matches took {percent(unmatched) if unmatched else 'none'} of the time."
+    )
 
 
 @finding
@@ -154,7 +189,7 @@ def printed(paper: Paper) -> str:
             "The table data/published/training_steps.csv holds no training step of a study; restore it."
         )
     within = (rows.flop_per_s / rows.dram_byte_per_s / rows.intensity_flop_per_byte - 1).abs()
-    farthest = rows.loc[within.idxmax()]
+    farthest = highest(rows.assign(within=within), "within")
     text = (
         f"The study prints {number(len(rows), 'row')}. In each, the rate of arithmetic over the DRAM rate should be "
         f"the intensity: they differ by {percent(within.median())} in the median and by at most "
@@ -199,8 +234,14 @@ def candidates(paper: Paper) -> str:
         for model in kernels.STUDIED
         if model in exact
     ]
+    mobilenets = [model for model in exact if model.startswith("mobilenet")]
+    meant = next((implied[model] for model in mobilenets if model in implied), None)
+    nearest = ""
+    if meant is not None and len(mobilenets) > 1:
+        model = min(mobilenets, key=lambda model: abs(log(exact[model] / meant)))
+        nearest = f" Of the MobileNets, {model} is the nearer to the study's counters."
     return (
-        f"By exact counts, a training step at batch size {kernels.STUDIED_BATCH} of {listing(told)}, products alone. "
-        "Counters of vector instructions miss what tensor cores do, and see the algorithm that a library chose, which "
-        "may take fewer operations."
+        f"By exact counts, a training step at batch size {kernels.STUDIED_BATCH} of {listing(told)}, products alone."
+        f"{nearest} Counters of vector instructions miss what tensor cores do, and see the algorithm that a library "
+        "chose, which may take fewer operations."
     )
