@@ -41,7 +41,7 @@ def _parse(texts: Sequence[str], plain: type, optional: bool) -> list[Any]:
     return list(map(plain, texts))
 
 
-def _problem(text: str, plain: type, optional: bool) -> str | None:
+def _complaint(text: str, plain: type, optional: bool) -> str | None:
     """What is wrong with a cell that does not parse; None of one that does."""
     try:
         _parse([text], plain, optional)
@@ -110,10 +110,10 @@ def read(path: Path, record: type[Record]) -> list[Record]:
         try:
             values[name] = _parse(texts, *columns[name])
         except ValueError:
-            problems = (_problem(text, *columns[name]) for text in texts)
-            number, problem = next(pair for pair in zip(numbers, problems, strict=True) if pair[1])
+            complaints = (_complaint(text, *columns[name]) for text in texts)
+            number, complaint = next(pair for pair in zip(numbers, complaints, strict=True) if pair[1])
             raise UserError(
-                f"{path}, line {number}, column {name}: the cell {problem}; mend the line or delete it"
+                f"{path}, line {number}, column {name}: the cell {complaint}; mend the line or delete it"
             ) from None
     return list(map(record, *values.values()))
 
