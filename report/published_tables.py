@@ -41,17 +41,10 @@ def _compared(paper: Paper, table: ModuleType) -> str:
         raise DataMissingError(f"The table data/published/{name}.csv holds no row; restore it.")
     several = len({row.study for row in rows}) > 1
     header = [("Study", LEFT)] if several else []
-    header += [
-        ("Of", LEFT),
-        ("Quantity", LEFT),
-        ("Printed", RIGHT),
-        ("Ours", RIGHT),
-        ("Ratio", RIGHT),
-        ("Verdict", LEFT),
-    ]
+    header += [("Of", LEFT), ("Printed", RIGHT), ("Ours", RIGHT), ("Ratio", RIGHT), ("Verdict", LEFT)]
     cells = [
         [
-            *([cited(row.study)] if several else []), escape(row.subject), escape(row.quantity),
+            *([cited(row.study)] if several else []), escape(f"{row.subject}: {row.quantity}"),
             _value(row.printed, row.unit), _ours(row), NONE if row.ratio is None else significant(row.ratio),
             escape(str(row.verdict)),
         ]
