@@ -28,8 +28,8 @@ def _ours(comparison: Comparison) -> str:
         return text
     if comparison.unit in ("", "FLOP/B"):
         low, high = (significant(value) for value in comparison.interval)
-        return f"{text} ({low} to {high})"
-    return f"{text} ({between(*comparison.interval, comparison.unit)})"
+        return f"{text} ({low} to {high}), {escape(comparison.source)}"
+    return f"{text} ({between(*comparison.interval, comparison.unit)}), {escape(comparison.source)}"
 
 
 def _compared(paper: Paper, table: ModuleType) -> str:

@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import pandas as pd
 from papers import empty
 from published_papers import printed
 from test_tables import cells
@@ -5,6 +8,7 @@ from test_tables import cells
 from report import published_tables
 from report.available import Missing
 from report.quantities import SPACE
+from report.revisited import training
 
 TABLES = ("chips", "models", "training", "steps", "estimates", "claim_rulings")
 
@@ -32,6 +36,16 @@ def test_a_row():
     first = by_name(published_tables.chips(printed()))[0]
     assert first[0] == "[@madani2026]"
     assert first[2:5] == ["1.979 PFLOP/s", "989.4 TFLOP/s", "2.00"]
+
+
+def test_what_was_measured_has_an_interval_and_a_machine(monkeypatch):
+    step = pd.Series({"time_ratio": 2.1, "time_ratio_low": 2.0, "time_ratio_high": 2.2})
+    monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example CPU", step))
+    rows = by_name(
+        published_tables.training(replace(printed()))
+    )  # a paper of its own: nothing is kept of the others'
+    ratio = next(row for row in rows if row[1] == "alexnet, batch size 64: time, backward/forward")
+    assert ratio[2:4] == ["2.000", "2.100 (2.00 to 2.20), Example CPU"]
 
 
 def test_claims_with_marks():
