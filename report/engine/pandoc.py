@@ -70,7 +70,9 @@ def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> A
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     if isinstance(node, dict):
-        return {key: transform(value, change) for key, value in node.items()}
+        return {
+            key: value if isinstance(value, str) else transform(value, change) for key, value in node.items()
+        }
     if not isinstance(node, list):
         return node
     result = []
