@@ -6,7 +6,7 @@ from typing import Any
 
 import vl_convert
 
-from report.pictures import picture
+from report import drawing
 from report.prose import Prose, escape
 
 PICTURES = Path("_figures")
@@ -28,9 +28,9 @@ class Display:
 def show(content: Any) -> Display:
     """Shows a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
 
-    A chart is printed as its SVG picture (written into ``_figures``) and, for HTML, its specification, which the
-    script of ``scripts`` turns into an interactive chart. Its name names the picture, its description is the alt
-    text.
+    A chart is printed as its SVG picture (in ``_figures`` once ``scripts`` has returned) and, for HTML, its
+    specification, which the script of ``scripts`` turns into an interactive chart. Its name names the picture, its
+    description is the alt text.
     """
     if isinstance(content, Prose):
         return Display(escape(content))
@@ -39,7 +39,7 @@ def show(content: Any) -> Display:
     specification = content.to_dict()
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
-    place.write_text(picture(specification), encoding="utf-8")
+    drawing.begin(specification, place)
     alt_text = specification["description"].replace("\\", "\\\\").replace('"', '\\"')
     # "</" must not occur within a script element: it would end it.
     text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
@@ -48,6 +48,10 @@ def show(content: Any) -> Display:
 
 
 def scripts() -> Display:
-    """The code that draws all charts of the page, Vega included: once, at the document's end."""
+    """The code that draws all charts of the page, Vega included: once, at the document's end.
+
+    Waits for the pictures of the charts that were shown before.
+    """
     code = vl_convert.javascript_bundle(SCRIPT.read_text(encoding="utf-8")).replace("</script", "<\\/script")
+    drawing.finish()
     return Display(f"```{{=html}}\n<script>{code}</script>\n```\n")

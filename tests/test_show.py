@@ -5,6 +5,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from report import drawing
 from report.available import Missing
 from report.show import scripts, show
 from report.theme import finish
@@ -17,7 +18,9 @@ def chart():
 
 
 def markdown(content):
-    return show(content)._repr_mimebundle_()["text/markdown"]
+    shown = show(content)._repr_mimebundle_()["text/markdown"]
+    drawing.finish()
+    return shown
 
 
 def test_a_chart_is_a_picture_and_its_specification(chart, tmp_path, monkeypatch):

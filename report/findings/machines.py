@@ -43,13 +43,16 @@ def _absent(paper: Paper, kind: str) -> str:
 @finding
 def environments(paper: Paper) -> str:
     """Versions and threads of each machine shown."""
-    parts = [
-        f"The {available.title(machine)} ran torch {machine.environment.torch} on Python {machine.environment.python} "
-        f"with {number(machine.environment.threads, 'thread')} (environment {machine.environment.environment_id}, "
-        f"first seen {machine.environment.recorded_at[:10]})."
-        for machine in available.machines(paper)
-    ]
-    return " ".join(parts)
+    return " ".join(map(_environment, available.machines(paper)))
+
+
+def _environment(machine: Machine) -> str:
+    of = machine.environment
+    threads = "" if of.threads is None else f" with {number(of.threads, 'thread')}"
+    return (
+        f"The {available.title(machine)} ran torch {of.torch} on Python {of.python}{threads} "
+        f"(environment {of.environment_id}, first seen {of.recorded_at[:10]})."
+    )
 
 
 def cells(machine: Machine) -> str:
