@@ -2,16 +2,12 @@ from dataclasses import replace
 
 import pytest
 from papers import tiny
+from sentences import plain
 
 from report import datasheet
 from report.paper import Clock
-from report.quantities import SPACE
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
-
-
-def plain(text):
-    return text.replace(SPACE, " ")
 
 
 def with_environment(**facts):

@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 import vl_convert
 from papers import empty, tiny, wide
+from sentences import plain
 
 from report import figures
 from report.available import Missing
-from report.quantities import SPACE
 
 MODULES = (
     figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.layers,
@@ -40,10 +40,6 @@ def rows(chart, *columns):
     found = [row for data in chart.to_dict()["datasets"].values() for row in data if set(columns) <= set(row)]
     unique = {tuple(sorted((key, str(value)) for key, value in row.items())): row for row in found}
     return list(unique.values())
-
-
-def plain(text):
-    return text.replace(SPACE, " ")
 
 
 @pytest.mark.parametrize(("function", "arguments"), list(calls()))

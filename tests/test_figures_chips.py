@@ -5,7 +5,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from papers import tiny, wide
-from test_figures import plain, rows
+from sentences import plain
+from test_figures import rows
 
 from report import figures
 from report.available import Missing

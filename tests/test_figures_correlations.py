@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 import vl_convert
 from papers import many, tiny
-from test_figures import plain, rows, titles
+from sentences import plain
+from test_figures import rows, titles
 
 from report import figures
 from report.available import Missing

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
 from papers import tiny
-from test_figures import plain, rows
+from sentences import plain
+from test_figures import rows
 
 from report import figures
 

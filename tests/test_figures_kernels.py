@@ -5,7 +5,8 @@ import vl_convert
 from counted_papers import counted
 from papers import empty, tiny
 from profiled_papers import profiled
-from test_figures import plain, rows, titles
+from sentences import plain
+from test_figures import rows, titles
 from training_papers import trained
 
 from report.available import Missing

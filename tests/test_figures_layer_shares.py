@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 import vl_convert
 from papers import empty, tiny
-from test_figures import plain, titles
+from sentences import plain
+from test_figures import titles
 from training_papers import trained
 
 from report.available import Missing

@@ -6,7 +6,8 @@ from math import pi
 import pytest
 import vl_convert
 from papers import empty, tiny
-from test_figures import plain, rows
+from sentences import plain
+from test_figures import rows
 from training_papers import trained
 
 from report.available import Missing

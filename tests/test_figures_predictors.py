@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 from papers import many, tiny
-from test_figures import on, plain, rows
+from sentences import plain
+from test_figures import on, rows
 
 from report import figures
 

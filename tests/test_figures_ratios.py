@@ -3,7 +3,8 @@ import warnings
 import pytest
 import vl_convert
 from papers import empty, tiny
-from test_figures import plain, rows
+from sentences import plain
+from test_figures import rows
 from training_papers import trained
 
 from report.available import Missing

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 from papers import tiny
-from test_figures import plain, rows
+from sentences import plain
+from test_figures import rows
 
 from report import figures
 from report.available import Missing

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from papers import tiny
-from test_figures import on, plain, rows, titles
+from sentences import plain
+from test_figures import on, rows, titles
 
 from report.figures import utilisation
 

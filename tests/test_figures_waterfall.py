@@ -4,7 +4,8 @@ import pytest
 import vl_convert
 from papers import empty, tiny
 from profiled_papers import profiled
-from test_figures import plain, rows, titles
+from sentences import plain
+from test_figures import rows, titles
 
 from report.available import Missing
 from report.figures import waterfall

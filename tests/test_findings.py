@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 from papers import empty, many, tiny, wide
+from sentences import check_whole_sentences, plain
 
 from report import findings
 from report.available import Missing
 from report.paper import Clock
-from report.prose import Prose
-from report.quantities import SPACE
 
 MODULES = (
     findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
@@ -32,10 +31,6 @@ def calls():
                     )
 
 
-def plain(text):
-    return text.replace(SPACE, " ")
-
-
 def with_cells(keep):
     """The tiny paper with its CPU alone, and of that only the cells for which ``keep`` holds."""
     cpu = tiny().machine("cpu")
@@ -45,11 +40,7 @@ def with_cells(keep):
 @pytest.mark.parametrize(("function", "arguments"), list(calls()))
 def test_every_finding_is_whole_sentences(function, arguments):
     text = function(wide(), *arguments)
-    assert isinstance(text, Prose)
-    assert not isinstance(text, Missing)
-    assert text.endswith(".")
-    assert text[0].isupper() or text[0].isdigit()
-    assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
+    check_whole_sentences(text)
 
 
 @pytest.mark.parametrize(("function", "arguments"), list(calls()))

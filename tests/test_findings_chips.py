@@ -8,7 +8,7 @@ from itertools import takewhile
 import pandas as pd
 import pytest
 from papers import committed_chips, tiny, wide
-from test_findings import plain
+from sentences import plain
 
 from report import findings
 from report.available import Missing

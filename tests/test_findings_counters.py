@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from papers import tiny
-from test_findings import plain
+from sentences import plain
 
 from report import findings
 from report.available import Missing

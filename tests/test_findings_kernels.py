@@ -2,7 +2,7 @@ import pytest
 from counted_papers import GAP, counted
 from papers import ROOT, empty, tiny
 from profiled_papers import profiled
-from test_figures import plain
+from sentences import plain
 from training_papers import trained
 
 from report import paper

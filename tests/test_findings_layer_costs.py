@@ -1,11 +1,10 @@
 import pytest
 from papers import empty, tiny
-from test_findings import plain
+from sentences import check_whole_sentences, plain
 from training_papers import trained
 
 from report.available import Missing
 from report.findings import layer_costs
-from report.prose import Prose
 
 FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.single)
 
@@ -14,10 +13,7 @@ FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.single)
 @pytest.mark.parametrize("gpu", [True, False])
 def test_every_finding_is_whole_sentences(finding, gpu):
     text = finding(trained(gpu))
-    assert isinstance(text, Prose)
-    assert not isinstance(text, Missing)
-    assert text.endswith(".")
-    assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
+    check_whole_sentences(text)
 
 
 @pytest.mark.parametrize("finding", FINDINGS)

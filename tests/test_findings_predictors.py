@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 from papers import many, tiny
-from test_findings import plain
+from sentences import plain
 
 from report import findings
 from report.available import Missing

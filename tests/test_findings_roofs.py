@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pandas as pd
 from papers import empty, tiny
-from test_figures import plain
+from sentences import plain
 
 from measure.memory_levels import Cache
 from report import findings

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from papers import many
-from test_findings import plain
+from sentences import plain
 
 from report.available import Missing
 from report.findings import speed_ups

@@ -3,12 +3,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from papers import empty, tiny
-from test_findings import plain
+from sentences import check_whole_sentences, plain
 from training_papers import trained
 
 from report.available import Missing
 from report.findings import training_memory
-from report.prose import Prose
 
 FINDINGS = (
     training_memory.peaks,
@@ -34,10 +33,7 @@ def grown():
 def test_every_finding_is_whole_sentences(finding):
     paper = replace(trained(), workloads=grown().workloads)
     text = finding(paper)
-    assert isinstance(text, Prose)
-    assert not isinstance(text, Missing)
-    assert text.endswith(".")
-    assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
+    check_whole_sentences(text)
 
 
 @pytest.mark.parametrize("finding", FINDINGS)

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
 from papers import tiny
-from test_findings import plain, with_cells
+from sentences import plain
+from test_findings import with_cells
 
 from report.findings import utilisation
 

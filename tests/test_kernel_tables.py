@@ -1,6 +1,6 @@
 from counted_papers import counted
 from papers import empty
-from test_figures import plain
+from sentences import plain
 
 from report import kernel_tables
 from report.available import Missing

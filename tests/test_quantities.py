@@ -1,11 +1,8 @@
 import pytest
+from sentences import plain
 
 from report import quantities
 from report.quantities import change, exact, intensity, listing, number, percent, si, significant, throughput
-
-
-def plain(text):
-    return text.replace(quantities.SPACE, " ")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from test_figures import plain
+from sentences import plain
 from training_papers import trained
 
 from report import ratio_reasons

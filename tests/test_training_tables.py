@@ -1,5 +1,5 @@
 from papers import empty, tiny
-from test_figures import plain
+from sentences import plain
 from training_papers import trained
 
 from report import training_tables
