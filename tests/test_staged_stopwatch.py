@@ -1,5 +1,5 @@
 import pytest
-from hands import Hands
+from hands import Events, Hands
 
 from measure.staged_stopwatch import StagedStopwatch
 
@@ -28,22 +28,6 @@ class Step:
 
     def __call__(self):
         self._take("whole", 0.5)
-
-
-class Events:
-    """A device that takes half of the host's time."""
-
-    def __init__(self, hands):
-        self.hands = hands
-
-    def start(self):
-        self.first = self.hands.now
-
-    def stop(self):
-        self.last = self.hands.now
-
-    def elapsed_s(self):
-        return (self.last - self.first) / 2e9
 
 
 def make_stopwatch(hands, step, synchronize=None, **changed):

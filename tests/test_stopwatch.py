@@ -1,26 +1,10 @@
 import itertools
 
 import pytest
-from hands import Hands, Sensors
+from hands import Events, Hands, Sensors
 
 from measure.sensors import WINDOW_S
 from measure.stopwatch import Stopwatch, TimedSample, Windows
-
-
-class Events:
-    """A device that takes half of the host's time."""
-
-    def __init__(self, hands):
-        self.hands = hands
-
-    def start(self):
-        self.first = self.hands.now
-
-    def stop(self):
-        self.last = self.hands.now
-
-    def elapsed_s(self):
-        return (self.last - self.first) / 2e9
 
 
 def make_stopwatch(hands, **changed):
