@@ -1,6 +1,6 @@
 """The cells of inference: rounds joined to one latency with its interval, and what follows from the workload."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -33,13 +33,31 @@ def _flags(flags: pd.Series) -> str:
     return ";".join(sorted({flag for text in flags.dropna() for flag in str(text).split(";")}))
 
 
+def estimated(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
+    """One row is a cell, named by ``key``: the median of a column over all rounds, and the ends of its interval.
+
+    ``names`` are what these three are called; ``sample_count`` is the number of samples.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for cell, own in samples.groupby(list(key)):
+        estimate = estimate_rounds([list(values) for _, values in own.groupby("round")[column]])
+        rows.append((*cell, estimate.median, estimate.low, estimate.high, len(own)))
+    return pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
+
+
 def latencies(samples: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell: its median latency with interval (s), from the samples of all rounds, and their number."""
-    rows: list[tuple[Any, ...]] = []
-    for key, own in samples.groupby(CELL_COLUMNS):
-        estimate = estimate_rounds([list(values) for _, values in own.groupby("round").latency_s])
-        rows.append((*key, estimate.median, estimate.low, estimate.high, len(own)))
-    return pd.DataFrame(rows, columns=[*CELL_COLUMNS, *NUMBERS])
+    return estimated(samples, "latency_s", CELL_COLUMNS, NUMBERS[:3])
+
+
+def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
+    """The cells with the columns of their workloads, those that a precision stores."""
+    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
+    return (
+        cells.assign(stored=cells.precision.map(stored_as))
+        .merge(asked, on=["model", "batch", "stored"], how="left")
+        .drop(columns="stored")
+    )
 
 
 def derive(
@@ -58,14 +76,8 @@ def derive(
     counted.
     """
     wanted = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
-    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
-    cells = (
-        joined(wanted)
-        .merge(latencies(samples[samples.phase == INFERENCE]), on=CELL_COLUMNS, how="left")
-        .assign(stored=lambda rows: rows.precision.map(stored_as))
-        .merge(asked, on=["model", "batch", "stored"], how="left")
-        .drop(columns="stored")
-    )
+    inference = latencies(samples[samples.phase == INFERENCE])
+    cells = with_workload(joined(wanted).merge(inference, on=CELL_COLUMNS, how="left"), counted)
     roofs = [roof_of(precision) for precision in cells.precision]
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s
     cells["throughput_per_s"] = cells.batch / cells.latency_s

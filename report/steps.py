@@ -11,10 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from measure.records import BACKWARD, CELL, EAGER, FORWARD, STAGES, STEP, UPDATE, stored_as
-from measure.statistics import estimate_rounds
-from report import operator_bounds, workloads
-from report.cells import NUMBERS, joined, latencies
+from measure.records import BACKWARD, CELL, EAGER, FORWARD, STAGES, STEP, UPDATE
+from report import operator_bounds
+from report.cells import NUMBERS, estimated, joined, latencies, with_workload
 from report.rows import each
 
 KEY = [column for column in CELL if column != "phase"]
@@ -45,13 +44,7 @@ def derive(
     """
     wanted = runs[(runs.phase == STEP) & (runs.variant == EAGER)]
     ours = samples[samples.phase.isin([STEP, *STAGES]) & (samples.variant == EAGER)]
-    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
-    cells = (
-        _timed(joined(wanted).drop(columns="phase"), ours)
-        .assign(stored=lambda rows: rows.precision.map(stored_as))
-        .merge(asked, on=["model", "batch", "stored"], how="left")
-        .drop(columns="stored")
-    )
+    cells = with_workload(_timed(joined(wanted).drop(columns="phase"), ours), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)
     cells["flop_ratio"] = cells.backward_flop / cells.forward_flop
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
@@ -94,11 +87,7 @@ def _ratios(samples: pd.DataFrame) -> pd.DataFrame:
     forward, backward = (samples[samples.phase == stage] for stage in (FORWARD, BACKWARD))
     paired = forward.merge(backward, on=[*KEY, "round", "sample"], suffixes=("", "_backward"))
     paired = paired.assign(ratio=paired.latency_s_backward / paired.latency_s)
-    rows: list[tuple[Any, ...]] = []
-    for key, own in paired.groupby(KEY):
-        estimate = estimate_rounds([list(values) for _, values in own.groupby("round").ratio])
-        rows.append((*key, estimate.median, estimate.low, estimate.high))
-    return pd.DataFrame(rows, columns=[*KEY, *RATIOS])
+    return estimated(paired, "ratio", KEY, RATIOS).drop(columns="sample_count")
 
 
 def _bounds(operators: pd.DataFrame, roofs: dict[str, Any]) -> dict[tuple[Any, ...], float]:
