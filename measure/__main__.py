@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import os
 import signal
 import sys
 import time
@@ -13,46 +12,20 @@ from pathlib import Path
 from measure import catalog, devices, plan
 from measure.arguments import (
     VERBS,
-    check_folder_name,
     make_request,
     make_sampling,
     parse_budget,
     parse_threads,
     parser,
 )
-from measure.cache import MachineFolder, Workloads
-from measure.environment import current, folder_name
+from measure.cache import Workloads
+from measure.destination import check_writable, machine_folder
+from measure.environment import current
 from measure.errors import UserError
 from measure.nsight import counted_cell
-from measure.records import Environment, shape_name
+from measure.records import shape_name
 
 INTERRUPTED = 130
-
-
-def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
-    """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
-    if name is not None:
-        check_folder_name(name)
-    folder = MachineFolder(data, name or folder_name(environment))
-    others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
-    if others:
-        raise UserError(
-            f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name"
-        )
-    return folder
-
-
-def check_writable(data: Path) -> None:
-    """Raises UserError before anything is measured that could not be kept."""
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        probe = data / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as problem:
-        raise UserError(
-            f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be"
-        ) from None
 
 
 def show_models(data: Path, models: Sequence[catalog.Model]) -> None:

@@ -1,8 +1,8 @@
-"""One writer at a time: a lock on a folder that names its holder, and that the system releases when the holder dies."""
+"""One holder at a time: a lock that names its holder, and that the system releases when the holder dies."""
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,18 +16,30 @@ NAME = ".lock"
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds the folder's lock. Raises UserError that names the process which holds it already."""
-    import fcntl  # only where something is written: a paper renders on systems without it
+
+    def refusal(holder: str) -> str:
+        return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
 
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / NAME).open("a+") as file:
+    with held(folder / NAME, refusal):
+        yield
+
+
+@contextmanager
+def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
+    """Holds a file; where another process does, raises UserError with what ``refusal`` says of that process."""
+    import fcntl  # only where something is written: a paper renders on systems without it
+
+    try:
+        file = path.open("a+")
+    except PermissionError:
+        raise UserError(refusal("a process of another user")) from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise UserError(
-                f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
-            ) from None
+            raise UserError(refusal(file.read().strip() or "another process")) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}, since {now()},")
         file.flush()

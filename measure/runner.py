@@ -27,7 +27,7 @@ from measure.records import (
 )
 from measure.timing import Timing
 from measure.training import StepTiming
-from measure.worker import BudgetSpent, Failure, Outcome
+from measure.worker import Failure, Outcome, Stopped
 from measure.workload import not_counted
 
 
@@ -60,6 +60,14 @@ class Summary:
     left: int = 0
     cells_s: float = 0.0
     executing_s: float = 0.0
+
+    def add(self, other: "Summary") -> None:
+        """Takes in how another part of the run went."""
+        self.statuses += other.statuses
+        self.failures += other.failures
+        self.left += other.left
+        self.cells_s += other.cells_s
+        self.executing_s += other.executing_s
 
 
 class Store:
@@ -176,14 +184,15 @@ def run(
     progress: Progress,
     deadline: float | None = None,
     refusal: Callable[[CellTask], Failure | None] = no_refusal,
+    hopeless: set[Cell] | None = None,
 ) -> Summary:
     """Does the tasks in order until they are at their end, or ``time.monotonic()`` passes the deadline.
 
     The task that the deadline falls into is given up and is left for the next run. A cell that ``refusal`` has a
-    reason against gets that without being tried; of one that failed, no further round is.
+    reason against gets that without being tried; of one that failed, which ``hopeless`` collects, no further round is.
     """
     summary = Summary()
-    hopeless: set[Cell] = set()
+    hopeless = set() if hopeless is None else hopeless
     for index, task in enumerate(tasks):
         if deadline is not None and time.monotonic() >= deadline:
             summary.left = len(tasks) - index
@@ -196,7 +205,7 @@ def run(
         refused = refusal(task) if isinstance(task, CellTask) else None
         try:
             outcome = refused or executor.run(task, deadline)
-        except BudgetSpent:
+        except Stopped:
             summary.left = len(tasks) - index
             break
         store.put(task, outcome)

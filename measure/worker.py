@@ -53,8 +53,12 @@ class Beat:
     """A sign of life."""
 
 
-class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
-    """The time that the user gave ran out within a task."""
+class Stopped(Exception):  # noqa: N818 - an ending, not an error
+    """A run has to end within a task, which has no outcome then and is left to be done."""
+
+
+class BudgetSpent(Stopped):
+    """The time that the user gave ran out."""
 
 
 def classify(problem: BaseException) -> Failure:

@@ -1,0 +1,36 @@
+"""Where measurements go: a machine's folder in the cache, checked before anything is measured."""
+
+import os
+from pathlib import Path
+
+from measure.arguments import check_folder_name
+from measure.cache import MachineFolder
+from measure.environment import folder_name
+from measure.errors import UserError
+from measure.records import Environment
+
+
+def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
+    """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
+    if name is not None:
+        check_folder_name(name)
+    folder = MachineFolder(data, name or folder_name(environment))
+    others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
+    if others:
+        raise UserError(
+            f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name"
+        )
+    return folder
+
+
+def check_writable(data: Path) -> None:
+    """Raises UserError before anything is measured that could not be kept."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        probe = data / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise UserError(
+            f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be"
+        ) from None
