@@ -1,4 +1,4 @@
-"""The models that can be measured, by name: the built-in list, and all of torchvision, torchaudio and timm.
+"""The models that can be measured, by name: the built-in list, all of torchvision, torchaudio and timm, a user's own.
 
 Weights are random: the time of these networks does not depend on their values, and nothing is downloaded.
 """
@@ -6,14 +6,15 @@ Weights are random: the time of these networks does not depend on their values, 
 import difflib
 import fnmatch
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from measure.errors import UserError
-from measure.models import meta, timm_models, torchaudio_models, torchvision_models
-from measure.models.model import IMAGE, Model
+from measure.models import meta, own_models, timm_models, torchaudio_models, torchvision_models
+from measure.models.call import Call
+from measure.models.model import IMAGE, OWN, Model
 
 if TYPE_CHECKING:
     import torch
@@ -76,19 +77,25 @@ def find(patterns: Iterable[str], native_size: bool = False) -> list[Model]:
     """The models that names and globs select: the built-in ones first, in their order, and each once.
 
     ``LIBRARY:PATTERN`` selects among all models of torchvision, torchaudio or timm, a pattern alone among the
-    built-in ones. With ``native_size`` a model's input is what its published weights take; without, images are
-    3 x 224 x 224 where the model allows it.
+    built-in ones; ``package.module:function`` is a model of the user's own (``own_models``). With ``native_size`` a
+    model's input is what its published weights take; without, images are 3 x 224 x 224 where the model allows it.
 
-    Raises UserError for a name that is unknown, with the nearest known ones, and for a library that is missing.
+    Raises UserError for a name that is unknown, with the nearest known ones, for a library that is missing, and for a
+    function that makes no network and inputs.
     """
     chosen: dict[str, Model] = {}
     for pattern in patterns:
-        library, colon, wanted = pattern.partition(":")
-        models = _in_library(library, wanted) if colon and library in LIBRARIES else _built_in(pattern)
-        chosen |= {model.name: model for model in models}
+        chosen |= {model.name: model for model in _selected(pattern)}
     order = {model.name: place for place, model in enumerate(BUILT_IN)}
     models = sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
     return [_at_native_size(model) for model in models] if native_size else models
+
+
+def _selected(pattern: str) -> list[Model]:
+    library, colon, wanted = pattern.partition(":")
+    if not colon:
+        return _built_in(pattern)
+    return _in_library(library, wanted) if library in LIBRARIES else [own_models.describe(pattern)]
 
 
 def _built_in(pattern: str) -> list[Model]:
@@ -115,6 +122,8 @@ def _in_library(library: str, pattern: str) -> list[Model]:
 
 
 def _at_native_size(model: Model) -> Model:
+    if model.source == OWN:
+        return model
     _require(model.source)
     return replace(model, input_shape=LIBRARIES[model.source].native_shape(model.name))
 
@@ -136,7 +145,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def build(model: Model) -> "nn.Module":
-    """The network in eval mode with random weights, on torch's default device.
+    """A library's network in eval mode with random weights, on torch's default device.
 
     Auxiliary heads are built where the published parameter count has them, and are not executed, in training
     neither; no layer is left out at random (wav2vec 2.0, HuBERT and WavLM are built without layer drop).
@@ -145,16 +154,41 @@ def build(model: Model) -> "nn.Module":
 
 
 def build_on_meta(model: Model) -> "nn.Module":
-    """The network without memory for its weights, to count on."""
+    """A library's network without memory for its weights, to count on."""
     with meta.allocating_nothing():
         return build(model).to("meta")
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
-    """The arguments of one call of the network, random, for ``batch`` inputs.
+    """The arguments of one call of a library's network, random, for ``batch`` inputs.
 
     For most one tensor of shape (batch, *input_shape). Detection takes one list of ``batch`` images of shape
     input_shape, optical flow two images, and a few audio networks a second sound, a spectrogram, or text and
     lengths. ``dtype`` is that of the images, sounds and spectrograms.
     """
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
+
+
+def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
+    """The network in eval mode on a device and in a type, and inputs for it: all random.
+
+    Raises whatever building raises.
+    """
+    import torch
+
+    if model.source == OWN:
+        return own_models.prepare(model, batch, device, dtype)
+    with torch.device(device):
+        network = build(model).to(dtype)
+    return Call(network, make_inputs(model, batch, device, dtype))
+
+
+def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
+    """The same without memory, at each of several batch sizes; a library's network is one for all of them.
+
+    Raises NotImplementedError where a user's own network cannot be made so.
+    """
+    if model.source == OWN:
+        return [own_models.prepare_on_meta(model, batch) for batch in batches]
+    network = build_on_meta(model)
+    return [Call(network, make_inputs(model, batch, "meta")) for batch in batches]

@@ -1,11 +1,13 @@
 """A network on a device, in a precision and a variant, with its inputs: what is timed, or trained."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.catalog import build, make_inputs
+from measure import catalog
+from measure.counting.traffic import tensors_in
 from measure.devices import Device
+from measure.models.call import mapped
 from measure.models.model import Model
 from measure.precisions import torch_dtype
 from measure.records import FULL_PRECISION, TF32, stored_as
@@ -20,17 +22,19 @@ if TYPE_CHECKING:
 class Forward:
     """A network and the arguments of one call of it; calling this runs its forward pass.
 
-    ``autocast`` is the type that torch's autocast on the ``kind`` of device has for it, if any.
+    ``autocast`` is the type that torch's autocast on the ``kind`` of device has for it, if any; ``keywords`` are the
+    arguments that have names.
     """
 
     network: "nn.Module"
     inputs: tuple[Any, ...]
     kind: str
     autocast: "torch.dtype | None" = None
+    keywords: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> Any:
         with self.casting():  # anew for each call, as programs do: it keeps the cast weights until it ends
-            return self.network(*self.inputs)
+            return self.network(*self.inputs, **self.keywords)
 
     def casting(self) -> "AbstractContextManager[Any]":
         """Within it, torch's autocast is on where this call has one."""
@@ -51,17 +55,20 @@ def prepare(device: Device, model: Model, batch: int, precision: str, variant: s
     if AUTOCAST in how and precision in (FULL_PRECISION, TF32):
         raise NotImplementedError(f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}")
     device.allow_tf32(precision == TF32)
-    with torch.device(device.torch_name):
-        network = build(model).to(torch_dtype(stored))
-    inputs = make_inputs(model, batch, device.torch_name, torch_dtype(stored))
+    call = catalog.prepare(model, batch, device.torch_name, torch_dtype(stored))
+    network, inputs, keywords = call.network, call.inputs, call.keywords
     if CHANNELS_LAST in how:
-        images = [isinstance(value, torch.Tensor) and value.ndim == 4 for value in inputs]
-        if not all(images):
+        if all(tensor.ndim != 4 for tensor in tensors_in((inputs, keywords))):
             raise NotImplementedError(
                 f"channels_last is a layout of images, which {model.name} does not take"
             )
+
+        def laid_out(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+
         network = network.to(memory_format=torch.channels_last)
-        inputs = tuple(value.to(memory_format=torch.channels_last) for value in inputs)
+        inputs, keywords = mapped(inputs, laid_out), mapped(keywords, laid_out)
     if COMPILE in how:
         network = torch.compile(network)
-    return Forward(network, inputs, device.kind, torch_dtype(precision) if AUTOCAST in how else None)
+    autocast = torch_dtype(precision) if AUTOCAST in how else None
+    return Forward(network, inputs, device.kind, autocast, keywords)

@@ -17,11 +17,12 @@ FITTED = ("audio", "optical flow")
 class Loss:
     """The sum, over all outputs that a gradient flows back from, of each one's distance to a target of its own.
 
-    Outputs of classifiers have scores of shape (batch, classes) and the cross entropy of random labels, those of
-    segmentation (batch, classes, height, width) and the same, the mean over all pixels. The families in ``FITTED`` have
-    the mean square of the difference to normally distributed numbers, whatever the shape: for speech that stands for
-    CTC, which asks for a text, and whose time is not the network's. Targets are drawn at the first call, so that later
-    ones do not pay for it.
+    Outputs may be a tensor, or tuples, lists and dictionaries of them. Scores of classes have the cross entropy of
+    random labels: classifiers' are of shape (batch, classes), those of segmentation (batch, classes, height, width),
+    those of sequences (batch, steps, classes); the mean over all pixels or steps. The families in ``FITTED`` have the
+    mean square of the difference to normally distributed numbers, whatever the shape: for speech that stands for CTC,
+    which asks for a text, and whose time is not the network's. So have outputs of less than two dimensions or classes.
+    Targets are drawn at the first call, so that later ones do not pay for it.
 
     Raises NotImplementedError for outputs that no gradient flows back from.
     """
@@ -31,21 +32,36 @@ class Loss:
         self.targets: list[torch.Tensor] = []
 
     def __call__(self, output: Any) -> "torch.Tensor":
-        from torch.nn import functional
-
-        outputs = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
+        outputs = [each for each in tensors_in(output) if each.requires_grad and each.is_floating_point()]
         if not outputs:
             raise NotImplementedError(f"{self._model.name} has no output that a gradient flows back from")
         if not self.targets:
             self.targets = [self._target(tensor) for tensor in outputs]
-        distance = functional.mse_loss if self._model.family in FITTED else functional.cross_entropy
-        parts = [distance(tensor, target) for tensor, target in zip(outputs, self.targets, strict=True)]
-        return reduce(add, parts)
+        return reduce(add, map(self._distance, outputs, self.targets))
+
+    def _distance(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
+        from torch.nn import functional
+
+        if self._is_fitted(output):
+            return functional.mse_loss(output, target)
+        if output.ndim == 3:
+            return functional.cross_entropy(output.flatten(0, 1), target.flatten())
+        return functional.cross_entropy(output, target)
 
     def _target(self, output: "torch.Tensor") -> "torch.Tensor":
         import torch
 
-        if self._model.family in FITTED:
+        if self._is_fitted(output):
             return torch.randn_like(output)
-        batch, classes, *pixels = output.shape
-        return torch.randint(classes, (batch, *pixels), device=output.device)
+        shape = list(output.shape)
+        classes = shape.pop(_classes_at(output))
+        return torch.randint(classes, shape, device=output.device)
+
+    def _is_fitted(self, output: "torch.Tensor") -> bool:
+        """Whether an output stands for numbers to fit, not for scores of classes."""
+        return self._model.family in FITTED or output.ndim < 2 or output.shape[_classes_at(output)] < 2
+
+
+def _classes_at(output: "torch.Tensor") -> int:
+    """The dimension of the classes: that after the batch, of sequences the last."""
+    return 2 if output.ndim == 3 else 1

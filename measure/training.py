@@ -67,7 +67,7 @@ class TrainingStep:
         return [
             *self.network.parameters(),
             *self.network.buffers(),
-            *tensors_in(self._call.inputs),
+            *tensors_in((self._call.inputs, self._call.keywords)),
             *self._loss.targets,
             *(tensor for state in states for tensor in state),
         ]

@@ -5,11 +5,13 @@ operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.catalog import Model, build_on_meta, make_inputs
+from measure.catalog import Model, prepare_on_meta
 from measure.errors import in_short
+from measure.models.call import Call, without_values
 from measure.records import Layer, Operator, Workload, shape_name
 
 if TYPE_CHECKING:
@@ -69,41 +71,44 @@ def count_all(
     autocast: str | None,
     beat: Callable[[], None] = lambda: None,
 ) -> list[Count]:
-    """The same at several batch sizes, of a network that is built once; ``beat`` is called after each."""
+    """The same at several batch sizes, a library's network being built once; ``beat`` is called after each."""
     from measure.precisions import casting
 
-    network = build_on_meta(model)
     counted = []
-    with casting(network, precision, autocast) as (device, dtype):
-        for batch in batches:
-            try:
-                columns, layers, calls = count_network(network, make_inputs(model, batch, device, dtype))
-            except RuntimeError as problem:  # NotImplementedError is one
-                why = in_short(problem).partition(": ")[2]
-                if not any(word in why.lower() for word in ("meta", "data-independent")):
-                    raise
-                raise NotImplementedError(
-                    f"what it runs depends on values, and counting computes none: {why}"
-                ) from problem
-            named = identity(model, batch, precision, autocast)
-            row = Workload(source=model.source, family=model.family, status="ok", **named, **columns)
-            counted.append(
-                Count(
-                    row,
-                    [Layer(**named, **layer) for layer in layers],
-                    [Operator(**named, **call) for call in calls],
-                )
-            )
-            beat()
+    calls = zip(batches, prepare_on_meta(model, batches), strict=True)
+    for network, own in groupby(calls, key=lambda each: each[1].network):
+        with casting(network, precision, autocast) as (device, dtype):
+            for batch, call in own:
+                counted.append(_count(model, batch, precision, autocast, without_values(call, device, dtype)))
+                beat()
     return counted
 
 
+def _count(model: Model, batch: int, precision: str, autocast: str | None, call: Call) -> Count:
+    """Counts a call that has the precision already."""
+    try:
+        columns, layers, calls = count_network(call.network, call.inputs, call.keywords)
+    except RuntimeError as problem:  # NotImplementedError is one
+        why = in_short(problem).partition(": ")[2]
+        if not any(word in why.lower() for word in ("meta", "data-independent")):
+            raise
+        raise NotImplementedError(
+            f"what it runs depends on values, and counting computes none: {why}"
+        ) from problem
+    named = identity(model, batch, precision, autocast)
+    return Count(
+        Workload(source=model.source, family=model.family, status="ok", **named, **columns),
+        [Layer(**named, **layer) for layer in layers],
+        [Operator(**named, **call) for call in calls],
+    )
+
+
 def count_network(
-    network: "nn.Module", inputs: Sequence[Any]
+    network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """The counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
 
-    Of any network, and the arguments of one call of it.
+    Of any network, and the arguments of one call of it: those by position, and those by keyword.
 
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
@@ -113,22 +118,24 @@ def count_network(
     from measure.counting.recorder import record_inference, record_training
     from measure.counting.traffic import tensors_in
 
-    inference, output = record_inference(network, inputs)
+    keywords = keywords or {}
+    inference, output = record_inference(network, inputs, keywords)
     output_byte = _byte(tensors_in(output))
     del output
     training, reason = None, None
     try:
-        training = record_training(network, inputs)
+        training = record_training(network, inputs, keywords)
     except Exception as problem:  # a model may raise anything
         reason = f"backward not counted: {in_short(problem)}"
     parameters = list(network.parameters())
-    resident_byte = _byte([*parameters, *network.buffers(), *tensors_in(inputs)])
+    given = tensors_in((inputs, dict(keywords)))
+    resident_byte = _byte([*parameters, *network.buffers(), *given])
     columns: dict[str, Any] = {
         "reason": reason,
         "parameter_count": sum(parameter.numel() for parameter in parameters),
         "parameter_byte": _byte(parameters),
         "buffer_byte": _byte(list(network.buffers())),
-        "input_byte": _byte(tensors_in(inputs)),
+        "input_byte": _byte(given),
         "output_byte": output_byte,
         "inference_peak_byte": resident_byte + inference.memory.peak_byte,
         "uncounted": _uncounted(inference, training),

@@ -19,6 +19,10 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
 )  # fmt: skip
 # Tol's, where theirs are not enough.
 YELLOW, WINE, OLIVE, INDIGO = "#EECC66", "#882255", "#999933", "#332288"
+# ColorBrewer's, where neither are.
+BROWN = "#A6761D"
+STAR = "M0,-1L.225,-.309L.951,-.309L.363,.118L.588,.809L0,.382L-.588,.809L-.363,.118L-.951,-.309L-.225,-.309Z"
+"""A star of five points, as a path in a square of sides 2: Vega has none of its own."""
 
 KIND_STYLES = {
     "cpu": (BLUE, "circle"),
@@ -38,6 +42,7 @@ FAMILY_STYLES = {
     "detection": (WINE, "triangle-left"),
     "video": (OLIVE, "wedge"),
     "optical flow": (INDIGO, "arrow"),
+    "own": (BROWN, STAR),
 }
 STREAM_STYLES = {
     "read": (BLUE, "circle"),
@@ -46,7 +51,7 @@ STREAM_STYLES = {
     "triad": (ORANGE, "triangle-up"),
 }
 OTHER_STYLE = (MUTED, "stroke")
-"""For a family that a user's own model brings."""
+"""For a family that is none of these."""
 
 LAYER_COLORS = {
     "convolution": BLUE,
@@ -80,7 +85,7 @@ GROUP_COLORS = {
     "elementwise": PURPLE,
     "pooling": INDIGO,
     "reduction": WINE,
-    "memory copy and set": "#A6761D",
+    "memory copy and set": BROWN,
     "optimiser": "#F4A582",
     "other": "#b5b5b5",
 }

@@ -69,7 +69,7 @@ def test_a_built_in_model_has_a_native_size_as_well():
         ("torchvision:ResNet101", "torchvision has no model 'ResNet101'; the nearest are .*resnet101"),
         ("torchvision:xyzzy*", "python -m measure --models 'torchvision:\\*' --plan shows them all"),
         ("torchaudio:deepspeech", "torchaudio has no model 'deepspeech'; the nearest are DeepSpeech"),
-        ("fastai:resnet18", "no model is called 'fastai:resnet18'"),
+        ("fastai:resnet18", "there is no module fastai for fastai:resnet18, nor a library of models"),
     ],
 )
 def test_an_unknown_name_in_a_library_is_answered_in_one_sentence(pattern, sentence):
@@ -89,3 +89,25 @@ def test_naming_built_in_models_imports_no_torch():
         "import sys; from measure import catalog; catalog.find(['resnet*']); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_models_of_libraries_and_of_ones_own_stand_beside_one_another():
+    models = catalog.find(["examples.transformer:pair", "torchvision:resnet34", "vgg1?"])
+    names = ["vgg11", "vgg16", "vgg19", "examples.transformer:pair", "resnet34"]
+    assert [model.name for model in models] == names
+    assert catalog.find(["examples.transformer:pair"], native_size=True) == [models[3]]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "examples.transformer:encoder"])
+def test_a_network_and_its_inputs_are_on_the_device_and_in_the_type(name):
+    torch = pytest.importorskip("torch")
+    (model,) = catalog.find([name])
+    call = catalog.prepare(model, 3, "cpu", torch.bfloat16)
+    assert not call.network.training
+    assert {parameter.dtype for parameter in call.network.parameters()} == {torch.bfloat16}
+    tensors = [*call.inputs, *call.keywords.values()]
+    assert {tensor.shape[0] for tensor in tensors} == {3}
+    assert torch.float32 not in {tensor.dtype for tensor in tensors}
+    on_meta = catalog.prepare_on_meta(model, [3, 5])
+    assert [[*each.inputs, *each.keywords.values()][0].shape[0] for each in on_meta] == [3, 5]
+    assert all(parameter.is_meta for each in on_meta for parameter in each.network.parameters())

@@ -27,8 +27,8 @@ def log(monkeypatch):
         cudaProfilerStart=lambda: happened.append("start"), cudaProfilerStop=lambda: happened.append("stop")
     )
     threads = torch.get_num_threads()
-    monkeypatch.setattr("measure.forward.build", lambda model: Network(4, 2).eval())
-    monkeypatch.setattr("measure.forward.make_inputs", make_inputs)
+    monkeypatch.setattr("measure.catalog.build", lambda model: Network(4, 2).eval())
+    monkeypatch.setattr("measure.catalog.make_inputs", make_inputs)
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
     yield happened
     torch.set_num_threads(threads)

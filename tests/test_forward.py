@@ -1,6 +1,7 @@
 import pytest
 
 from measure import catalog, devices, forward
+from measure.models.call import Call
 
 torch = pytest.importorskip("torch", reason="models are run with torch")
 
@@ -38,6 +39,18 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
 def test_channels_last_is_for_images_alone():
     with pytest.raises(NotImplementedError, match="images, which wav2vec2_base does not take"):
         prepare("wav2vec2_base", variant="channels_last")
+
+
+def test_channels_last_lays_out_the_images_among_several_inputs(monkeypatch):
+    class Network(torch.nn.Module):
+        def forward(self, image, *, text):
+            return image.sum() + text.sum()
+
+    inputs = {"text": torch.ones(2, 5, dtype=torch.int64)}
+    monkeypatch.setattr(catalog, "prepare", lambda *_: Call(Network(), (torch.ones(2, 3, 4, 4),), inputs))
+    call = prepare("squeezenet1_0", variant="channels_last")
+    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
+    assert call().item() == 2 * 3 * 4 * 4 + 2 * 5
 
 
 def test_autocast_computes_in_the_precision_and_stores_in_fp32():

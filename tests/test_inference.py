@@ -35,7 +35,7 @@ def seen(monkeypatch):
         )
         return network
 
-    monkeypatch.setattr("measure.forward.build", watched)
+    monkeypatch.setattr("measure.catalog.build", watched)
     return notes
 
 

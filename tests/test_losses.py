@@ -63,3 +63,26 @@ def test_outputs_without_a_gradient_are_left_out_and_none_at_all_is_refused():
     assert loss((scores(1, 2), torch.ones(1, 7))).item() == pytest.approx(math.log(2))
     with pytest.raises(NotImplementedError, match="net has no output that a gradient flows back from"):
         loss_of("plain")(torch.ones(1, 7))
+
+
+def test_a_sequence_has_a_label_for_each_step():
+    loss = loss_of("own")
+    output = torch.zeros(2, 5, 7)
+    output[..., 3] = 1.0
+    output.requires_grad_()
+    distance = loss({"scores": output, "length": torch.ones(2), "name": None})
+    (labels,) = loss.targets
+    assert labels.shape == (2, 5)
+    # The class 3 has the score 1 and the six others 0: its probability is e / (e + 6), theirs 1 / (e + 6).
+    right = (labels == 3).float().mean().item()
+    assert distance.item() == pytest.approx(math.log(math.e + 6) - right)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (4, 1), (4, 3, 1)])
+def test_what_has_no_classes_is_fitted_to_numbers(shape):
+    loss = loss_of("own")
+    output = scores(*shape)
+    distance = loss((output,))
+    (target,) = loss.targets
+    assert target.shape == output.shape
+    assert distance.item() == pytest.approx(target.square().mean().item())

@@ -40,9 +40,9 @@ def net(monkeypatch):
     """A catalog of one network, in which one layer is much heavier than the others; on one thread, without waiting."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setattr("measure.forward.build", lambda model: Network().eval())
+    monkeypatch.setattr("measure.catalog.build", lambda model: Network().eval())
     monkeypatch.setattr(
-        "measure.forward.make_inputs",
+        "measure.catalog.make_inputs",
         lambda model, batch, device, dtype: (torch.randn(batch, WIDTH, device=device, dtype=dtype),),
     )
     yield Network()

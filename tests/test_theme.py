@@ -32,7 +32,8 @@ def test_what_is_outside_the_layers_comes_after_them():
     assert len(set(scale.range)) == 3
 
 
-def test_a_family_of_the_users_own_has_a_style():
+def test_models_of_ones_own_are_a_family_and_so_is_any_other():
+    assert "own" in theme.FAMILY_STYLES
     scale = theme.family_shapes(["plain", "mine"])
     assert scale.domain == ["plain", "mine"]
     assert scale.range[1] == theme.OTHER_STYLE[1]

@@ -27,9 +27,9 @@ class Linear(torch.nn.Module):
 @pytest.fixture
 def tiny(monkeypatch):
     """A catalog of one tiny network, whose inputs are ones."""
-    monkeypatch.setattr("measure.forward.build", lambda model: Linear().eval())
+    monkeypatch.setattr("measure.catalog.build", lambda model: Linear().eval())
     monkeypatch.setattr(
-        "measure.forward.make_inputs",
+        "measure.catalog.make_inputs",
         lambda model, batch, device, dtype: (torch.ones(batch, 1, device=device, dtype=dtype),),
     )
 

@@ -54,6 +54,32 @@ def test_a_result_comes_back(process):
     assert count.workload.parameter_count == 1_248_424  # torchvision's published count
 
 
+def test_a_model_of_ones_own_is_found_in_the_process_too(process):
+    (pair,) = catalog.find(["examples.transformer:pair"])
+    (count,) = process.run(WorkloadTask(pair, (1,), "fp32", None))
+    # One trunk and one embedding for both texts; the head takes three times their width.
+    block = 12 * 256 * 256 + 13 * 256
+    assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
+
+
+def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_alone(
+    process, monkeypatch, tmp_path
+):
+    (tmp_path / "by_values.py").write_text(
+        "import torch\n"
+        "def network(batch_size):\n"
+        "    width = int(torch.full((1,), 3.0).item())\n"
+        "    return torch.nn.Linear(width, 2), torch.ones(batch_size, width)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    process.stop()  # the next process is told where modules are
+    (model,) = catalog.find(["by_values:network"])
+    failure = process.run(WorkloadTask(model, (1,), "fp32", None))
+    assert failure.status == "unsupported"
+    assert "by_values:network makes no network on the meta device" in failure.reason
+    assert min(process.run(InferenceTask(model, 2, "fp32", "eager", 0)).latencies_s) > 0
+
+
 def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(process):
     # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
     failure = process.run(InferenceTask(SQUEEZENET, 10**8, "fp32", "eager", 0))

@@ -205,3 +205,30 @@ def test_a_model_that_decides_by_values_says_so():
         NotImplementedError, match=r"depends on values, and counting computes none: .*nonzero"
     ):
         workload.count(detector, 1)
+
+
+def test_arguments_with_names_are_counted_as_those_without():
+    class Network(torch.nn.Linear):
+        def forward(self, rows, *, offset):
+            return super().forward(rows) + offset
+
+    rows, offset = torch.empty(4, 3, device="meta"), torch.empty(4, 5, device="meta")
+    columns, *_ = workload.count_network(Network(3, 5, device="meta"), (), {"rows": rows, "offset": offset})
+    assert columns["forward_flop"] == 2 * 4 * 3 * 5
+    assert columns["input_byte"] == 4 * (4 * 3 + 4 * 5)
+    # The product and its sum with the offset are alive at once, besides 20 parameters and the inputs.
+    assert columns["inference_peak_byte"] == 4 * (20 + 32) + 4 * (20 + 20)
+
+
+def test_a_network_of_ones_own_may_depend_on_the_batch_size(monkeypatch, tmp_path):
+    (tmp_path / "growing.py").write_text(
+        "import torch\n"
+        "def network(batch_size):\n"
+        "    return torch.nn.Linear(10 * batch_size, 1), torch.ones(batch_size, 10 * batch_size)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (model,) = catalog.find(["growing:network"])
+    counts = workload.count_all(model, [1, 3], "bf16", None)
+    assert [count.workload.parameter_count for count in counts] == [11, 31]
+    assert [count.workload.parameter_byte for count in counts] == [22, 62]
+    assert {(count.workload.source, count.workload.family) for count in counts} == {("own", "own")}

@@ -5,9 +5,10 @@ and its operators (a dispatch mode), below autograd, so that backward operators 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ from measure.counting.memory import LiveMemory
 from measure.counting.operators import Operator, operator_of
 from measure.counting.passes import Call, Pass, Uncounted
 from measure.counting.traffic import storage_key, tensors_in
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+"""The keyword arguments of a call that has none."""
 
 
 @dataclass
@@ -189,19 +193,23 @@ class _GivenGradient(torch.autograd.Function):
         return torch.empty(shape, dtype=dtype, device=device)
 
 
-def record_inference(network: nn.Module, inputs: Sequence[Any]) -> tuple[Recorder, Any]:
+def record_inference(
+    network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE
+) -> tuple[Recorder, Any]:
     """Runs the network in eval mode without gradients; the recorder and the output."""
     network.eval()
-    with torch.no_grad(), Recorder(network, inputs) as recorder:
-        output = network(*inputs)
+    with torch.no_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:
+        output = network(*inputs, **keywords)
     return recorder, output
 
 
-def record_training(network: nn.Module, inputs: Sequence[Any]) -> Recorder:
+def record_training(
+    network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE
+) -> Recorder:
     """Runs the network in train mode forward, and backward to every parameter that asks for a gradient."""
     network.train()
     network.zero_grad(set_to_none=True)
-    with torch.enable_grad(), Recorder(network, inputs) as recorder:
-        output = network(*inputs)
+    with torch.enable_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:
+        output = network(*inputs, **keywords)
         recorder.run_backward([tensor for tensor in tensors_in(output) if tensor.requires_grad])
     return recorder

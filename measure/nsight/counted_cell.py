@@ -47,9 +47,8 @@ def measure(
     """
     import torch
 
-    name = f"{model.source}:{model.name}"
     program = counted_step.arguments_of(
-        device.torch_name, torch.get_num_threads(), name, batch, precision, variant, phase, STEPS
+        device.torch_name, torch.get_num_threads(), model.selector, batch, precision, variant, phase, STEPS
     )
     try:
         lines, tool = ncu.count(program, beat)

@@ -1,0 +1,1 @@
+"""Models of one's own, as a user writes them."""
