@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from measure import catalog, devices, plan
+from measure import catalog, devices, freshness, plan
 from measure.arguments import (
     VERBS,
     make_request,
@@ -55,6 +55,8 @@ def measure(arguments: argparse.Namespace) -> int:
     environment = current(device, threads)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
+    if not request.force:
+        freshness.check(request.models, workloads.models())
     tasks = plan.tasks_to_do(
         request,
         device.kind,

@@ -44,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
         "--models",
         nargs="+",
         metavar="NAME",
-        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME (default: the built-in list)",
+        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME, and "
+        "package.module:function, a function of yours that returns a network and its inputs for a batch size "
+        "(default: the built-in list)",
     )
     flags.add_argument(
         "--native-size",
