@@ -10,11 +10,18 @@ from measure.errors import UserError
 from measure.records import Environment
 
 
+def check_folder(path: Path, what: str) -> None:
+    """Raises UserError where something else than a folder stands at a path, given for ``what``."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{what}: {path} is a file; name a folder")
+
+
 def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
     """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
     if name is not None:
         check_folder_name(name)
     folder = MachineFolder(data, name or folder_name(environment))
+    check_folder(folder.folder, "--machine")
     others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
     if others:
         raise UserError(
@@ -25,6 +32,8 @@ def machine_folder(data: Path, name: str | None, environment: Environment) -> Ma
 
 def check_writable(data: Path) -> None:
     """Raises UserError before anything is measured that could not be kept."""
+    for folder in (data, data / "workload", data / "machines"):
+        check_folder(folder, "--data")
     try:
         data.mkdir(parents=True, exist_ok=True)
         probe = data / f".writable-{os.getpid()}"

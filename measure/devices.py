@@ -13,6 +13,7 @@ from measure import processor
 from measure.errors import UserError
 from measure.sensors import NvidiaSensors, ProcessorSensors, Sensors
 from measure.stopwatch import Events
+from measure.suggestion import did_you_mean
 
 SWEEP = 4
 """How many times its size is read and written to clear a cache: it need not let go of the oldest first."""
@@ -305,11 +306,14 @@ def available_names() -> list[str]:
 def find(name: str) -> Device:
     """The device of this name: cpu, cuda, cuda:N, mps or auto. Raises UserError that says which there are."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
-        raise UserError(f"--device: {name!r} is no device; say cpu, cuda, cuda:N, mps or auto")
+        raise UserError(
+            f"--device: {name!r} is no device; say cpu, cuda, cuda:N, mps or auto"
+            + did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
+        )
     there = available_names()
     wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
     if wanted not in there:
-        raise UserError(f"--device: there is no {name} on this machine; there is {', '.join(there)}")
+        raise UserError(f"--device: there is no {name} on this machine; say {' or '.join(there)}")
     if wanted == "cpu":
         return Cpu()
     return Mps() if wanted == "mps" else Cuda(int(wanted.partition(":")[2]))

@@ -1,12 +1,13 @@
 """The command ``python -m measure doctor``: what would spoil a measurement here, each with what to do."""
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from measure.cache import Workloads
+from measure.command_line import CommandLine
+from measure.destination import check_folder
 from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.diagnosis.gpu_checks import nvidia_findings
@@ -19,8 +20,8 @@ from measure.records import FULL_PRECISION, Workload
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 
 
-def parser() -> argparse.ArgumentParser:
-    flags = argparse.ArgumentParser(
+def parser() -> CommandLine:
+    flags = CommandLine(
         prog="python -m measure doctor",
         description="Say what would spoil a measurement on this machine, and what to do about it; it measures and "
         "changes nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. "
@@ -34,8 +35,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 where there is a problem."""
+    """Exit code 0, or 1 where there is a problem. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
+    check_folder(arguments.data, "--data")
     findings = examine(arguments.data)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))

@@ -1,5 +1,6 @@
 """Whether a cell can fit into a device's memory, by what the workload table says that it needs."""
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
@@ -7,6 +8,8 @@ from measure import variants
 from measure.plan import CellTask
 from measure.records import INFERENCE, Workload, shape_name, stored_as
 from measure.worker import Failure
+
+_log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -34,7 +37,11 @@ class Memory:
         stored = stored_as(task.precision)
         row = self._counted.get((task.model.name, shape, task.batch, stored))
         needed = None if row is None else _peak_byte(task, row)
-        if needed is None or needed <= self._device_byte:
+        if needed is None:
+            _log.info("%s: what memory it needs was not counted; it is tried", task.label)
+            return None
+        _log.info("%s: its tensors need %.2f of %.2f GB", task.label, needed / 1e9, self._device_byte / 1e9)
+        if needed <= self._device_byte:
             return None
         return Failure(
             "oom",

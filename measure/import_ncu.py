@@ -1,6 +1,5 @@
 """The command ``python -m measure import-ncu FILE``: hardware counters that were read elsewhere, put into the cache."""
 
-import argparse
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,17 +7,20 @@ from pathlib import Path
 from measure import catalog
 from measure.arguments import check_folder_name, parse_batch_sizes
 from measure.cache import MachineFolder
+from measure.command_line import CommandLine
+from measure.destination import check_folder
 from measure.environment import folder_name, now
 from measure.errors import UserError
 from measure.nsight import raw_csv
 from measure.records import EAGER, INFERENCE, PRECISIONS, STEP, CounterProfile, Environment, KernelCounters
+from measure.suggestion import unknown
 
 TOOL = "imported"
 """How the table names a tool whose output was imported."""
 
 
-def parser() -> argparse.ArgumentParser:
-    flags = argparse.ArgumentParser(
+def parser() -> CommandLine:
+    flags = CommandLine(
         prog="python -m measure import-ncu",
         description="Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv "
         "--page raw, into the cache of a machine: one that measured, or one of which only its GPU's name is known.",
@@ -63,7 +65,8 @@ def main(argv: Sequence[str]) -> int:
         ("--phase", asked.phase, (STEP, INFERENCE)),
     ):
         if value not in known:
-            raise UserError(f"{flag}: {value!r} is not one of {', '.join(known)}")
+            raise unknown(flag, value, known)
+    check_folder(asked.data, "--data")
     counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     cell = (environment.environment_id, models[0].name, batch, asked.precision, asked.phase, EAGER)
@@ -100,6 +103,11 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
                     f"--device-name: {folder.folder} holds a {newest.name}; name another --machine"
                 )
             return folder, newest
+        if others := folder.environments():
+            raise UserError(
+                f"--machine: {folder.folder} holds another machine ({others[0].name}), which is no NVIDIA GPU; "
+                "choose another name"
+            )
     if device_name is None:
         raise UserError(
             "--device-name: say which GPU was counted, as 'NVIDIA T4', or --machine one that measured"

@@ -1,5 +1,6 @@
 """The list of tasks still to do: what was asked for, less what the cache holds."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from measure.records import (
     stored_as,
 )
 from measure.variants import SGD
+
+_log = logging.getLogger(__name__)
 
 ROUNDS = 3
 """Rounds of a cell: of fewer, the spread between processes cannot be told."""
@@ -300,7 +303,7 @@ def tasks_to_do(
     }
     ours = [row for row in runs if row.environment_id == environment_id]
     measured = {(_cell(row), row.round) for row in ours}
-    hopeless = {_cell(row) for row in ours if row.status != "ok"}
+    hopeless = {_cell(row): row for row in ours if row.status != "ok"}
     tasks: list[Task] = []
     if "workload" in request.sections:
         for precision, autocast in _ways_to_count(request, device_kind):
@@ -319,18 +322,33 @@ def tasks_to_do(
             for kernel in kernels(device_kind, request.precisions)
             if (request.force or kernel not in roofs) and (not request.quick or _is_quick(*kernel))
         ]
+    rounds = _rounds(request)
     tasks += [
         task
-        for task in _rounds(request)
+        for task in rounds
         if request.force or (task.cell not in hopeless and (task.cell, task.round) not in measured)
     ]
+    for cell in {task.cell: None for task in rounds if task.cell in hopeless and not request.force}:
+        failed = hopeless[cell]
+        _log.info("not tried again without --force: %s, %s (%s)", _told(cell), failed.status, failed.reason)
     for looks, rows in (
         (_looks(request, ProfileTask), profiles),
         (_looks(request, CounterTask), counter_profiles),
     ):
         seen = {_cell(row) for row in rows if row.environment_id == environment_id}
         tasks += [task for task in looks if request.force or task.cell not in seen]
+    for section in request.sections:
+        _log.info(
+            "%s: %d to do, what else was asked for is in the cache",
+            section,
+            sum(task.section == section for task in tasks),
+        )
     return tasks
+
+
+def _told(cell: Cell) -> str:
+    phase, model, batch, precision, variant = cell
+    return f"{phase} of {model} batch {batch} {precision} {variant}"
 
 
 def _cell(row: Run | Profile | CounterProfile) -> Cell:

@@ -105,7 +105,8 @@ class RunProgress:
     def __init__(self, tasks: list[Task], console: Console) -> None:
         self._console = console
         self._total = len(tasks)
-        self._done = 0
+        self.done = 0
+        """The tasks that have ended, skipped ones among them."""
         self._time_left = TimeLeft(tasks)
         self._began = 0.0
         self._bar = Bar(
@@ -114,7 +115,7 @@ class RunProgress:
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.is_interactive,
         )
         self._shown: TaskID = self._bar.add_task("", total=self._total, left="")
 
@@ -132,20 +133,20 @@ class RunProgress:
         self._bar.update(self._shown, description=task.label)
 
     def end(self, task: Task, outcome: Outcome) -> None:
-        self._done += 1
+        self.done += 1
         self._time_left.done(task, time.monotonic() - self._began)
         self._bar.update(self._shown, advance=1, left=self._time_left.text())
         line = f"{task.label}: {describe(outcome)}"
-        if not self._console.is_terminal:
-            line = f"[{self._done}/{self._total}] {line}; {self._time_left.text()}"
-        self.say(line)
+        if not self._console.is_interactive:
+            line = f"[{self.done}/{self._total}] {line}; {self._time_left.text()}"
+        self.say(line, "red" if isinstance(outcome, Failure) else None)
 
     def skip(self, task: Task) -> None:
         """Of a round that is not measured because one before failed."""
-        self._done += 1
+        self.done += 1
         self._time_left.skip(task)
         self._bar.update(self._shown, advance=1, left=self._time_left.text())
 
-    def say(self, text: str) -> None:
-        """Prints a line above the bar."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def say(self, text: str, style: str | None = None) -> None:
+        """Prints a line above the bar, in a style where the terminal has colours and NO_COLOR is not set."""
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -1,6 +1,7 @@
 """Does the tasks of a plan one by one and puts each result into the cache at once."""
 
 import dataclasses
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ from measure.timing import Timing
 from measure.training import StepTiming
 from measure.worker import Failure, Outcome, Stopped
 from measure.workload import not_counted
+
+_log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
@@ -198,6 +201,7 @@ def run(
             summary.left = len(tasks) - index
             break
         if isinstance(task, RoundTask) and task.cell in hopeless:
+            _log.info("%s: skipped, since an earlier round of it failed", task.label)
             progress.skip(task)
             continue
         progress.begin(task)

@@ -2,6 +2,7 @@
 
 from measure.errors import UserError
 from measure.records import EAGER
+from measure.suggestion import did_you_mean
 
 AUTOCAST, CHANNELS_LAST, COMPILE, COLD = "autocast", "channels_last", "compile", "cold"
 
@@ -26,7 +27,8 @@ def named(text: str) -> str:
     wanted = parts(text)
     if unknown := sorted(wanted - set(PARTS)):
         raise UserError(
-            f"--variants: {unknown[0]!r} is not one of {', '.join((EAGER, *PARTS))}; join them by '+'"
+            f"--variants: {unknown[0]!r} is not one of {', '.join((EAGER, *PARTS))}, several joined by '+'"
+            + did_you_mean(unknown[0], (EAGER, *PARTS))
         )
     return "+".join(part for part in PARTS if part in wanted) or EAGER
 

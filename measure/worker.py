@@ -4,6 +4,8 @@ Whatever happens in it (no memory, a crash, a hang) is an outcome here, and the 
 """
 
 import gc
+import logging
+import logging.handlers
 import multiprocessing
 import os
 import signal
@@ -21,6 +23,8 @@ from measure.nsight import counted_cell
 from measure.plan import CeilingTask, CellTask, CounterTask, InferenceTask, ProfileTask, Task, TrainingTask
 from measure.records import Ceiling
 from measure.timing import Sampling, Timing
+
+_log = logging.getLogger(__name__)
 
 CALL_LIMIT_S = 60.0
 """The longest that one call (or building one model) may take without a sign of life."""
@@ -97,10 +101,29 @@ def execute(
     return workload.count_all(task.model, task.batches, task.precision, task.autocast, beat)
 
 
+class ToParent(logging.handlers.QueueHandler):
+    """Sends what this process logs to its parent, which decides what to do with it."""
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self.queue.send(record)  # type: ignore[attr-defined]
+
+
 def serve(
-    connection: Connection, device_name: str, threads: int, environment_id: str, sampling: Sampling, log: str
+    connection: Connection,
+    device_name: str,
+    threads: int,
+    environment_id: str,
+    sampling: Sampling,
+    log: str,
+    log_level: int,
 ) -> None:
-    """The process's main function: answers each task with an outcome until its parent hangs up."""
+    """The process's main function: answers each task with an outcome until its parent hangs up.
+
+    What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
+    """
+    own_log = logging.getLogger("measure")
+    own_log.setLevel(log_level)
+    own_log.addHandler(ToParent(connection))  # type: ignore[arg-type]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -180,13 +203,16 @@ class Worker:
     def _start(self, deadline: float | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
+        began = time.monotonic()
+        log_level = logging.getLogger("measure").getEffectiveLevel()
         self._process = context.Process(
-            target=serve, args=(theirs, *self._arguments, str(self._log)), daemon=True
+            target=serve, args=(theirs, *self._arguments, str(self._log), log_level), daemon=True
         )
         self._process.start()
         theirs.close()
         message = self._receive(START_LIMIT_S, deadline)
         if isinstance(message, Beat):
+            _log.info("process %d is ready after %.1f s", self._process.pid, time.monotonic() - began)
             return
         self.stop()
         if isinstance(message, Failure):
@@ -200,8 +226,11 @@ class Worker:
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
         try:
-            if self._connection.poll(max(0.0, ends - time.monotonic())):
-                return self._connection.recv()
+            while self._connection.poll(max(0.0, ends - time.monotonic())):
+                message = self._connection.recv()
+                if not isinstance(message, logging.LogRecord):
+                    return message
+                logging.getLogger(message.name).handle(message)
         except (EOFError, ConnectionResetError):
             return self._death()
         self.stop()
@@ -213,6 +242,7 @@ class Worker:
         assert self._process is not None
         self._process.join()
         code = self._process.exitcode or 0
+        _log.info("process %d died with exit code %d", self._process.pid, code)
         self._process = None
         if code == -signal.SIGKILL:
             return Failure("oom", "the system killed the process (signal 9), as it does when memory runs out")
@@ -223,6 +253,7 @@ class Worker:
     def stop(self) -> None:
         """Ends the process, whatever it is doing."""
         if self._process is not None:
+            _log.info("the measuring process is ended")
             self._process.kill()
             self._process.join()
             self._connection.close()

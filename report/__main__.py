@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from measure.command_line import CommandLine
 from measure.errors import UserError
+from measure.terminal import answer
 
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-def parser(project: Path) -> argparse.ArgumentParser:
+def parser(project: Path) -> CommandLine:
     """The flags of `python -m report`."""
-    flags = argparse.ArgumentParser(
-        prog="python -m report", description="Render the paper from the cached measurements, as HTML and PDF."
+    flags = CommandLine(
+        prog="python -m report",
+        description="Render the paper from the cached measurements, as HTML and PDF.",
+        epilog="Exit codes: 0 all is written, or sound; 2 bad input; 130 stopped by Ctrl-C.",
     )
     flags.add_argument(
         "verb",
@@ -108,17 +111,18 @@ def _progress(step: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int:
-    """Runs the command line; 0 when all is written, 2 for bad input."""
-    flags = parser(project).parse_args(arguments)
-    try:
-        if flags.verb == "check":
-            print(check(project, flags.data))
-            return 0
-        written = render(project, flags.engine, flags.formats, flags.data, flags.out)
-    except UserError as error:
-        print(f"ridgepoint: {error}", file=sys.stderr)
-        return 2
-    for path in written:
+    """Runs the command line; its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return answer("python -m report", lambda: run(words, project))
+
+
+def run(words: Sequence[str], project: Path) -> int:
+    """Does what the words say. Raises UserError for bad input."""
+    flags = parser(project).parse_args(words)
+    if flags.verb == "check":
+        print(check(project, flags.data))
+        return 0
+    for path in render(project, flags.engine, flags.formats, flags.data, flags.out):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     return 0
 

@@ -1,6 +1,5 @@
 """The chips' datasheet roofs: ``data/chips.csv``, checked and read."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import pandas as pd
 
 from measure.errors import UserError
 from report.rows import each
+from report.table_lines import read_lines
 
 KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
 """Kinds of chip and how the paper writes them."""
@@ -77,24 +77,22 @@ def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     lines_of: dict[tuple[str, ...], int] = {}
+    lines = read_lines(path)
     if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = csv.reader(file)
-            header = next(lines, [])
-            if sorted(header) != sorted(TEXT + NUMBERS):
-                wrong = sorted(set(header) ^ set(TEXT + NUMBERS)) or sorted(header)
+        _, header = next(lines, (1, []))
+        if sorted(header) != sorted(TEXT + NUMBERS):
+            wrong = sorted(set(header) ^ set(TEXT + NUMBERS)) or sorted(header)
+            raise UserError(
+                f"{path}, line 1: the columns must be {', '.join(TEXT + NUMBERS)}, each once; see {wrong[0]!r}"
+            )
+        for line, cells in lines:
+            rows.append(_row(f"{path}, line {line}", header, cells, keys))
+            key = tuple(rows[-1][name] for name in ("chip", "precision", "unit"))
+            first = lines_of.setdefault(key, line)
+            if first != line:
                 raise UserError(
-                    f"{path}, line 1: the columns must be {', '.join(TEXT + NUMBERS)}, each once; see {wrong[0]!r}"
+                    f"{path}, line {line}: {' '.join(key)} stands in line {first} already; delete one of the two"
                 )
-            for cells in lines:
-                rows.append(_row(f"{path}, line {lines.line_num}", header, cells, keys))
-                key = tuple(rows[-1][name] for name in ("chip", "precision", "unit"))
-                first = lines_of.setdefault(key, lines.line_num)
-                if first != lines.line_num:
-                    raise UserError(
-                        f"{path}, line {lines.line_num}: {' '.join(key)} stands in line {first} already; "
-                        "delete one of the two"
-                    )
     frame = pd.DataFrame(rows, columns=[*TEXT, *NUMBERS]).astype(dict.fromkeys(NUMBERS, float))
     frame["ridge_flop_per_byte"] = frame.peak_flop_per_s / frame.bandwidth_byte_per_s
     return frame

@@ -1,6 +1,5 @@
 """FLOP per cycle of a core by family of processors: ``data/flop_per_cycle.csv``, checked and read."""
 
-import csv
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from measure.errors import UserError
 from measure.records import VECTOR_EXTENSIONS, Environment
 from report.chips import PRECISIONS
+from report.table_lines import read_lines
 
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
@@ -63,21 +63,20 @@ def read(path: Path, keys: frozenset[str]) -> tuple[FlopPerCycle, ...]:
     if not path.exists():
         return ()
     rows: dict[int, FlopPerCycle] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = csv.reader(file)
-        header = next(lines, [])
-        if tuple(header) != COLUMNS:
-            raise UserError(f"{path}, line 1: the columns must be {', '.join(COLUMNS)}; mend the header")
-        for cells in lines:
-            place = f"{path}, line {lines.line_num}"
-            row = _row(place, [cell.strip() for cell in cells], keys)
-            for line, other in rows.items():
-                if _same_processor(row, other):
-                    raise UserError(
-                        f"{place}, column models: a model of {row.models} stands in line {line} already, with "
-                        f"{row.vector_extension} at {row.precision}; delete it from one of the two"
-                    )
-            rows[lines.line_num] = row
+    lines = read_lines(path)
+    _, header = next(lines, (1, []))
+    if tuple(header) != COLUMNS:
+        raise UserError(f"{path}, line 1: the columns must be {', '.join(COLUMNS)}; mend the header")
+    for number, cells in lines:
+        place = f"{path}, line {number}"
+        row = _row(place, [cell.strip() for cell in cells], keys)
+        for line, other in rows.items():
+            if _same_processor(row, other):
+                raise UserError(
+                    f"{place}, column models: a model of {row.models} stands in line {line} already, with "
+                    f"{row.vector_extension} at {row.precision}; delete it from one of the two"
+                )
+        rows[number] = row
     return tuple(rows.values())
 
 

@@ -1,6 +1,5 @@
 """What published studies printed, as printed, errors included: ``data/published``, checked and read."""
 
-import csv
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from measure.errors import UserError
+from report.table_lines import read_lines
 
 
 @dataclass(frozen=True)
@@ -96,19 +96,18 @@ def _table(path: Path, columns: Columns, keys: frozenset[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     header = [*columns.texts, *columns.numbers]
     if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = csv.reader(file)
-            found = next(lines, [])
-            if sorted(found) != sorted(header):
-                missing = [name for name in header if name not in found]
-                wrong = f"{missing[0]!r} is missing" if missing else f"{found[-1]!r} is one too many"
-                raise UserError(f"{path}, line 1: the column {wrong}; restore the file")
-            for cells in lines:
-                rows.append(_row(f"{path}, line {lines.line_num}", found, cells, columns, keys))
-                if "id" in found and rows[-1]["id"] in {row["id"] for row in rows[:-1]}:
-                    raise UserError(
-                        f"{path}, line {lines.line_num}: the id {rows[-1]['id']!r} stands above already; give another"
-                    )
+        lines = read_lines(path)
+        _, found = next(lines, (1, []))
+        if sorted(found) != sorted(header):
+            missing = [name for name in header if name not in found]
+            wrong = f"{missing[0]!r} is missing" if missing else f"{found[-1]!r} is one too many"
+            raise UserError(f"{path}, line 1: the column {wrong}; restore the file")
+        for line, cells in lines:
+            rows.append(_row(f"{path}, line {line}", found, cells, columns, keys))
+            if "id" in found and rows[-1]["id"] in {row["id"] for row in rows[:-1]}:
+                raise UserError(
+                    f"{path}, line {line}: the id {rows[-1]['id']!r} stands above already; give another"
+                )
     rounded = [f"{name}_rounding" for name in columns.numbers]
     frame = pd.DataFrame(rows, columns=[*header, *rounded])
     return frame.astype(dict.fromkeys([*columns.numbers, *rounded], float))

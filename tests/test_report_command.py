@@ -35,10 +35,10 @@ def refusal(capsys, project, *arguments):
     assert main(arguments, project) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    lines = [line for line in printed.err.splitlines() if line.startswith("ridgepoint: ")]
+    lines = [line for line in printed.err.splitlines() if line.startswith("python -m report: ")]
     assert len(lines) == 1
     assert "Traceback" not in printed.err
-    return lines[0].removeprefix("ridgepoint: ")
+    return lines[0].removeprefix("python -m report: ")
 
 
 def test_the_project_is_the_folder_above_the_package():
@@ -110,12 +110,16 @@ def test_a_folder_that_cannot_be_written(project, no_quarto, capsys):
     assert "--out" in message
 
 
-@pytest.mark.parametrize("arguments", [["--engine", "latex"], ["--formats", "docx"], ["--formats"]])
-def test_flags(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    assert arguments[0] in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--engine", "latex"], "--engine: 'latex' is not one of auto, quarto, embedded"),
+        (["--formats", "docx"], "--formats: 'docx' is not one of html, pdf"),
+        (["--formats"], "--formats: expected at least one argument; see python -m report --help"),
+    ],
+)
+def test_flags(arguments, message, project, capsys):
+    assert refusal(capsys, project(), *arguments).startswith(message)
 
 
 @pytest.mark.parametrize(
