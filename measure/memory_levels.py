@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from measure.errors import UserError
-
 LIKENESS = 1.1
 """Rates of one level differ by no more than this factor: neighbouring levels' differ by more on every chip seen."""
 
@@ -27,14 +25,9 @@ def text_of(caches: Iterable[Cache]) -> str | None:
     return ";".join(f"{each.level}:{each.byte}:{each.count}" for each in caches) or None
 
 
-def caches_of(text: str | None, place: str) -> tuple[Cache, ...]:
-    """The caches in a cell. Raises UserError that names its place for a text that ``text_of`` does not write."""
-    try:
-        return tuple(Cache(*map(int, part.split(":", 2))) for part in (text or "").split(";") if part)
-    except (ValueError, TypeError):
-        raise UserError(
-            f"{place}, column caches: the cell is {text!r}, not level:byte:count joined by ;; mend or empty it"
-        ) from None
+def caches_of(text: str | None) -> tuple[Cache, ...]:
+    """The caches in a cell, which has the form that ``text_of`` writes (``measure/forms.py``)."""
+    return tuple(Cache(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
 
 
 @dataclass(frozen=True)

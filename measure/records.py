@@ -32,6 +32,9 @@ STEP = "step"
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
 """The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
 
+WIDE, DRIFTING, THROTTLED = FLAGS = ("wide", "drifting", "throttled")
+"""What may be held against a round that was measured: see ``Run``."""
+
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 """What a processor's flags say of its vector units, widest first."""
 

@@ -7,6 +7,7 @@ from math import ceil
 from statistics import median
 
 from measure.sensors import NoSensors, Sensors
+from measure.records import DRIFTING, THROTTLED, WIDE
 from measure.staged_stopwatch import StagedStopwatch
 from measure.statistics import estimate_median, is_drifting
 from measure.stopwatch import Events, Stopwatch, TimedSample, Windows
@@ -16,9 +17,6 @@ CLOCK_SHARE = 1e-3
 
 LOOKS = 1.25
 """By how much the number of samples grows from one look at their interval to the next."""
-
-WIDE, DRIFTING, THROTTLED = "wide", "drifting", "throttled"
-"""The flags of a round: see ``records.Run``."""
 
 
 @dataclass(frozen=True)

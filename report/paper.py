@@ -168,7 +168,7 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
     ceilings = rated(ours(folder.ceilings(), Ceiling))
-    caches = caches_of(environment.caches, str(folder.folder / "machine.csv"))
+    caches = caches_of(environment.caches)
     machine = Machine(
         folder.name,
         environment,
