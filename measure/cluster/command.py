@@ -1,0 +1,108 @@
+"""``python -m measure --cluster``: what the flags ask for, done by the stations of a Ray cluster."""
+
+import argparse
+import shlex
+import time
+from collections.abc import Sequence
+
+from measure import summary_text
+from measure.arguments import make_request, make_sampling, parse_budget
+from measure.cache import Workloads
+from measure.cluster import places
+from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
+from measure.cluster.fleet import Fleet, Kind, kinds_of
+from measure.cluster.station import Station
+from measure.destination import check_writable
+from measure.errors import UserError
+from measure.plan import Request
+from measure.runner import Summary
+from measure.terminal import INTERRUPTED
+from measure.timing import Sampling
+
+
+class Crew:
+    """The stations that are open, and how to get more."""
+
+    def __init__(self, arguments: argparse.Namespace, sampling: Sampling, station: type) -> None:
+        self._arguments, self._sampling, self._station = arguments, sampling, station
+        self._accelerators = (
+            places.parse_accelerators(arguments.accelerators) if arguments.accelerators else ()
+        )
+        self.open: list[Manned] = []
+
+    def fill(self) -> None:
+        """Opens stations on all places that have none. Raises UserError where there is none in the end."""
+        found = places.find(nodes(), self._arguments.device, self._accelerators)
+        taken = {each.place for each in self.open}
+        free = [place for place in found if place not in taken]
+        self.open += manned(free, self._arguments.threads, self._sampling, _say, self._station)
+        if not self.open:
+            raise UserError(
+                f"--cluster: none of its {len(found)} devices can be measured now; mend what the lines above name"
+            )
+
+    def replace(self, lost: Sequence[Manned]) -> bool:
+        """Does without those that were lost, with others where there are any; whether any station is open."""
+        dismiss(lost)
+        self.open = [each for each in self.open if each not in lost]
+        try:
+            self.fill()
+        except UserError as problem:
+            _say(str(problem))
+        return bool(self.open)
+
+
+def measure(arguments: argparse.Namespace, station: type = Station) -> int:
+    """Plans for every kind of machine in the cluster, and measures what is missing."""
+    began = time.monotonic()
+    request, sampling = make_request(arguments), make_sampling(arguments)
+    _check(request)
+    deadline = began + parse_budget(arguments.budget) if arguments.budget else None
+    crew = Crew(arguments, sampling, station)
+    with connected(arguments.cluster):
+        crew.fill()
+        try:
+            kinds = kinds_of(crew.open, request, arguments.data, arguments.machine)
+            if arguments.plan:
+                _show(kinds)
+            elif any(kind.tasks for kind in kinds.values()):
+                check_writable(arguments.data)
+                fleet = Fleet(kinds, Workloads(arguments.data), _say, deadline, arguments.try_anyway)
+                while (lost := fleet.work(crew.open)) and fleet.left and crew.replace(lost):
+                    pass
+                _sum_up(kinds, fleet.left, arguments)
+            else:
+                print(f"Nothing left to measure on the cluster: see {arguments.data}")
+        except KeyboardInterrupt:
+            print(f"\nStopped. Everything measured so far is kept; to go on: {arguments.command}")
+            return INTERRUPTED
+        finally:
+            dismiss(crew.open)
+    return 0
+
+
+def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) -> None:
+    whole = Summary(left=left)
+    for kind in kinds.values():
+        whole.add(kind.summary)
+    places = sorted({str(kind.folder.folder) for kind in kinds.values()})
+    report = shlex.join(["python", "-m", "report", "--data", str(arguments.data)])
+    print("\n".join(summary_text.lines(whole, places, arguments.command, report)))
+
+
+def _check(request: Request) -> None:
+    if "counters" in request.sections:
+        raise UserError(
+            "--sections: counters are read on one machine at a time; leave them out, or leave out --cluster"
+        )
+
+
+def _show(kinds: dict[str, Kind]) -> None:
+    for kind in kinds.values():
+        for task in kind.tasks:
+            print(f"{kind.folder.name}: {task.label}")
+        print(f"{len(kind.tasks)} to measure on {kind.environment.name} into {kind.folder.folder}")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

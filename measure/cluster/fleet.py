@@ -1,0 +1,170 @@
+"""A run on a cluster: each kind of machine has a folder and a queue of tasks, each station takes the next."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from measure import freshness, plan, runner
+from measure.cache import MachineFolder, Workloads
+from measure.cluster.crew import Manned
+from measure.cluster.lane import Lane, Shared
+from measure.cluster.queue import Queue
+from measure.cluster.remote import Remote
+from measure.destination import machine_folder
+from measure.errors import UserError
+from measure.fit import Memory
+from measure.records import Environment
+
+
+@dataclass
+class Kind:
+    """The machines of one environment: what one of them measures, none of the others need to."""
+
+    environment: Environment
+    folder: MachineFolder
+    tasks: list[plan.Task]
+    summary: runner.Summary = field(default_factory=runner.Summary)
+
+
+def kinds_of(
+    crew: Sequence[Manned], request: plan.Request, data: Path, machine: str | None
+) -> dict[str, Kind]:
+    """The kinds of machine among the stations, by environment, each with what it has to measure.
+
+    What autocast makes of a model is the same on all devices of a kind, and counted by the first of them. Raises
+    UserError where ``machine`` names one folder for several.
+    """
+    workloads = Workloads(data)
+    if not request.force:
+        freshness.check(request.models, workloads.models())
+    counted = workloads.counted()
+    kinds: dict[str, Kind] = {}
+    taken: set[plan.Task] = set()
+    for environment in {each.environment.environment_id: each.environment for each in crew}.values():
+        folder = machine_folder(data, machine, environment)
+        tasks = plan.tasks_to_do(
+            request,
+            environment.device,
+            environment.environment_id,
+            counted,
+            folder.ceilings(),
+            folder.runs(),
+            folder.profiles(),
+            folder.counter_profiles(),
+        )
+        counts = {task for task in tasks if isinstance(task, plan.WorkloadTask)}
+        tasks = [task for task in tasks if task not in taken]
+        taken |= counts
+        kinds[environment.environment_id] = Kind(environment, folder, tasks)
+    if machine and len(hardware := {each.environment.hardware_id for each in kinds.values()}) > 1:
+        raise UserError(
+            f"--machine: {machine!r} is one folder, but the cluster has {len(hardware)} kinds of machine; leave it out"
+        )
+    return kinds
+
+
+class Fleet:
+    """Stations at work, a thread here for each; rows are written by one of them at a time.
+
+    Workloads are counted first, by whichever station is free: what fits into a memory follows from them.
+    """
+
+    def __init__(
+        self,
+        kinds: dict[str, Kind],
+        workloads: Workloads,
+        say: Callable[[str], None],
+        deadline: float | None = None,
+        try_anyway: bool = False,
+    ) -> None:
+        self._kinds, self._workloads, self._say = kinds, workloads, say
+        self._deadline, self._try_anyway = deadline, try_anyway
+        self._phases = [
+            {
+                name: Queue([task for task in kind.tasks if isinstance(task, plan.WorkloadTask) is is_count])
+                for name, kind in kinds.items()
+            }
+            for is_count in (True, False)
+        ]
+        self._shared = Shared([task for kind in kinds.values() for task in kind.tasks], say)
+        self._writing = threading.Lock()
+        self._problems: list[Exception] = []
+
+    @property
+    def left(self) -> int:
+        """How many tasks no station has done."""
+        return sum(len(queue) for queues in self._phases for queue in queues.values())
+
+    def work(self, crew: Iterable[Manned]) -> list[Manned]:
+        """Has the stations do what is left, until that is done or the time is; returns those that were lost.
+
+        Raises what a station could not go on after, such as a disk that is full, when the others have ended.
+        """
+        crew, lost = list(crew), []
+        with ExitStack() as alone:
+            for folder in {kind.folder.folder: kind.folder for kind in self._kinds.values()}.values():
+                alone.enter_context(folder.locked())
+                for aside in folder.repair():
+                    self._say(
+                        f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
+                    )
+            for queues in self._phases:
+                lost += self._empty(queues, [each for each in crew if each not in lost])
+                if any(queues.values()):
+                    break
+        return lost
+
+    def _empty(self, queues: dict[str, Queue], crew: Sequence[Manned]) -> list[Manned]:
+        """One phase of the work."""
+        lost: list[Manned] = []
+        threads = [
+            threading.Thread(target=self._man, args=(each, queue, lost), daemon=True)
+            for each in crew
+            if (queue := queues.get(each.environment.environment_id))
+        ]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.05)  # join would not hear the keyboard
+        if self._problems:
+            raise self._problems[0]
+        return lost
+
+    def _man(self, manned: Manned, queue: Queue, lost: list[Manned]) -> None:
+        """What one thread does: gives its station one task after another."""
+        kind = self._kinds[manned.environment.environment_id]
+        remote = Remote(manned.station, queue)
+        store = _OneAtATime(self._workloads, kind, self._writing)
+        lane = Lane(self._shared, manned.place.name)
+        memory = Memory(manned.memory_byte, self._workloads.models)
+        refusal = runner.no_refusal if self._try_anyway else memory.refusal
+        try:
+            for task in queue:
+                part = runner.run([task], remote, store, lane, self._deadline, refusal, queue.hopeless)
+                if part.left:
+                    queue.put_back(task)
+                    break
+                with self._writing:
+                    kind.summary.add(part)
+                if self._problems:
+                    break
+        except Exception as problem:  # shown by the main thread; the other stations end with their tasks
+            self._problems.append(problem)
+        if remote.is_lost:
+            self._say(f"{manned.place.name} is lost; what it was at goes to another")
+            lost.append(manned)
+
+
+class _OneAtATime(runner.Store):
+    """A store that several threads put into, as others do into the same tables."""
+
+    def __init__(self, workloads: Workloads, kind: Kind, writing: threading.Lock) -> None:
+        super().__init__(workloads, kind.folder, kind.environment)
+        self._writing = writing
+
+    def put(self, task: plan.Task, outcome: runner.Outcome) -> None:
+        with self._writing:
+            super().put(task, outcome)

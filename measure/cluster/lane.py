@@ -1,0 +1,53 @@
+"""What a user sees of a run on a cluster: a line for each task that ends, and by which station."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from measure.plan import Task
+from measure.progress import TimeLeft, describe, duration
+from measure.worker import Outcome
+
+
+class Shared:
+    """The progress of all stations together."""
+
+    def __init__(self, tasks: Sequence[Task], say: Callable[[str], None]) -> None:
+        self.say = say
+        self._total = len(tasks)
+        self._done = 0
+        self._time_left = TimeLeft(tasks)
+        self._stations: set[str] = set()
+        self._lock = threading.Lock()
+
+    def end(self, station: str, task: Task, outcome: Outcome, seconds: float) -> None:
+        with self._lock:
+            self._done += 1
+            self._stations.add(station)
+            self._time_left.done(task, seconds)
+            left = duration((self._time_left.seconds() or 0.0) / len(self._stations))
+            self.say(
+                f"[{self._done}/{self._total}] {station}: {task.label}: {describe(outcome)}; about {left} left"
+            )
+
+    def skip(self, task: Task) -> None:
+        with self._lock:
+            self._done += 1
+            self._time_left.skip(task)
+
+
+class Lane:
+    """One station's part of it."""
+
+    def __init__(self, shared: Shared, station: str) -> None:
+        self._shared, self._station = shared, station
+        self._began = 0.0
+
+    def begin(self, task: Task) -> None:
+        self._began = time.monotonic()
+
+    def end(self, task: Task, outcome: Outcome) -> None:
+        self._shared.end(self._station, task, outcome, time.monotonic() - self._began)
+
+    def skip(self, task: Task) -> None:
+        self._shared.skip(task)

@@ -1,0 +1,61 @@
+"""What runs on a node: a process that has its device alone and measures there as the command does at home."""
+
+import os
+import platform
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from measure import devices
+from measure.arguments import parse_threads
+from measure.environment import current
+from measure.lock import held
+from measure.plan import Task
+from measure.records import Environment
+from measure.timing import Sampling
+from measure.worker import BudgetSpent, Outcome, Worker
+
+
+class Station:
+    """One device of a node; Ray makes an actor of it, in a process that sees this GPU only."""
+
+    def __init__(self, device_name: str, threads: str | None, sampling: Sampling) -> None:
+        self._device_name, self._threads, self._sampling = device_name, threads, sampling
+        self._held = ExitStack()
+
+    def begin(self) -> tuple[Environment, int]:
+        """The row of ``machine.csv``, and the memory (B) that the device's tensors live in.
+
+        Raises UserError where the device cannot be set up, or where another station has it: nodes of a cluster may
+        share a host, and Ray does not know.
+        """
+        os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, and a local run would not have it
+        device = devices.find(self._device_name)
+        threads = parse_threads(self._threads)
+        self._held.enter_context(held(self.lock(), _is_taken))
+        environment = current(device, threads)
+        self._worker = Worker(device.torch_name, threads, environment.environment_id, self._sampling)
+        return environment, device.memory_byte()
+
+    def lock(self) -> Path:
+        """A file of this host that stands for the device: for a GPU by what Ray lets the process see."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
+        readable = "".join(letter if letter.isalnum() else "-" for letter in f"{self._device_name}{visible}")
+        return Path(tempfile.gettempdir()) / f"ridgepoint-{readable}.lock"
+
+    def run(self, task: Task, seconds: float | None) -> Outcome | None:
+        """The outcome of a task; None where it did not end within so many seconds (clocks of nodes differ)."""
+        try:
+            return self._worker.run(task, None if seconds is None else time.monotonic() + seconds)
+        except BudgetSpent:
+            return None
+
+    def close(self) -> None:
+        """Ends the worker process and lets the device go."""
+        self._worker.close()
+        self._held.close()
+
+
+def _is_taken(holder: str) -> str:
+    return f"{holder} is measuring on this device of {platform.node()}; wait for it"
