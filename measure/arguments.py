@@ -24,6 +24,7 @@ VERBS = {
     "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
 }
 """The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
+    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,13 +7,14 @@ of a training step is written after those of its stages, and commits them.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.lock import locked
+from measure.models.model import OWN
 from measure.parts import Parts
 from measure.records import (
     CELL,
@@ -90,11 +91,16 @@ class Workloads:
         return [row for row in self.models() if row.status == "ok"]
 
     def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
-        """Adds workloads, or replaces them where they stand, so that counting again changes nothing."""
+        """Adds workloads, or replaces them where they stand, so that counting again changes nothing.
+
+        A user's own model has one input shape: its rows at another, from before its code was changed, go.
+        """
         counted = list(counted)
         self._layers.put([(row, layers) for row, layers, _ in counted])
         self._operators.put([(row, operators) for row, _, operators in counted])
-        rows = merged(self.models(), [row for row, _, _ in counted])
+        shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
+        known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
+        rows = merged(known, [row for row, _, _ in counted])
         write(self.models_path, Workload, sorted(rows, key=_place))
 
 
@@ -103,25 +109,39 @@ def _place(row: Workload) -> tuple[Any, ...]:
     return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
 
 
+FILES: dict[type[Any], str] = {
+    Environment: "machine.csv",
+    Ceiling: "ceilings.csv",
+    Run: "runs.csv",
+    Sample: "samples.csv",
+    Profile: "profiles.csv",
+    OperatorTime: "operators.csv",
+    KernelTime: "kernels.csv",
+    CounterProfile: "counter_profiles.csv",
+    KernelCounters: "counters.csv",
+}
+"""The files of a machine's folder, by what a row of each is."""
+
+
 class MachineFolder:
     """``data/machines/<name>``, or a ``folder`` that lies elsewhere: everything that one machine measured."""
 
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         self.name = name
         self.folder = folder or data / "machines" / name
-        self._runs_path = self.folder / "runs.csv"
-        self._samples = Parts(self.folder / "samples.csv", Sample, ROUND, _numbered)
-        self._profiles_path = self.folder / "profiles.csv"
-        self._operators = Parts(self.folder / "operators.csv", OperatorTime, CELL)
-        self._kernels = Parts(self.folder / "kernels.csv", KernelTime, CELL)
-        self._counter_profiles_path = self.folder / "counter_profiles.csv"
-        self._counters = Parts(self.folder / "counters.csv", KernelCounters, CELL)
+        self._runs_path = self.folder / FILES[Run]
+        self._samples = Parts(self.folder / FILES[Sample], Sample, ROUND, _numbered)
+        self._profiles_path = self.folder / FILES[Profile]
+        self._operators = Parts(self.folder / FILES[OperatorTime], OperatorTime, CELL)
+        self._kernels = Parts(self.folder / FILES[KernelTime], KernelTime, CELL)
+        self._counter_profiles_path = self.folder / FILES[CounterProfile]
+        self._counters = Parts(self.folder / FILES[KernelCounters], KernelCounters, CELL)
 
     def environments(self) -> list[Environment]:
-        return read(self.folder / "machine.csv", Environment)
+        return read(self.folder / FILES[Environment], Environment)
 
     def ceilings(self) -> list[Ceiling]:
-        return read(self.folder / "ceilings.csv", Ceiling)
+        return read(self.folder / FILES[Ceiling], Ceiling)
 
     def runs(self) -> list[Run]:
         """The runs, those of stages only where that of their step is there."""
@@ -154,9 +174,29 @@ class MachineFolder:
         """What hardware counters said in committed profiles."""
         return self._counters.of(self.counter_profiles())
 
+    def tables(self) -> dict[type, list[Any]]:
+        """All that is committed, by what a row is."""
+        return {
+            Environment: self.environments(),
+            Ceiling: self.ceilings(),
+            Run: self.runs(),
+            Sample: self.samples(),
+            Profile: self.profiles(),
+            OperatorTime: self.operators(),
+            KernelTime: self.kernels(),
+            CounterProfile: self.counter_profiles(),
+            KernelCounters: self.counters(),
+        }
+
+    def fill(self, tables: Mapping[type, Sequence[Any]]) -> None:
+        """Writes whole tables into a folder that nobody reads yet; of what has no row there is no file."""
+        for record, rows in tables.items():
+            if rows:
+                write(self.folder / FILES[record], record, rows)
+
     def put_environment(self, environment: Environment) -> None:
         """Adds an environment that is new; of a known one only what an earlier version did not record."""
-        path, known = self.folder / "machine.csv", self.environments()
+        path, known = self.folder / FILES[Environment], self.environments()
         if environment.environment_id not in {row.environment_id for row in known}:
             append(path, Environment, [environment])
             return
@@ -165,7 +205,7 @@ class MachineFolder:
             write(path, Environment, completed)
 
     def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
-        write(self.folder / "ceilings.csv", Ceiling, merged(self.ceilings(), rows))
+        write(self.folder / FILES[Ceiling], Ceiling, merged(self.ceilings(), rows))
 
     def put_run(
         self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()

@@ -16,6 +16,7 @@ from measure.comparing.comparison_text import show
 from measure.comparing.sides import Side
 from measure.errors import UserError
 
+from measure.spreadsheet import as_text
 
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
@@ -91,7 +92,7 @@ def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:
     """All rows, with every column; an empty cell is a value that is not known."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([field.name for field in dataclasses.fields(Comparison)])
-    writer.writerows(dataclasses.astuple(row) for row in rows)
+    writer.writerows(map(as_text, dataclasses.astuple(row)) for row in rows)
 
 
 def as_json(a: Side, b: Side, rows: Iterable[Comparison]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from measure.table import append, read, write
+from measure.table import append, read, read_firsts, write
 
 Part = TypeVar("Part")
 
@@ -30,6 +30,7 @@ class Parts(Generic[Part]):
     ) -> None:
         self.path = path
         self._record = record
+        self._names = key
         self._key = attrgetter(*key)
         self._modernised = modernised
         self._owners: set[Any] | None = None
@@ -48,7 +49,8 @@ class Parts(Generic[Part]):
 
     def _known(self) -> set[Any]:
         if self._owners is None:
-            self._owners = set(map(self._key, self._read()))
+            firsts = self._modernised(read_firsts(self.path, self._record, self._names))
+            self._owners = set(map(self._key, firsts))
         return self._owners
 
     def put(self, parts: Sequence[tuple[Any, Sequence[Part]]]) -> None:

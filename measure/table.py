@@ -11,10 +11,13 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.errors import UserError
+from measure.forms import COLUMNS, Form
 from measure.records import KEYS
 
 Record = TypeVar("Record")
@@ -32,28 +35,57 @@ def _column_types(record: type) -> dict[str, tuple[type, bool]]:
     return columns
 
 
-def _parse(texts: Sequence[str], plain: type, optional: bool) -> list[Any]:
-    """The cells of a column. Raises ValueError where one is no value of its type."""
-    if optional:
-        return [plain(text) if text else None for text in texts]
-    if "" in texts:
+ABOVE_ZERO = ("batch", "block", "latency_s", "latency_low_s", "latency_high_s")
+ANY_SIGN = ("temperature_c",)
+"""The numbers that may not be 0, and those that may be below it."""
+
+
+def _is_allowed(name: str, number: float) -> bool:
+    if number == 0:
+        return name not in ABOVE_ZERO
+    return (-inf if name in ANY_SIGN else 0) < number < inf
+
+
+def _parse(name: str, texts: Sequence[str], plain: type, optional: bool, form: Form | None) -> list[Any]:
+    """The cells of a column. Raises ValueError where one is no value of its type, or not of the column's form."""
+    if form and not all(form.fits(text) for text in set(texts) - {""}):
         raise ValueError
-    return list(map(plain, texts))
+    if "" in texts and not optional:
+        raise ValueError
+    values = [plain(text) if text else None for text in texts] if optional else list(map(plain, texts))
+    if plain is not str and not all(_is_allowed(name, each) for each in set(values) if each is not None):
+        raise ValueError
+    return values
 
 
-def _complaint(text: str, plain: type, optional: bool) -> str | None:
+SHOWN = 60
+"""So many characters of a cell stand in a complaint."""
+
+
+def _complaint(name: str, text: str, plain: type, optional: bool, form: Form | None) -> str | None:
     """What is wrong with a cell that does not parse; None of one that does."""
     try:
-        _parse([text], plain, optional)
+        _parse(name, [text], plain, optional, form)
     except ValueError:
-        kind = "a number" if plain in (int, float) else plain.__name__
-        return f"is {text!r}, not {kind}" if text else "is empty"
+        if not text:
+            return "is empty"
+        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+        least = "" if name in ANY_SIGN else " above 0" if name in ABOVE_ZERO else " from 0 on"
+        return f"is {shown!r}, not {form.told if form else f'a number{least}'}"
     return None
 
 
 def _complete(path: Path) -> tuple[bytes, bytes]:
-    """The file's complete lines, and the last one that a killed writer left torn (empty: none)."""
-    text = path.read_bytes()
+    """The file's complete lines, and the last one that a killed writer left torn (empty: none).
+
+    Raises UserError where it cannot be read.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as problem:
+        raise UserError(
+            f"{path}: cannot be read ({problem.strerror}); restore the file or move it away"
+        ) from None
     end = text.rfind(b"\n") + 1
     return text[:end], text[end:]
 
@@ -78,12 +110,22 @@ def set_torn_line_aside(path: Path) -> Path | None:
 def read(path: Path, record: type[Record]) -> list[Record]:
     """All rows of a table, typed. A file that is not there is an empty table.
 
-    Raises UserError naming file, line and column where a cell does not parse, and for a header that this version
-    does not know.
+    Raises UserError naming file, line and column where a cell does not parse or is not of its column's form, and for
+    a header that this version does not know.
     """
+    return [row for _, row in numbered(path, record)]
+
+
+def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Record]:
+    """The first row for each value of the key's columns; of the others no cell is looked at, which is faster."""
+    return [row for _, row in numbered(path, record, key)]
+
+
+def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
+    """The rows, each with the line in which it ends; with a key those of ``read_firsts``."""
     if not path.exists():
         return []
-    columns = _column_types(record)
+    columns, forms = _column_types(record), COLUMNS.get(record, {})
     try:
         lines = csv.reader(io.StringIO(_complete(path)[0].decode(), newline=""))
         header = next(lines, None)
@@ -91,12 +133,19 @@ def read(path: Path, record: type[Record]) -> list[Record]:
             return []
         _check_header(path, header, columns)
         numbers, rows = [], []
+        places = [header.index(name) for name in key if name in header]
+        value_of, seen = itemgetter(*places) if places else None, set()
         for cells in lines:
             if len(cells) != len(header):
                 raise UserError(
                     f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
                     "mend the line or delete it"
                 )
+            if value_of:
+                value = value_of(cells)
+                if value in seen:
+                    continue
+                seen.add(value)
             numbers.append(lines.line_num)
             rows.append(cells)
     except UnicodeDecodeError:
@@ -108,14 +157,14 @@ def read(path: Path, record: type[Record]) -> list[Record]:
     values: dict[str, Sequence[Any]] = dict.fromkeys(columns, [None] * len(rows))
     for name, texts in zip(header, zip(*rows, strict=True), strict=True):  # by columns, which is faster
         try:
-            values[name] = _parse(texts, *columns[name])
+            values[name] = _parse(name, texts, *columns[name], forms.get(name))
         except ValueError:
-            complaints = (_complaint(text, *columns[name]) for text in texts)
+            complaints = (_complaint(name, text, *columns[name], forms.get(name)) for text in texts)
             number, complaint = next(pair for pair in zip(numbers, complaints, strict=True) if pair[1])
             raise UserError(
                 f"{path}, line {number}, column {name}: the cell {complaint}; mend the line or delete it"
             ) from None
-    return list(map(record, *values.values()))
+    return list(zip(numbers, map(record, *values.values()), strict=True))
 
 
 def _check_header(path: Path, header: Sequence[str], known: dict[str, tuple[type, bool]]) -> None:

@@ -91,7 +91,7 @@ def speed_ups(paper: Paper) -> str:
     if isinstance(pairs, Missing):  # the text says why
         raise available.DataMissingError("No two machines to set side by side.")
     header = [("Machine", LEFT), ("Model", LEFT), ("Batch", RIGHT)]
-    header += [(f"Latency on {available.title(paper.shown[0])}", RIGHT), ("Its latency", RIGHT)]
+    header += [(escape(f"Latency on {available.title(paper.shown[0])}"), RIGHT), ("Its latency", RIGHT)]
     header += [("Speed-up", RIGHT), ("Predicted", RIGHT)]
     return pipe(
         header,

@@ -1,5 +1,6 @@
 """The workload tables as the paper reads them: which rows it shows, and what follows from their columns."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +23,9 @@ PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recu
 
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
+
+DIGITS = 18
+"""No size has more; Python refuses to read some thousands of them."""
 
 TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted")
 
@@ -48,10 +52,15 @@ def shown_shapes(rows: pd.DataFrame) -> dict[str, str]:
     """The input shape at which the paper shows each model: that at which it is measured, else the smallest counted."""
     shapes: dict[str, str] = {}
     for model, own in rows.groupby("model").input_shape:
-        smallest = min(own, key=lambda shape: tuple(map(int, shape.split("x"))))
+        smallest = min(own, key=_sizes)
         measured = MEASURED_SHAPES.get(str(model), smallest)
         shapes[str(model)] = measured if measured in set(own) else smallest
     return shapes
+
+
+def _sizes(shape: str) -> tuple[int, ...]:
+    """The numbers in a shape, by which shapes are ordered."""
+    return tuple(int(number[:DIGITS]) for number in re.findall(r"\d+", shape))
 
 
 def as_measured(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from papers import REFERENCES, TESTS
 
+from measure.cache import MachineFolder
 from measure.records import EAGER, INFERENCE, Operator, OperatorTime, Profile
 from measure.table import write
 from report.paper import Paper, load
@@ -66,7 +67,8 @@ TIMED = {
 """What the profiler saw."""
 
 
-def _operators() -> list[Operator]:
+def operators() -> list[Operator]:
+    """What ``COUNTED`` says, as the table has it."""
     return [
         Operator(
             model, "3x224x224", batch, "fp32", None, INFERENCE, kind, name, int(flop), 0, 0, int(byte), 1
@@ -76,17 +78,16 @@ def _operators() -> list[Operator]:
     ]  # fmt: skip
 
 
-def _write(data: Path, folder: str, environment: str) -> None:
-    profiles, times = [], []
-    for (where, model, batch), (plain_ms, profiled_ms, operators) in TIMED.items():
+def put_profiles(folder: MachineFolder, environment: str) -> None:
+    """Adds what ``TIMED`` says of a machine, and a cell that ran out of memory."""
+    for (where, model, batch), (plain_ms, profiled_ms, timed) in TIMED.items():
         if where == environment:
             cell = (environment, model, batch, "fp32", INFERENCE, EAGER)
-            profiles.append(Profile(*cell, "ok", None, "2026-01-02", 10, plain_ms / 1e3, profiled_ms / 1e3))
-            times += [OperatorTime(*cell, INFERENCE, path, name, 1, ms / 1e3) for path, name, ms in operators]
+            profile = Profile(*cell, "ok", None, "2026-01-02", 10, plain_ms / 1e3, profiled_ms / 1e3)
+            times = [OperatorTime(*cell, INFERENCE, path, name, 1, ms / 1e3) for path, name, ms in timed]
+            folder.put_profile(profile, times)
     failed = (environment, "broad", 1, "fp32", INFERENCE, EAGER)
-    profiles.append(Profile(*failed, "oom", "needs 9 GB where 8 GB are free", "2026-01-02"))
-    write(data / "machines" / folder / "profiles.csv", Profile, profiles)
-    write(data / "machines" / folder / "operators.csv", OperatorTime, times)
+    folder.put_profile(Profile(*failed, "oom", "needs 9 GB where 8 GB are free", "2026-01-02"), [])
 
 
 @cache
@@ -95,10 +96,10 @@ def profiled(gpu: bool = True) -> Paper:
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         shutil.copytree(TESTS / "data", data)
-        write(data / "workload" / "operators.csv", Operator, _operators())
-        _write(data, "example-cpu", "cpu-new")
+        write(data / "workload" / "operators.csv", Operator, operators())
+        put_profiles(MachineFolder(data, "example-cpu"), "cpu-new")
         if gpu:
-            _write(data, "example-gpu", "gpu-1")
+            put_profiles(MachineFolder(data, "example-gpu"), "gpu-1")
         else:
             shutil.rmtree(data / "machines" / "example-gpu")
         return load(data, REFERENCES)

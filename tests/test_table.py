@@ -84,6 +84,8 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
             "line 2, column batch: the cell is 'one', not a number",
         ),
         ("{head}\ne1,net,,fp32,inference,eager,ok,,now,0,,\n", "line 2, column batch: the cell is empty"),
+        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n", "the cell is '0', not a number above 0"),
+        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n", "the cell is '-1', not a number from 0 on"),
         ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 12"),
         (
             "{head}\ne1,net,1,fp32,inference,eager,ok,,now,0,,\ne1,net,x,fp32,inference,eager,ok,,now,0,,\n",
@@ -145,3 +147,35 @@ def test_a_disk_that_takes_no_more_leaves_the_table_intact(tmp_path, monkeypatch
         change(path, Sample, samples(3, model="other"))
     assert path.read_bytes() == whole
     assert sorted(file.name for file in tmp_path.iterdir()) == ["samples.csv"]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-0.5", "0"])
+def test_a_latency_is_a_number_above_0(tmp_path, number):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(1))
+    path.write_text(path.read_text().replace(",0.1,", f",{number},"))
+    with pytest.raises(UserError, match=f"column latency_s: the cell is '{number}', not a number above 0"):
+        table.read(path, Sample)
+
+
+def test_a_temperature_may_be_below_0(tmp_path):
+    path = tmp_path / "samples.csv"
+    cold = [dataclasses.replace(row, temperature_c=-3.5) for row in samples(1)]
+    table.append(path, Sample, cold)
+    assert table.read(path, Sample) == cold
+
+
+def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, [*samples(2), *samples(2, "other"), *samples(1)])
+    lines = path.read_text().splitlines()
+    lines[2] = lines[2].replace(",1.1,", ",torn,")
+    path.write_text("\n".join(lines) + "\n")
+    assert table.read_firsts(path, Sample, ["model", "round"]) == [samples(1)[0], samples(1, "other")[0]]
+
+
+def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
+    with pytest.raises(
+        UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"
+    ):
+        table.read(tmp_path, Sample)

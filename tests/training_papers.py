@@ -73,7 +73,17 @@ TIMED = {
 """What the profiler saw."""
 
 
-def _measured(folder: MachineFolder, environment: str) -> None:
+def operators() -> list[Operator]:
+    """What ``COUNTED`` says, as the table has it."""
+    return [
+        Operator(model, "3x224x224", 8, "fp32", None, stage, kind, name, int(flop), 0, 0, int(byte), 1)
+        for (model, stage), calls in COUNTED.items()
+        for kind, name, flop, byte in calls
+    ]
+
+
+def put_steps(folder: MachineFolder, environment: str) -> None:
+    """Adds what ``STEPS`` and ``TIMED`` say of a machine."""
     profiles, times = [], []
     for (where, model), (*stages_ms, peak_byte) in STEPS.items():
         if where != environment:
@@ -89,13 +99,11 @@ def _measured(folder: MachineFolder, environment: str) -> None:
                 rounds.append((run, samples))
             *stages, (run, samples) = rounds
             folder.put_run(run, samples, stages)
-    for (where, model), operators in TIMED.items():
+    for (where, model), timed in TIMED.items():
         if where == environment:
             cell = (environment, model, 8, "fp32", STEP, EAGER)
             profiles.append(Profile(*cell, "ok", None, "2026-01-02", 10, 0.036, 0.040))
-            times += [
-                OperatorTime(*cell, stage, path, name, 1, ms / 1e3) for stage, path, name, ms in operators
-            ]
+            times += [OperatorTime(*cell, stage, path, name, 1, ms / 1e3) for stage, path, name, ms in timed]
     if environment == "cpu-new":
         failed = Run(environment, "tokens", 8, "fp32", STEP, EAGER, "oom", "needs 9 GB", "2026-01-02", 0)
         folder.put_run(failed, [], [])
@@ -111,15 +119,10 @@ def trained(gpu: bool = True) -> Paper:
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         shutil.copytree(TESTS / "data", data)
-        operators = [
-            Operator(model, "3x224x224", 8, "fp32", None, stage, kind, name, int(flop), 0, 0, int(byte), 1)
-            for (model, stage), calls in COUNTED.items()
-            for kind, name, flop, byte in calls
-        ]
-        write(data / "workload" / "operators.csv", Operator, operators)
-        _measured(MachineFolder(data, "example-cpu"), "cpu-new")
+        write(data / "workload" / "operators.csv", Operator, operators())
+        put_steps(MachineFolder(data, "example-cpu"), "cpu-new")
         if gpu:
-            _measured(MachineFolder(data, "example-gpu"), "gpu-1")
+            put_steps(MachineFolder(data, "example-gpu"), "gpu-1")
         else:
             shutil.rmtree(data / "machines" / "example-gpu")
         return load(data, REFERENCES)

@@ -61,7 +61,11 @@ def _records(rows: pd.DataFrame, models: Sequence[str], kinds: list[str]) -> lis
 
 
 def _panel(
-    data: alt.InlineData, quantity: str, kinds: list[str], condition: str, is_first: bool = True
+    data: alt.InlineData,
+    quantity: str,
+    kinds: list[str],
+    condition: str | alt.FieldEqualPredicate,
+    is_first: bool = True,
 ) -> alt.Chart:
     """The layers of the model that a condition selects: forward upwards, backward downwards; the first is titled."""
     forward, backward = (f"{quantity}_{stage}" for stage in PASSES)
@@ -141,7 +145,9 @@ def several(paper: Paper) -> alt.ConcatChart:
     panels: list[Any] = []
     for quantity in QUANTITIES:
         for model in models:
-            panel = _panel(data, quantity, kinds, f"datum.model === '{model}'", model == models[0])
+            panel = _panel(
+                data, quantity, kinds, alt.FieldEqualPredicate(equal=model, field="model"), model == models[0]
+            )
             title = {} if len(panels) >= len(models) else {"title": model}
             panels.append(panel.properties(width=width, height=HEIGHT, **title))
     description = _described(machine, rows, models)

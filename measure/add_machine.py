@@ -1,0 +1,114 @@
+"""The command ``python -m measure add-machine FOLDER|ZIP``: another person's measurements, checked and added."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from measure.adding import handed_in, placing, plausibility
+from measure.adding.handed_in import HandedIn
+from measure.arguments import check_folder_name
+from measure.cache import FILES, MachineFolder, Workloads
+from measure.command_line import CommandLine
+from measure.environment import folder_name
+from measure.errors import UserError
+from measure.records import CounterProfile, Environment, Profile, Run
+
+NAMED = 5
+"""So many names stand in a line; of more, how many there are."""
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure add-machine",
+        description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
+        "cache. What the same machine measured before stays beside what is new. Files that are no tables are left "
+        "out, and nothing is added where a row cannot have been measured.",
+    )
+    flags.add_argument(
+        "source",
+        metavar="FOLDER|ZIP",
+        type=Path,
+        help="the machine's folder from data/machines, or a zip of it",
+    )
+    flags.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="the folder to add it as (default: that of the same machine, else the name that it comes with)",
+    )
+    flags.add_argument(
+        "--replace",
+        action="store_true",
+        help="put it in the place of the folder of that name, whatever that holds",
+    )
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
+    )
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0. Raises UserError for bad input, with nothing added."""
+    asked = parser().parse_args(argv)
+    if asked.machine is not None:
+        check_folder_name(asked.machine)
+    counted = Workloads(asked.data).models()
+    with handed_in.opened(asked.source) as given:
+        with given.named():
+            plausibility.check(given.folder, counted, datetime.now(UTC))
+            tables = MachineFolder(asked.data, "", given.folder).tables()
+        newest = max(tables[Environment], key=lambda row: row.recorded_at)
+        name = asked.machine or _name(asked.data, given, newest)
+        added = placing.put(asked.data, name, tables, asked.replace)
+    _tell(asked.data, name, newest, added, given.left_out)
+    missing = _not_counted(tables, {(row.model, row.batch) for row in counted})
+    if missing:
+        models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
+        print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")
+        print(
+            f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
+            f"--batch-sizes {' '.join(map(str, batches))}"
+        )
+    print("Next: python -m report")
+    return 0
+
+
+def _name(data: Path, given: HandedIn, environment: Environment) -> str:
+    """The folder to add a machine as, where the user does not say."""
+    name = placing.home(data, given.name, environment.hardware_id) or folder_name(environment)
+    try:
+        check_folder_name(name)
+    except UserError:
+        raise UserError(
+            f"{given.origin}: {name[:80]!r} is no folder name; choose one with --machine NAME"
+        ) from None
+    return name
+
+
+def _tell(
+    data: Path, name: str, environment: Environment, added: Mapping[type, int], left_out: Sequence[str]
+) -> None:
+    place = MachineFolder(data, name).folder
+    parts = [f"{count} in {FILES[record]}" for record, count in added.items() if count]
+    if parts:
+        print(f"Added {environment.name} to {place}; rows: {', '.join(parts)}")
+    else:
+        print(f"{place} holds all of this already; nothing was added")
+    if left_out:
+        print(
+            f"Left out, since they are no tables of a machine: {_listed([repr(path) for path in left_out])}"
+        )
+
+
+def _not_counted(
+    tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]
+) -> set[tuple[str, int]]:
+    """The models and batch sizes that were measured and are in no row of the workload."""
+    measured = {(row.model, row.batch) for record in (Run, Profile, CounterProfile) for row in tables[record]}
+    return measured - set(counted)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

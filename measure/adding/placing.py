@@ -1,0 +1,101 @@
+"""Putting a machine into the cache: beside the others, together with what is known of it, or in another's place."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from measure.cache import FILES, MachineFolder, machine_names
+from measure.errors import UserError
+from measure.records import KEYS, Environment
+
+Tables = Mapping[type, Sequence[Any]]
+
+
+def home(data: Path, name: str | None, hardware_id: str) -> str | None:
+    """The name of the folder that holds this machine already, ``name`` where several do."""
+    holders = [
+        known
+        for known in machine_names(data)
+        if any(row.hardware_id == hardware_id for row in MachineFolder(data, known).environments())
+    ]
+    return name if name in holders or not holders else holders[0]
+
+
+def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]:
+    """Puts tables into ``machines/name``, whole or not at all; how many rows that added, by what a row is.
+
+    What the same machine measured before stays, unless ``replace`` puts the tables in the place of all that is there.
+    Raises UserError, and changes nothing, where another machine is there, or other results of the same cells, and
+    where another process writes there.
+    """
+    target = MachineFolder(data, name)
+    alone = target.locked() if target.folder.exists() else nullcontext()
+    with alone:
+        known = target.tables()
+        together = tables if replace else joined(target.folder, known, tables)
+        added = {record: len(rows) - len(known[record]) for record, rows in together.items()}
+        if replace or any(added.values()):
+            _swap(target, together)
+    return {record: len(rows) for record, rows in together.items()} if replace else added
+
+
+def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
+    """The rows of both. Raises UserError where they are of two machines, or differ on a cell."""
+    of = {row.hardware_id for row in known[Environment]}
+    if of and of != {row.hardware_id for row in new[Environment]}:
+        raise UserError(
+            f"{place}: holds another machine ({known[Environment][0].name!r}); name another folder with --machine "
+            "NAME, or say --replace to put this one in its place"
+        )
+    for record, rows in new.items():
+        if record is Environment:  # the same one, seen first at another time
+            continue
+        differing = [row for row, other in _beside(known[record], rows) if other not in (None, row)]
+        if differing:
+            told = " ".join(str(getattr(differing[0], column)) for column in KEYS[record][1:])
+            raise UserError(
+                f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as {told!r}; "
+                "say --replace to put the new folder in the place of the old one, or keep both with --machine NAME"
+            )
+    return {
+        record: [*known[record], *(row for row, other in _beside(known[record], rows) if other is None)]
+        for record, rows in new.items()
+    }
+
+
+def _beside(known: Sequence[Any], new: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Each new row with the known one that has its key; None where there is none."""
+    if not new:
+        return []
+    key = attrgetter(*KEYS[type(new[0])])
+    there = {key(row): row for row in known}
+    return [(row, there.get(key(row))) for row in new]
+
+
+def _swap(target: MachineFolder, tables: Tables) -> None:
+    """Puts a folder with these tables where the target is: readers see the old one or the new one.
+
+    It is written in a folder beside, which no reader takes for a machine's: machines lie one level higher.
+    """
+    place = target.folder
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".adding-", dir=place.parent) as beside:
+            new, old = Path(beside) / place.name, Path(beside) / "replaced"
+            MachineFolder(Path(beside), place.name, new).fill(tables)
+            if place.exists():
+                place.rename(old)
+            try:
+                new.rename(place)
+            except OSError:
+                if old.exists():
+                    old.rename(place)
+                raise
+    except OSError as problem:
+        raise UserError(
+            f"{place}: could not be written ({problem.strerror}); what stood there is intact: mend that and run the "
+            "same command again"
+        ) from None

@@ -1,0 +1,238 @@
+"""Whether tables can be what a machine measured: what their columns' types leave open.
+
+Nobody can tell a careful invention from a measurement; what is refused here is torn, in other units, of another
+machine, or beyond what any chip does.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from measure.cache import FILES
+from measure.errors import UserError
+from measure.records import (
+    BACKWARD,
+    FORWARD,
+    INFERENCE,
+    KEYS,
+    ROUND,
+    STEP,
+    Ceiling,
+    CounterProfile,
+    Environment,
+    KernelCounters,
+    Profile,
+    Run,
+    Sample,
+    Workload,
+)
+from measure.table import numbered
+
+LONGEST_TEXT = 4000
+"""Characters: names of kernels spell out the types of their arguments."""
+
+MOST = 10**18
+DAY_S = 86_400.0
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("batch", "block", "size", "calls", "steps", "sample_count", "memory_byte"), (1, MOST)),
+    **dict.fromkeys(("cores", "threads", "physical_cores"), (1, 10**6)),
+    **dict.fromkeys(
+        ("latency_s", "latency_low_s", "latency_high_s", "plain_s", "profiled_s"), (1e-12, DAY_S)
+    ),
+    **dict.fromkeys(("event_s", "time_s", "busy_s"), (0, DAY_S)),
+    "load": (0, 1),
+    "clock_hz": (1e6, 1e11),
+    "temperature_c": (-100, 300),
+    "power_w": (0, 1e5),
+}
+"""Between what a column's numbers have to be; those of other columns are from 0 to ``MOST``."""
+
+FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 1e17, 1e15
+"""More than ten times what any chip of ``data/chips.csv`` states."""
+
+ABOVE_ROOF = 10
+"""A model's rate is at most so many times the fastest kernel's at its precision: what remains above 1 are algorithms
+that get by with fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer)."""
+
+ARITHMETIC = ("matmul", "numpy_matmul", "fma")
+"""The kernels that a peak is read from."""
+
+AHEAD = timedelta(days=1)
+"""So far a clock may be ahead of this one."""
+
+
+class Row(NamedTuple):
+    """A row of a table, and where it stands."""
+
+    path: Path
+    line: int
+    values: Any
+
+    def refuse(self, what: str, column: str | None = None) -> NoReturn:
+        """Raises UserError."""
+        place = f"{self.path}, line {self.line}" + (f", column {column}" if column else "")
+        raise UserError(f"{place}: {what}; mend the row or leave it out")
+
+
+def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
+    """Raises UserError that names file, line and column of the first row that cannot have been measured.
+
+    ``counted`` is what the models ask for, as far as that is known here.
+    """
+    tables = {
+        record: [Row(folder / name, line, row) for line, row in numbered(folder / name, record)]
+        for record, name in FILES.items()
+    }
+    if not tables[Environment]:
+        raise UserError(
+            f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again"
+        )
+    for record, rows in tables.items():
+        for row in rows:
+            _check_texts(row, now)
+            _check_numbers(row)
+        _check_keys(record, rows)
+    _check_environments(tables)
+    _check_statuses(tables)
+    _check_rates(tables, list(counted))
+
+
+def _check_texts(row: Row, now: datetime) -> None:
+    for name, value in vars(row.values).items():
+        if not isinstance(value, str):
+            continue
+        if len(value) > LONGEST_TEXT:
+            row.refuse(f"the cell has {len(value)} characters", name)
+        # What a library says of an error may be in colour or have tabs; names and versions may not.
+        if name != "reason" and not value.isprintable():
+            row.refuse("the cell has characters that do not print", name)
+        if name == "recorded_at":
+            _check_time(row, value, now)
+
+
+def _check_time(row: Row, text: str, now: datetime) -> None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        row.refuse(f"the cell is {text[:40]!r}, not a time such as 2026-01-31T12:00:00+00:00", "recorded_at")
+    if (time if time.tzinfo else time.replace(tzinfo=UTC)) > now + AHEAD:
+        row.refuse(f"the cell is {text!r}, which is to come", "recorded_at")
+
+
+def _check_numbers(row: Row) -> None:
+    for name, value in vars(row.values).items():
+        if not isinstance(value, int | float):
+            continue
+        low, high = RANGES.get(name, (0, MOST))
+        if not low <= value <= high:  # which no NaN is
+            row.refuse(f"the cell is {value!r:.40}, not a number from {low:g} to {high:g}", name)
+
+
+def _check_keys(record: type, rows: Sequence[Row]) -> None:
+    first: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        key = _key(row.values, KEYS[record])
+        if key in first:
+            row.refuse(f"says again what line {first[key]} says, with the same {', '.join(KEYS[record])}")
+        first[key] = row.line
+
+
+def _key(values: Any, names: Sequence[str]) -> tuple[Any, ...]:
+    """Tables of a version without rounds have those of the first."""
+    key = (getattr(values, name) for name in names)
+    return tuple(
+        0 if name == "round" and part is None else part for name, part in zip(names, key, strict=True)
+    )
+
+
+def _check_environments(tables: dict[type, list[Row]]) -> None:
+    known = {row.values.environment_id for row in tables[Environment]}
+    machine = tables[Environment][0].values.hardware_id
+    for row in tables[Environment]:
+        if row.values.hardware_id != machine:
+            row.refuse("is of another machine than the first row, by its hardware_id", "hardware_id")
+        if row.values.device == "cpu" and row.values.cores is None:
+            row.refuse("is of a processor and does not say its cores", "cores")
+        if row.values.device != "cuda" and row.values.torch is None:  # imported counters are of NVIDIA's GPUs
+            row.refuse("does not say the version of torch that measured", "torch")
+    for rows in tables.values():
+        for row in rows:
+            if row.values.environment_id not in known:
+                row.refuse(
+                    f"the cell is {row.values.environment_id[:40]!r}, which {FILES[Environment]} does not know",
+                    "environment_id",
+                )
+
+
+def _check_statuses(tables: dict[type, list[Row]]) -> None:
+    """What is ``ok`` has numbers, and what is not has a reason."""
+    sampled = {_key(row.values, ROUND) for row in tables[Sample]}
+    for record in (Ceiling, Run, Profile, CounterProfile):
+        for row in tables[record]:
+            values = row.values
+            if values.status != "ok":
+                if not values.reason:
+                    row.refuse(f"is {values.status} without a reason", "reason")
+            elif record is Run and _key(values, ROUND) not in sampled:
+                row.refuse(f"is ok, and {FILES[Sample]} has no sample of it", "status")
+            elif record is Ceiling and not _ordered(values):
+                row.refuse("is ok, and its interval does not hold its latency", "latency_s")
+
+
+def _ordered(values: Ceiling) -> bool:
+    low, middle, high = values.latency_low_s, values.latency_s, values.latency_high_s
+    if low is None or middle is None or high is None:
+        return False
+    return low <= middle <= high
+
+
+def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> None:
+    peaks: dict[tuple[str, str], float] = {}
+    for row in tables[Ceiling]:
+        values = row.values
+        if values.status != "ok":
+            continue
+        for work, unit, fastest in (
+            (values.flop, "FLOP/s", FASTEST_FLOP_PER_S),
+            (values.byte, "B/s", FASTEST_BYTE_PER_S),
+        ):
+            if work / values.latency_s > fastest:
+                row.refuse(f"ran at {work / values.latency_s:.3g} {unit}, faster than any chip", "latency_s")
+        if values.kernel in ARITHMETIC:
+            of = (values.environment_id, values.precision)
+            peaks[of] = max(peaks.get(of, 0.0), values.flop / values.latency_s)
+    least = _least_flop(counted)
+    for row in tables[Sample]:
+        values = row.values
+        rate = least.get((values.model, values.batch, values.phase), 0) / values.latency_s
+        peak = peaks.get((values.environment_id, values.precision), inf)
+        if rate > min(ABOVE_ROOF * peak, FASTEST_FLOP_PER_S):
+            row.refuse(
+                f"{values.model[:40]!r} at batch size {values.batch} ran at {rate:.3g} FLOP/s, more than {ABOVE_ROOF} "
+                f"times the fastest kernel ({peak:.3g} FLOP/s)"
+                if rate <= FASTEST_FLOP_PER_S
+                else f"{values.model[:40]!r} ran at {rate:.3g} FLOP/s, faster than any chip",
+                "latency_s",
+            )
+    for row in tables[KernelCounters]:
+        flop = sum(
+            getattr(row.values, field.name) or 0 for field in fields(KernelCounters) if "flop" in field.name
+        )
+        if flop > FASTEST_FLOP_PER_S * row.values.time_s:
+            row.refuse("did more FLOP in its time than any chip", "time_s")
+
+
+def _least_flop(counted: Sequence[Workload]) -> dict[tuple[str, int, str], int]:
+    """The FLOP of a model at a batch size in each phase, the fewest at any precision and input shape."""
+    found: dict[tuple[str, int, str], int] = {}
+    for row in counted:
+        forward, backward = row.forward_flop, row.backward_flop
+        whole = None if forward is None or backward is None else forward + backward
+        for phase, flop in ((INFERENCE, forward), (FORWARD, forward), (BACKWARD, backward), (STEP, whole)):
+            if flop is not None:
+                key = (row.model, row.batch, phase)
+                found[key] = min(found.get(key, flop), flop)
+    return found
