@@ -8,7 +8,7 @@ from report import available, counters
 from report.available import or_missing
 from report.paper import Paper
 from report.prose import escape
-from report.quantities import SPACE, si
+from report.quantities import percent, si
 from report.rows import each, highest, lowest
 from report.tables import LEFT, NONE, RIGHT, pipe
 
@@ -28,7 +28,12 @@ def accuracy(paper: Paper) -> str:
         ends = [NONE, NONE] if own.empty else [_farthest(end(own, "deviation")) for end in (lowest, highest)]
         counts = [row.right, row.equal, same, row.models - row.counted]
         cells.append([escape(counters.name(row.counter)), *map(str, counts), *ends])
-    header = [("Counter", LEFT), ("Within 1" + SPACE + "%", RIGHT), ("Equal", RIGHT), ("Parameters", RIGHT)]
+    header = [
+        ("Counter", LEFT),
+        (f"Within {percent(counters.TOLERANCE, 1)}", RIGHT),
+        ("Equal", RIGHT),
+        ("Parameters", RIGHT),
+    ]
     return pipe([*header, ("Failed", RIGHT), ("Lowest", LEFT), ("Highest", LEFT)], cells)
 
 

@@ -27,7 +27,12 @@ def test_latency():
     assert plain(lean["latency"]) == "4.0000 ms"
     assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
     assert points["broad", 1]["sound"] is False
-    assert points["broad", 1]["95 % interval"] == "none (one round of fewer than six samples)"
+    assert points["broad", 1]["95 % interval"] == "none (one round of fewer than 6 samples)"
+
+
+def test_without_the_device_one_short_sentence():
+    only_cpu = replace(tiny(), machines=tiny().machines[:1])
+    assert figures.predictors.latency(only_cpu, "gpu") == "There is nothing to draw here without a GPU."
 
 
 def test_a_panel_a_predictor_all_from_one_data_set():

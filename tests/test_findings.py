@@ -18,14 +18,17 @@ MODULES = (
     findings.speed_ups,
 )  # fmt: skip
 
+ARGUMENTS = {"kind": [("cpu",), ("gpu",)], "counter": [("fvcore",)]}
+"""What findings are asked for beside the paper."""
+
 
 def calls():
-    """Every finding with every kind of device that it is asked for."""
+    """Every finding with all that it is asked for."""
     for module in MODULES:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):
-                asked = list(inspect.signature(function).parameters)[1:]
-                for arguments in [("cpu",), ("gpu",)] if asked == ["kind"] else [()]:
+                asked = inspect.signature(function).parameters
+                for arguments in next((ARGUMENTS[name] for name in asked if name in ARGUMENTS), [()]):
                     yield pytest.param(
                         function, arguments, id="-".join([module.__name__.split(".")[-1], name, *arguments])
                     )
@@ -128,6 +131,29 @@ def test_layers():
     )
 
 
+def test_depthwise_convolutions():
+    layers = tiny().layers
+    assert "none has depthwise" in findings.layers.depthwise(tiny())
+    # lean 90 MFLOP and 10 MB, deep 4.9 GFLOP and, say, 980 MB; as a whole 10 and 100 FLOP/B, the ridge points 10 and 16
+    which = (layers.kind == "convolution") & layers.model.isin(["lean", "deep"]) & (layers.batch == 1)
+    changed = layers.assign(
+        kind=layers.kind.where(~which, "depthwise convolution"),
+        traffic_byte=layers.traffic_byte.where(~which | (layers.model == "lean"), 980e6),
+    )
+    text = plain(findings.layers.depthwise(replace(tiny(), layers=changed)))
+    assert (
+        "In the 2 models that have them, depthwise convolutions do 5.00 (deep) to 9.00 (lean) FLOP for"
+        in text
+    )
+    for machine in ("Example CPU (4 cores) is 10.0", "Example GPU is 16.0"):
+        assert (
+            f"The ridge point of the {machine} FLOP/B: by footprint 1 of these models as a whole lies above it, and in "
+            "1 of those the depthwise convolutions lie below." in text
+        )
+    text = findings.layers.depthwise(replace(tiny(), layers=changed, machines=()))
+    assert text.endswith("No machine has been measured yet; python -m measure measures this one.")
+
+
 def test_definitions_of_intensity():
     # Traffic over footprint at batch 1: 20 / 10, 120 / 102, 62.5 / 50, 160 / 100: the median of 1.25 and 1.6
     # compulsory: 4.504 / 10, 100.504 / 102, 40.504 / 50, 80.504 / 100: the median of 0.805 and 0.810
@@ -221,7 +247,7 @@ def test_machines():
     assert "No GPU has been measured yet" in findings.machines.shown(only_cpu)
     text = plain(findings.machines.outcome(tiny()))
     assert "On the Example CPU (4 cores), 8 of 9 cells were measured; 1 ran out of memory." in text
-    assert "1 cell has one round of fewer than six samples" in text
+    assert "1 cell has one round of fewer than 6 samples" in text
     assert "On the Example GPU, all 2 cells that were tried were measured." in text
     assert "torch 2.14.1 on Python 3.12.1 with 2 threads (environment cpu-new" in plain(
         findings.machines.environments(tiny())

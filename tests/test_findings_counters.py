@@ -25,6 +25,17 @@ def test_ranking():
     assert "No other counter" in findings.counters.ranking(only("ridgepoint"))
 
 
+def test_weighing():
+    # fvcore's multiply-adds over torchvision's: 2.01 / 2, 1.02 / 1, 42 / 40, 6.4 / 10, a line each
+    assert plain(findings.counters.weighing(tiny(), "fvcore")) == (
+        "In the median of each line of models, what fvcore counts is farthest from what is published for ViT "
+        "(−36.0 %), ShuffleNet v2 (+5.00 %) and ResNet (+2.00 %), and nearest for VGG (+0.500 %)."
+    )
+    without = findings.counters.weighing(only("ridgepoint"), "fvcore")
+    assert isinstance(without, Missing)
+    assert "fvcore was not installed when the models were counted; python benchmarks/counters.py" in without
+
+
 def test_pace():
     # ours 4 * 0.5 s; torch 4 * 0.25, fvcore 4 * 1, thop 3 * 2
     text = plain(findings.counters.pace(tiny()))

@@ -121,14 +121,10 @@ def test_correlations_that_are_all_settled_or_few_that_are_not():
     assert "CPU latency with parameters at batch size 1." in text
 
 
-def test_with_one_device_it_says_why_there_is_one_latency():
-    text = predictors.correlated(only("cpu"))
-    assert (
-        "There is one latency only, and so no row for another: No GPU has been measured yet; to add one"
-        in text
-    )
-    text = predictors.correlated(only("gpu"))
-    assert "No CPU has been measured yet" in text
+def test_with_one_device_it_says_that_there_is_one_latency():
+    for device in ("cpu", "gpu"):
+        text = predictors.correlated(only(device))
+        assert text.endswith("There is one latency only, and so no row for another.")
 
 
 def test_too_few_models_for_any_coefficient():

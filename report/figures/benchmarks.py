@@ -17,7 +17,7 @@ from report.rows import highest
 def interval(low: float, high: float) -> str:
     """A latency's 95 % interval in words."""
     return (
-        "none (one round of fewer than six samples)"
+        "none (one round of fewer than 6 samples)"
         if pd.isna(low)
         else f"{si(low, 's', 4)} to {si(high, 's', 4)}"
     )

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from report import available, axes, correlations, power_law, predictors, theme
-from report.available import or_missing
+from report.available import DataMissingError, or_missing
 from report.axes import LogAxis
 from report.chips import KINDS
 from report.figures.benchmarks import described
@@ -61,6 +61,8 @@ class Panel:
 @or_missing
 def latency(paper: Paper, device: str) -> alt.ConcatChart:
     """Latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
+    if paper.machines and paper.machine(device) is None:  # the text says which command measures one
+        raise DataMissingError(f"There is nothing to draw here without a {KINDS[device]}.")
     machine = available.machine(paper, device)
     cells = available.cells(machine)
     batches = predictors.common_batches(cells)

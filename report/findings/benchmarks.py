@@ -4,6 +4,7 @@ import pandas as pd
 
 from report import available, quantities, saturation
 from report.available import finding
+from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, si, significant
@@ -31,10 +32,10 @@ def precision_of(cells: pd.DataFrame) -> str:
     """How wide the intervals are."""
     widths = ((cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s).dropna()
     if widths.empty:
-        return "No cell has the six samples that a 95 % interval needs."
+        return f"No cell has the {FEWEST_SAMPLES} samples that a {CONFIDENCE} interval needs."
     return (
-        f"Half the width of the 95 % interval is {percent(widths.median())} of the median latency in the median of "
-        f"{number(len(widths), 'cell')}, at most {percent(widths.max())}."
+        f"Half the width of the {CONFIDENCE} interval is {percent(widths.median())} of the median latency in the "
+        f"median of {number(len(widths), 'cell')}, at most {percent(widths.max())}."
     )
 
 

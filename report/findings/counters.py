@@ -7,8 +7,11 @@ import pandas as pd
 from report import available, counters
 from report.available import finding
 from report.paper import Paper
-from report.quantities import listing, number, si, significant
+from report.quantities import listing, number, percent, si, significant
 from report.rows import each
+
+NAMED = 3
+"""So many lines of models are named in a sentence."""
 
 
 def _scores(paper: Paper) -> tuple[Any, pd.DataFrame]:
@@ -47,7 +50,29 @@ def ranking(paper: Paper) -> str:
         return "No other counter was installed when the models were counted."
     others = others.sort_values("right", ascending=False, kind="stable")
     parts = [f"{counters.name(row.counter)} for {row.right}" for row in each(others)]
-    return f"Within 1 % of what is published, or within its rounding, are {listing(parts)} of these models."
+    return (
+        f"Within {percent(counters.TOLERANCE, 1)} of what is published, or within its rounding, are {listing(parts)} "
+        "of these models."
+    )
+
+
+@finding
+def weighing(paper: Paper, counter: str) -> str:
+    """The lines of models from which a counter deviates most, and the one from which it does least."""
+    results = available.counted(paper)
+    own = results[(results.counter == counter) & results.deviation.notna()]
+    name = counters.name(counter)
+    if own.empty:
+        raise available.DataMissingError(
+            f"{name} was not installed when the models were counted; python benchmarks/counters.py compares it."
+        )
+    medians = own.groupby("line").deviation.median()
+    medians = medians.loc[medians.abs().sort_values(ascending=False, kind="stable").index]
+    told = [f"{line} ({counters.signed(deviation)})" for line, deviation in medians.items()]
+    text = f"In the median of each line of models, what {name} counts is farthest from what is published for"
+    if len(told) <= NAMED:
+        return f"{text} {listing(told)}."
+    return f"{text} {listing(told[:NAMED])}, and nearest for {told[-1]}."
 
 
 @finding

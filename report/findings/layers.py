@@ -1,11 +1,11 @@
 """Where within the models work and bytes sit."""
 
 from report import available
-from report.available import finding
+from report.available import finding, or_missing
 from report.figures.layers import by_kind
-from report.paper import Paper
-from report.quantities import listing, number, percent
-from report.rows import highest
+from report.paper import Machine, Paper
+from report.quantities import intensity, listing, number, percent, significant
+from report.rows import highest, lowest
 from report.workloads import PRODUCTS
 
 
@@ -40,3 +40,35 @@ def parameters_apart(paper: Paper) -> str:
         f"Parameters need not sit where the work is: in {most.model}, {most.kind} layers hold "
         f"{percent(most.parameter_count)} of the parameters and do {percent(most.flop)} of the FLOP."
     )
+
+
+@finding
+def depthwise(paper: Paper) -> str:
+    """Whether depthwise convolutions wait for memory in models that as a whole do not, on each machine shown."""
+    layers = available.layers(paper)
+    own = layers[(layers.kind == "depthwise convolution") & (layers.forward_flop > 0)]
+    if own.empty:
+        return "Of the models that were counted none has depthwise convolutions."
+    sums = own.groupby("model")[["forward_flop", "traffic_byte"]].sum().astype(float)
+    whole = available.workloads(paper, batch=1).set_index("model").footprint_intensity
+    rows = sums.assign(intensity=sums.forward_flop / sums.traffic_byte, whole=whole).reset_index()
+    least, most = lowest(rows, "intensity"), highest(rows, "intensity")
+    span = significant(least.intensity)
+    if least.model != most.model:
+        span += f" ({least.model}) to {significant(most.intensity)} ({most.model})"
+    text = (
+        f"In the {number(len(rows), 'model')} that have them, depthwise convolutions do {span} FLOP for each byte that "
+        "they read or write at batch size 1."
+    )
+
+    def part(of: Machine) -> str:
+        ridge = available.roof(of).ridge_flop_per_byte
+        above = rows[rows.whole > ridge]
+        waiting = int((above.intensity < ridge).sum())
+        return (
+            f"The ridge point of the {available.title(of)} is {intensity(ridge)}: by footprint {len(above) or 'none'} "
+            f"of these models as a whole {'lies' if len(above) == 1 else 'lie'} above it, and in "
+            f"{waiting or 'none'} of those the depthwise convolutions lie below."
+        )
+
+    return f"{text} {or_missing(available.told_of_each)(paper, part)}"

@@ -3,6 +3,7 @@
 from report import available
 from report.available import finding
 from report.chips import KINDS
+from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.paper import Machine, Paper
 from report.quantities import listing, number
 
@@ -88,8 +89,8 @@ def outcome(paper: Paper) -> str:
         if without:
             verb = "has" if without == 1 else "have"
             sentences.append(
-                f"Of the measured ones {number(without, 'cell')} {verb} one round of fewer than six samples, and so no "
-                "95 % interval: hollow points in the figures."
+                f"Of the measured ones {number(without, 'cell')} {verb} one round of fewer than {FEWEST_SAMPLES} "
+                f"samples, and so no {CONFIDENCE} interval: hollow points in the figures."
             )
         flagged = [
             f"{number(count, 'cell')} {FLAGS[flag]}"

@@ -52,7 +52,8 @@ def correlated(paper: Paper) -> str:
             f"Of {number(len(asked), 'coefficient')} of a latency with a predictor {len(doubtful)} cannot be told "
             f"apart from zero{named}."
         )
-    sentences.append(_alike(paper, *latencies) if len(latencies) > 1 else _alone(paper))
+    alone = "There is one latency only, and so no row for another."
+    sentences.append(_alike(paper, *latencies) if len(latencies) > 1 else alone)
     return " ".join(sentences)
 
 
@@ -66,17 +67,6 @@ def _alike(paper: Paper, first: str, second: str) -> str:
     if not parts:
         return f"{first} and {second} share too few models for a coefficient."
     return f"{first} is correlated with {second}: {listing(parts)}."
-
-
-def _alone(paper: Paper) -> str:
-    """Why one kind of device has no row."""
-    gaps = []
-    for kind in ("cpu", "gpu"):
-        try:
-            available.cells(available.machine(paper, kind))
-        except available.DataMissingError as gap:
-            gaps.append(str(gap))
-    return f"There is one latency only, and so no row for another: {' '.join(gaps)}"
 
 
 @finding

@@ -1,0 +1,53 @@
+"""The constants of the method, as the chapters print them: each from where the code has it."""
+
+from itertools import count
+
+from measure import ceilings, memory_levels, statistics, worker
+from measure.nsight.raw_csv import FLOP_PER_INSTRUCTION
+from measure.records import BURST, SUSTAINED
+from measure.timing import Sampling
+from report import roofs, saturation
+from report.prose import Prose
+from report.quantities import percent, si, significant
+from report.revisited import verdict
+
+CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
+"""Of every interval."""
+
+FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_statistic_ranks(number)))
+"""So many samples have an interval of their median."""
+
+TARGET = Prose(f"±{percent(Sampling.target, 1)}")
+"""The width that an interval is measured to, by default."""
+
+CALL_LIMIT = Prose(si(worker.CALL_LIMIT_S, "s", 2))
+"""A call that takes longer is given up."""
+
+BLOCK = Prose(si(ceilings.SAMPLINGS[SUSTAINED].block_s, "s", 2))
+"""How long a block of calls lasts at least, where a roof is measured."""
+
+HEAT = Prose(si(ceilings.HEAT_S, "s", 1))
+"""So long a chip has worked before a sustained rate is taken."""
+
+BURST_BLOCK = Prose(si(ceilings.SAMPLINGS[BURST].block_s, "s", 1))
+
+BURST_REST = Prose(si(ceilings.REST_S, "s", 2))
+"""Before each block of a burst."""
+
+SWEEP_STEP = Prose(significant(roofs.STEP))
+"""From one working set of a sweep to the next."""
+
+FEWEST_SETS = Prose(memory_levels.FEWEST)
+"""So many working sets show a level of memory."""
+
+LIKENESS = Prose(percent(memory_levels.LIKENESS - 1))
+"""By so much the rates of one level differ at the most."""
+
+SATURATED = Prose(percent(saturation.SHARE))
+"""The share of its best throughput with which a model is saturated."""
+
+AGREEMENT = Prose(percent(verdict.TOLERANCE, 1))
+"""Up to this two figures agree, where that is more than the printed one's rounding."""
+
+FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(FLOP_PER_INSTRUCTION["7.0"])
+"""Of the instructions of its tensor cores."""
