@@ -2,6 +2,9 @@
 
 import argparse
 import importlib
+import json
+import logging
+import shlex
 import signal
 import sys
 import time
@@ -12,6 +15,8 @@ from pathlib import Path
 from measure import catalog, devices, freshness, plan
 from measure.arguments import (
     VERBS,
+    check_device,
+    check_together,
     make_request,
     make_sampling,
     parse_budget,
@@ -19,28 +24,37 @@ from measure.arguments import (
     parser,
 )
 from measure.cache import Workloads
-from measure.destination import check_writable, machine_folder
+from measure.destination import check_folder, check_writable, machine_folder
 from measure.environment import current
 from measure.errors import UserError
 from measure.nsight import counted_cell
-from measure.records import shape_name
+from measure.overview import models_as_json, models_as_lines, plan_as_json
+from measure.records import Environment
+from measure.suggestion import did_you_mean
+from measure.terminal import INTERRUPTED, answer, log_to_stderr
 
-INTERRUPTED = 130
+_log = logging.getLogger("measure")
 
 
-def show_models(data: Path, models: Sequence[catalog.Model]) -> None:
+def show_models(data: Path, models: Sequence[catalog.Model], as_json: bool) -> None:
     """Prints models, with what the workload table knows of them."""
-    counted = {
-        (row.model, row.input_shape): f"{row.parameter_count / 1e6:>10.2f} M{row.forward_flop / 1e9:>8.2f}"
-        for row in Workloads(data).models()
-        if row.batch == 1 and row.parameter_count is not None and row.forward_flop is not None
-    }
-    width = max(18, *(len(model.name) for model in models)) + 2
-    print(f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}")
-    for model in models:
-        shape = shape_name(model.input_shape)
-        numbers = counted.get((model.name, shape), "")
-        print(f"{model.name:{width}}{model.source:13}{model.family:14}{shape:12}{numbers}".rstrip())
+    counted = Workloads(data).models()
+    if as_json:
+        print(json.dumps(models_as_json(models, counted), indent=2))
+    else:
+        print("\n".join(models_as_lines(models, counted)))
+
+
+def show_plan(
+    tasks: Sequence[plan.Task], environment: Environment, torch_name: str, folder: Path, as_json: bool
+) -> None:
+    """Prints what would be measured."""
+    if as_json:
+        print(json.dumps(plan_as_json(tasks, environment, str(folder)), indent=2))
+        return
+    for task in tasks:
+        print(task.label)
+    print(f"{len(tasks)} to measure on {environment.name} ({torch_name}) into {folder}")
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -52,7 +66,15 @@ def measure(arguments: argparse.Namespace) -> int:
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
     sampling = make_sampling(arguments)
+    check_device(request, device)
     environment = current(device, threads)
+    _log.info(
+        "%s (%s), %d threads: environment %s",
+        environment.name,
+        device.torch_name,
+        threads,
+        environment.environment_id,
+    )
     folder = machine_folder(arguments.data, arguments.machine, environment)
     workloads = Workloads(arguments.data)
     if not request.force:
@@ -67,25 +89,23 @@ def measure(arguments: argparse.Namespace) -> int:
         folder.profiles(),
         folder.counter_profiles(),
     )
-    for table in (folder.samples, folder.operators, folder.kernels, folder.counters):
-        table()  # a damaged one is said now, not after an hour
     if arguments.plan:
-        for task in tasks:
-            print(task.label)
-        print(f"{len(tasks)} to measure on {environment.name} ({device.torch_name}) into {folder.folder}")
+        show_plan(tasks, environment, device.torch_name, folder.folder, arguments.json)
         return 0
     if not tasks:
         print(f"Nothing left to measure on {environment.name} ({device.torch_name}): see {folder.folder}")
         return 0
-    check_writable(arguments.data)
+    for table in (folder.samples, folder.operators, folder.kernels, folder.counters):
+        table()  # a damaged one is said now, not after an hour
     if any(task.section == "counters" for task in tasks):
         counted_cell.check(device)
+    check_writable(arguments.data)
 
     from rich.console import Console
 
-    from measure import runner
+    from measure import runner, summary_text
     from measure.fit import Memory
-    from measure.progress import RunProgress, duration
+    from measure.progress import RunProgress
     from measure.worker import Worker
 
     print(
@@ -97,8 +117,12 @@ def measure(arguments: argparse.Namespace) -> int:
     memory = Memory(device.memory_byte(), workloads.models)
     store = runner.Store(workloads, folder, environment)
     alone = folder.locked() if any(task.section != "workload" for task in tasks) else nullcontext()
+    progress = RunProgress(tasks, Console())
+    places = {
+        str(workloads.models_path.parent if task.section == "workload" else folder.folder) for task in tasks
+    }
     try:
-        with alone, RunProgress(tasks, Console()) as progress:
+        with alone, progress:
             for aside in folder.repair():
                 progress.say(
                     f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
@@ -106,41 +130,51 @@ def measure(arguments: argparse.Namespace) -> int:
             refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
             summary = runner.run(tasks, worker, store, progress, deadline, refusal)
     except KeyboardInterrupt:
-        print("\nStopped. Everything measured so far is kept; the same command goes on from here.")
+        print(
+            f"\nStopped after {progress.done} of {len(tasks)}. Everything measured so far is kept; the same command "
+            f"goes on from here.\nThe files are in {' and '.join(sorted(places))}; to go on: {arguments.command}"
+        )
         return INTERRUPTED
     finally:
         worker.close()
-    done = summary.statuses.total()
-    print(
-        f"{done} measured, {len(summary.failures)} of them without a result, {summary.left} left: {folder.folder}"
-    )
-    for task, failure in summary.failures:
-        print(f"  {task.label}: {failure.status}, {failure.reason}")
-    if summary.cells_s:
-        share = summary.executing_s / summary.cells_s
-        print(f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls")
-    if summary.left and budget_s is not None:
-        print(f"The budget of {duration(budget_s)} is spent; the same command goes on from here.")
-    else:
-        print("Next: python -m report")
+    report = "python -m report"
+    if arguments.data != Path("data"):
+        report += f" --data {shlex.quote(str(arguments.data))}"
+    print("\n".join(summary_text.lines(summary, sorted(places), arguments.command, report)))
     return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 for what a verb was asked to fail on, 2 for bad input, 130 when stopped from the keyboard."""
     words = sys.argv[1:] if argv is None else list(argv)
-    verb = words[0] if words and words[0] in VERBS else None
-    try:
-        if verb:
-            return importlib.import_module(f"measure.{verb.replace('-', '_')}").main(words[1:])
-        arguments = parser().parse_args(words)
-        if arguments.list:
-            show_models(arguments.data, make_request(arguments).models)
-            return 0
-        return measure(arguments)
-    except UserError as problem:
-        print(f"python -m measure{f' {verb}' if verb else ''}: {problem}", file=sys.stderr)
-        return 2
+    verb = f" {words[0]}" if words and words[0] in VERBS else ""
+    return answer(f"python -m measure{verb}", lambda: run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Does what the words say. Raises UserError for bad input."""
+    if words and not words[0].startswith("-"):
+        verb, *rest = words
+        if verb not in VERBS:
+            raise UserError(
+                f"there is no command {verb!r}; say {', '.join(VERBS)}, or flags alone to measure"
+                + did_you_mean(verb, VERBS)
+            )
+        code: int = importlib.import_module(f"measure.{verb.replace('-', '_')}").main(rest)
+        return code
+    arguments = parser().parse_args(words)
+    check_together(arguments)
+    check_folder(arguments.data, "--data")
+    if arguments.verbose:
+        log_to_stderr()
+    if arguments.list:
+        show_models(arguments.data, make_request(arguments).models, arguments.json)
+        return 0
+    if arguments.cluster:
+        from measure.cluster import command
+
+        return command.measure(arguments)
+    return measure(arguments)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure import catalog, plan, processor, variants
+from measure.command_line import CommandLine
+from measure.devices import Device
 from measure.errors import UserError
-from measure.records import EAGER, PRECISIONS
+from measure.records import EAGER, FULL_PRECISION, PRECISIONS, TF32
+from measure.suggestion import unknown
 from measure.timing import Sampling
 
 BATCH_SIZES = (1, 64, 256)
@@ -21,21 +24,22 @@ QUICK_LIMIT_S = 24.0
 VERBS = {
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
+    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
     "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
 }
 """The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
-    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandLine:
     """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
-    flags = argparse.ArgumentParser(
+    flags = CommandLine(
         prog="python -m measure",
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "What is measured already is not measured again: the same command resumes a run that was stopped.",
         epilog="Commands beside it, with flags of their own (python -m measure compare --help):\n"
         + "".join(f"  {line}\n" for line in VERBS.values())
-        + "\nThen render the paper: python -m report",
+        + "\nExit codes: 0 done; 1 what compare and doctor were asked to fail on; 2 bad input; 130 stopped by Ctrl-C."
+        "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     flags.add_argument(
@@ -102,6 +106,16 @@ def parser() -> argparse.ArgumentParser:
         "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
     )
     flags.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="measure on all machines of a Ray cluster side by side: auto for the one of this machine, or an address",
+    )
+    flags.add_argument(
+        "--accelerators",
+        metavar="KINDS",
+        help="of a cluster's GPUs those of these kinds, such as T4,L4,A100 (default: all)",
+    )
+    flags.add_argument(
         "--quick",
         action="store_true",
         help="a small selection of models at batch sizes 1 and 64, two of them in training, and of the roofs' kernels",
@@ -121,12 +135,22 @@ def parser() -> argparse.ArgumentParser:
         "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
     )
     flags.add_argument("--force", action="store_true", help="measure again what is measured already")
+    flags.add_argument(
+        "--json", action="store_true", help="print what --plan or --list shows as JSON (docs/json.md)"
+    )
+    flags.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say on standard error what is decided and why: what is left out, what memory is expected to hold, when "
+        "a process starts and ends, how long it warms up, why sampling stops",
+    )
     return flags
 
 
 def parse_budget(text: str) -> float:
     """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
+    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
     seconds = (
         sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
         if match
@@ -157,7 +181,7 @@ def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list
     """The chosen ones in the known order, each once."""
     for text in texts:
         if text not in known:
-            raise UserError(f"{flag}: {text!r} is not one of {', '.join(known)}")
+            raise unknown(flag, text, known)
     return [choice for choice in known if choice in texts]
 
 
@@ -167,6 +191,8 @@ def parse_threads(text: str | None) -> int:
         return processor.physical_cores()
     if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
         raise UserError(f"--threads: {text!r} is no number of threads; say a whole number from 1 on")
+    if int(text) > (cores := processor.visible_cores()):
+        raise UserError(f"--threads: {text} are more than this machine's cores; say at most {cores}")
     return int(text)
 
 
@@ -184,6 +210,34 @@ def parse_target(text: str) -> float:
     if not 0 < share <= 1:
         raise UserError(f"--target: {text!r} is no width; say more than 0% and at most 100% of the median")
     return share
+
+
+def check_together(arguments: argparse.Namespace) -> None:
+    """Raises UserError for flags that say nothing, or two things, beside each other."""
+    if arguments.plan and arguments.list:
+        raise UserError("--plan and --list: show different things; say one of them")
+    if arguments.json and not (arguments.plan or arguments.list):
+        raise UserError("--json: is what --plan or --list shows; say one of them with it")
+    if arguments.accelerators and not arguments.cluster:
+        raise UserError(
+            "--accelerators: chooses among a cluster's GPUs; say --cluster with it, or --device cuda:N"
+        )
+    if arguments.cluster and arguments.json:
+        raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
+
+
+def check_device(request: plan.Request, device: Device) -> None:
+    """Raises UserError where no cell could be measured for what was asked of a device."""
+    if list(request.sections) == ["workload"]:
+        return
+    if TF32 in request.precisions and device.kind != "cuda":
+        raise UserError(
+            f"--precisions: tf32 is a format of NVIDIA's GPUs, which {device.torch_name} is not; leave it out or say "
+            "--device cuda"
+        )
+    casts = any(variants.AUTOCAST in variants.parts(variant) for variant in request.variants)
+    if casts and set(request.precisions) <= {FULL_PRECISION, TF32}:
+        raise UserError("--variants: autocast casts to fp16 or bf16; say --precisions bf16 with it")
 
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:

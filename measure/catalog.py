@@ -3,7 +3,6 @@
 Weights are random: the time of these networks does not depend on their values, and nothing is downloaded.
 """
 
-import difflib
 import fnmatch
 import importlib
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ from measure.errors import UserError
 from measure.models import meta, own_models, timm_models, torchaudio_models, torchvision_models
 from measure.models.call import Call
 from measure.models.model import IMAGE, OWN, Model
+from measure.suggestion import nearest
 
 if TYPE_CHECKING:
     import torch
@@ -139,9 +139,8 @@ def _require(library: str) -> None:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
-    return f"the nearest are {', '.join(lower[each] for each in near)}" if near else ""
+    near = nearest(name, known)
+    return f"the nearest are {', '.join(near)}" if near else ""
 
 
 def build(model: Model) -> "nn.Module":

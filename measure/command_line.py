@@ -30,10 +30,18 @@ class CommandLine(argparse.ArgumentParser):
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
         """What the words say; ``command`` is the whole command, as a shell takes it."""
+        self._refuse_unknown(words)
         self._refuse_repeated(words)
         said = super().parse_args(words, namespace)
         said.command = shlex.join([*self.prog.split(), *words])
         return said
+
+    def _refuse_unknown(self, words: Iterable[str]) -> None:
+        """Raises UserError first: argparse would rather complain of what stands after an unknown flag."""
+        for word in words:
+            flag = word.partition("=")[0]
+            if word.startswith("--") and not any(known.startswith(flag) for known in self._flags):
+                raise self._complaint(f"unrecognized arguments: {word}")
 
     def _refuse_repeated(self, words: Iterable[str]) -> None:
         given = [word.partition("=")[0] for word in words]

@@ -1,6 +1,5 @@
 """The command ``python -m measure compare A B``: what changed between two caches, and whether by more than chance."""
 
-import argparse
 import csv
 import dataclasses
 import json
@@ -10,16 +9,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from measure.arguments import parse_percent
+from measure.command_line import CommandLine
 from measure.comparing import comparison, sides
 from measure.comparing.comparison import RUNS, Comparison
 from measure.comparing.comparison_text import show
 from measure.comparing.sides import Side
+from measure.destination import check_folder
 from measure.errors import UserError
-
 from measure.spreadsheet import as_text
 
-def parser() -> argparse.ArgumentParser:
-    flags = argparse.ArgumentParser(
+
+def parser() -> CommandLine:
+    flags = CommandLine(
         prog="python -m measure compare",
         description="Compare what was measured before and after a change (a driver, another torch), or on two "
         "machines, cell by cell. B/A above 1: B takes longer. A change is called slower or faster where it is "
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument(
         "--csv", metavar="FILE", help="write every cell and ceiling as CSV (- for standard output)"
     )
-    flags.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
     flags.add_argument(
         "--fail-on-regression",
         metavar="PERCENT",
@@ -55,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
     allowed = None
     if arguments.fail_on_regression is not None:
         allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
+    check_folder(arguments.data, "--data")
     a, b = sides.find(arguments.a, arguments.b, arguments.data)
     rows = comparison.compare(a, b)
     compared = [row for row in rows if row.ratio is not None]
@@ -75,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
             ) from None
     regressed = [] if allowed is None else [row for row in rows if _is_regression(row, allowed)]
     if arguments.json:
-        print(json.dumps(as_json(a, b, rows), indent=2))
+        print(json.dumps(as_json(a, b, rows), indent=2, allow_nan=False))
     elif arguments.csv != "-":
         show(a, b, rows)
     if regressed:

@@ -45,7 +45,7 @@ def _in_colour(text: str) -> str:
     return f"{RED}{text}{PLAIN}" if wanted else text
 
 
-class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
+class _Handler(logging.StreamHandler):
     """Writes to standard error; on a terminal to whatever stands in its place, so that a progress bar stays whole."""
 
     def __init__(self) -> None:

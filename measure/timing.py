@@ -1,16 +1,19 @@
 """The sampling loop. Its clock is an argument, so that tests can turn the hands."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from measure.sensors import NoSensors, Sensors
 from measure.records import DRIFTING, THROTTLED, WIDE
+from measure.sensors import NoSensors, Sensors
 from measure.staged_stopwatch import StagedStopwatch
 from measure.statistics import estimate_median, is_drifting
 from measure.stopwatch import Events, Stopwatch, TimedSample, Windows
+
+_log = logging.getLogger(__name__)
 
 CLOCK_SHARE = 1e-3
 """The largest part of a block that reading the clock and waiting for the device may be."""
@@ -148,12 +151,22 @@ def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensor
     windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
     rule = StoppingRule(sampling)
     start = stopwatch.clock()
-    while not rule.is_met((stopwatch.clock() - start) / 1e9):
+    while not rule.is_met(elapsed_s := (stopwatch.clock() - start) / 1e9):
         timed = stopwatch.time(calls)
         if not rule.latencies_s and timed.latency_s < call_s / 2:
+            _log.info("the first sample takes less than half of what calls took in warm-up: warm-up again")
             return None
         rule.latencies_s.append(timed.latency_s)
         windows.add(timed)
+    count = len(rule.latencies_s)
+    why = (
+        f"{elapsed_s:.1f} s are the most"
+        if elapsed_s >= sampling.limit_s
+        else f"{count} samples are the most"
+        if count >= sampling.most
+        else f"the interval is within ±{sampling.target:.1%}"
+    )
+    _log.info("sampling ends after %d samples of %d calls: %s", count, calls, why)
     samples = windows.finish()
     return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
 
@@ -178,6 +191,13 @@ def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> 
     blocks: list[float] = []
     while has_time() and not _is_flat(blocks, trend, sampling.target):
         blocks.append(stopwatch.time(calls).latency_s)
+    _log.info(
+        "warm-up: %d blocks of %d calls, %.2f s, %s",
+        len(blocks),
+        calls,
+        calls * sum(blocks),
+        "flat" if _is_flat(blocks, trend, sampling.target) else f"cut short at {sampling.warm_up_s:g} s",
+    )
     return median(blocks[-trend:]) if blocks else call_s
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import logging
 
 from measure import catalog, plan
 from measure.plan import (
@@ -155,6 +156,16 @@ def test_the_batch_sizes_of_training_are_counted_for_what_is_trained():
 
 def profile(model, batch, status="ok", environment="now", phase="inference"):
     return Profile(environment, model, batch, "fp32", phase, "eager", status, None, "2026-01-01")
+
+
+def test_the_log_names_what_failed_before_and_is_left_out(caplog):
+    caplog.set_level(logging.INFO, "measure")
+    request = Request([ALEXNET, VGG], [1], ["fp32"], ["inference"])
+    to_do(request, runs=[run("alexnet", 1, status="oom")])
+    assert [record.getMessage() for record in caplog.records] == [
+        "not tried again without --force: inference of alexnet batch 1 fp32 eager, oom (None)",
+        "inference: 3 to do, what else was asked for is in the cache",
+    ]
 
 
 def test_operators_are_profiled_once_for_each_cell_of_inference_and_of_training():

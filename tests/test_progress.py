@@ -112,6 +112,29 @@ def test_piped_progress_is_a_plain_line_for_each_task():
     assert "\x1b" not in line
 
 
+def test_a_terminal_without_a_cursor_gets_plain_lines_as_well():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=120, _environ={"TERM": "dumb"})
+    with progress.RunProgress([CELL], console) as shown:
+        shown.begin(CELL)
+        shown.end(CELL, timing(1.0, 1.0, 1.0))
+        assert shown.done == 1
+    said = "alexnet batch 64 fp32, round 1: 1.00 s (no interval, 3 samples)"
+    assert output.getvalue() == f"[1/1] {said}; about 0 s left\n"
+
+
+@pytest.mark.parametrize(("environment", "is_red"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_failures_are_red_unless_colour_is_not_wanted(environment, is_red):
+    output = io.StringIO()
+    console = Console(
+        file=output, force_terminal=True, color_system="standard", width=120, _environ=environment
+    )
+    with progress.RunProgress([CELL], console) as shown:
+        shown.begin(CELL)
+        shown.end(CELL, Failure("oom", "full"))
+    assert ("\x1b[31malexnet batch 64 fp32, round 1: oom: full" in output.getvalue()) == is_red
+
+
 def test_a_terminal_sees_a_bar():
     text = show(terminal=True)
     assert "1/2" in text

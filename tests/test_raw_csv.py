@@ -88,7 +88,7 @@ def test_units_of_all_versions(unit, text, second):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (LINES[:4], "some.csv: holds no kernel; it should be what ncu --csv --page raw writes"),
+        (LINES[:4], "some.csv: holds no kernel; export it with ncu --csv --page raw"),
         ([], "holds no kernel"),
         (['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"', '"0","sgemm","dram__bytes.sum","byte","1"'],
          "this is the page of details; export it with ncu --csv --page raw"),

@@ -10,6 +10,7 @@ from measure.cache import MachineFolder, machine_names
 from measure.comparing.difference import Repeats, error_of_interval, repeats
 from measure.errors import UserError
 from measure.records import Ceiling, Environment, Run, Sample
+from measure.suggestion import did_you_mean
 
 
 class Cell(NamedTuple):
@@ -63,7 +64,7 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
     Raises UserError where that leaves a choice, or none.
     """
     (path_a, _, chosen_a), (path_b, _, chosen_b) = (_split(argument) for argument in (a, b))
-    folder_a, folder_b = _machines(_located(path_a, data), _located(path_b, data))
+    folder_a, folder_b = _machines(_located(path_a, data), _located(path_b, data), data)
     one, other = _environment(folder_a, chosen_a), _environment(folder_b, chosen_b)
     if folder_a.resolve() == folder_b.resolve() and one == other:
         known = ", ".join(row.environment_id for row in _opened(folder_a).environments())
@@ -95,12 +96,12 @@ def _is_machine(path: Path) -> bool:
     return (path / "machine.csv").is_file()
 
 
-def _machines(a: Path, b: Path) -> tuple[Path, Path]:
+def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
     for path in (a, b):
         if not _is_machine(path) and not machine_names(path):
             raise UserError(
                 f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
-                "machines/NAME/machine.csv in it; name one"
+                f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
             )
     if _is_machine(a) or _is_machine(b):
         return _machine(a, b), _machine(b, a)
@@ -136,7 +137,7 @@ def _environment(folder: Path, chosen: str) -> Environment:
     if not known or (chosen and len({row.environment_id for row in fitting}) != 1):
         ids = ", ".join(row.environment_id for row in known) or "none"
         raise UserError(
-            f"{folder}: there is no one environment {chosen!r}; there is {ids}"
+            f"{folder}: there is no one environment {chosen!r}; name one of {ids}"
             if chosen
             else f"{folder / 'machine.csv'} has no environment; measure with python -m measure"
         )

@@ -6,7 +6,6 @@ of them; at least one tensor has the batch as its first dimension. It is called 
 device as torch's default: first on the meta device, to describe the model and to count it.
 """
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -18,6 +17,7 @@ from measure.errors import UserError, in_short
 from measure.models import meta
 from measure.models.call import Call, mapped
 from measure.models.model import OWN, Model
+from measure.suggestion import nearest
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ def _find(name: str) -> Function:
     module = _imported(path, name)
     known = [key for key, value in vars(module).items() if _is_function_of(module, value)]
     if attribute not in vars(module):
-        there = _nearest(attribute, known) or known
+        there = nearest(attribute, known) or known
         hint = f"there is {', '.join(there[:5])}" if there else f"define a function there: {CONTRACT}"
         raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")
     function: Function = getattr(module, attribute)
@@ -114,7 +114,7 @@ def _imported(path: str, name: str) -> ModuleType:
             raise UserError(
                 f"--models: importing the module {path} raised {in_short(problem)}; mend that first"
             ) from None
-    near = _nearest(path, list(_modules_beside(path)))
+    near = nearest(path, _modules_beside(path))
     hint = f"the nearest are {', '.join(near)}" if near else "run where python can import it"
     raise UserError(f"--models: there is no module {path} for {name}, nor a library of models; {hint}")
 
@@ -128,10 +128,6 @@ def _modules_beside(path: str) -> Iterator[str]:
         return
     for found in pkgutil.iter_modules(places):
         yield f"{package}.{found.name}" if package else found.name
-
-
-def _nearest(name: str, known: list[str]) -> list[str]:
-    return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
 
 def _describable(function: Function) -> Call:

@@ -106,7 +106,7 @@ def _table(lines: Iterable[str], name: str) -> list[list[str]]:
         raise UserError(f"{name}: this is the page of details; export it with ncu --csv --page raw")
     if len(table) < 3 or table[1][0]:
         raise UserError(
-            f"{name}: holds no kernel; it should be what ncu --csv --page raw writes, with a line that begins with "
+            f"{name}: holds no kernel; export it with ncu --csv --page raw, which writes a line that begins with "
             '"ID", a line of units and a line a kernel'
         )
     for number, row in enumerate(table[1:]):

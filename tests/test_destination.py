@@ -1,0 +1,20 @@
+import pytest
+
+from measure.destination import check_folder, check_writable
+from measure.errors import UserError
+
+
+def test_a_file_is_no_folder_and_what_is_not_there_may_become_one(tmp_path):
+    check_folder(tmp_path, "--data")
+    check_folder(tmp_path / "new", "--data")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"^--data: .*/file is a file; name a folder$"):
+        check_folder(tmp_path / "file", "--data")
+
+
+@pytest.mark.parametrize("name", ["workload", "machines"])
+def test_a_file_in_the_place_of_the_caches_own_folders_is_said_before_measuring(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(UserError, match=f"/{name} is a file"):
+        check_writable(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
