@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, isinf, log10
+from math import ceil, inf, isinf, log10
 from typing import Any, Literal
 
 import altair as alt
@@ -17,6 +17,9 @@ Layers = alt.LayerChart | alt.FacetChart
 
 LABELS = "labels"
 """Describes a layer that only names marks: the page leaves it out where it is narrower than the paper."""
+
+LABEL_GAP = 6
+"""Pixels between two labels of an axis at least."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class LogAxis:
         vertical: bool = False,
         margins: tuple[float, float] = (0.05, 0.05),
     ) -> "LogAxis":
-        """Holds all values, with these shares of its length free below and above."""
-        logs = [log10(value) for value in values]
+        """Holds all values that have a logarithm, with these shares of its length free below and above."""
+        logs = [log10(value) for value in values if value > 0]
         extent = max(max(logs) - min(logs), 0.5) / (1 - sum(margins))
         middle_low = min(logs) - margins[0] * extent
         return cls(10**middle_low, 10 ** (middle_low + extent), pixels, title, unit, vertical)
@@ -73,6 +76,9 @@ class LogAxis:
         if self.ticks:
             return alt.Axis(values=list(self.ticks), format="d")
         decades = log10(self.high / self.low)
+        # of a row of labels, all that fit with a gap between them: each decade's, or every second's, or third's
+        longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.FONT_SIZE - 1)[0] + LABEL_GAP
+        every = 1 if self.vertical else ceil(longest * decades / self.pixels)
         room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
         named = "1|2|5" if room > 45 else "1|3" if room > 35 else "1"
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
@@ -80,6 +86,8 @@ class LogAxis:
             number = f"replace(format(datum.value, '~s'), regexp('([a-zµA-Z]?)$'), ' $1{self.unit}')"
         before = "" if isinf(self.last) else f" && datum.value <= {self.last:.6g}"
         major = f"test(/^1(\\.0*)?e/, format(datum.value, 'e')){before}"
+        if every > 1:
+            before += f" && round(log(datum.value) / LN10) % {every} == 0"
         # In a narrow decade, lines at all of 1 to 9 would be hatching.
         tick, grid = (0.0, 0.0) if named == "1" or before else (0.3, 0.4)
         return alt.Axis(
@@ -87,7 +95,8 @@ class LogAxis:
             tickCount=int(decades) + 3,  # more than the decades: ticks at all of 1 to 9, near or far
             tickOpacity=alt.condition(major, alt.value(1), alt.value(tick)),
             gridOpacity=alt.condition(major, alt.value(1), alt.value(grid)),
-            labelOverlap="greedy",
+            labelOverlap="greedy",  # where the page makes a panel narrower
+            labelSeparation=LABEL_GAP,
         )
 
     def channel(self, field: str, **options: Any) -> Any:
@@ -127,9 +136,10 @@ def named_points(
     """The names of points, placed free of overlaps, with leader lines to those that stand off; None without any.
 
     The columns ``kept`` go with the names. Points that differ in the last of them are never seen together: each
-    group is placed by itself.
+    group is placed by itself. A point without a logarithm is on no logarithmic axis, and has no name.
     """
     names = []
+    points = points[(points[x_field] > 0) & (points[y_field] > 0)]
     for _, own in points.groupby(kept[-1], sort=False) if kept else [(None, points)]:
         rows = list(each(own))
         values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in rows]

@@ -52,8 +52,15 @@ async function draw(chart) {
   }
 }
 
+// The specification that a script element holds: gzipped JSON in base64.
+async function unpacked(element) {
+  const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
 async function start(element, picture) {
-  const chart = { specification: JSON.parse(element.textContent), view: document.createElement("div") };
+  const chart = { specification: await unpacked(element), view: document.createElement("div") };
   chart.view.className = "chart-view";
   picture.before(chart.view);
   try {

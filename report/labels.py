@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 
-NARROW, WIDE = set("fijlrtI.,:;'|!()[] -"), set("mwMW@%")
+NARROW, WIDE = set("fijlrtI.,:;'|!()[] \u00a0-"), set("mwMW@%")
 MARK = 4.6
 """Half the side of the square that a point's mark takes."""
 AWAY = 6.0

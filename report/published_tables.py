@@ -8,10 +8,10 @@ from report.findings import claims
 from report.findings.claims import MARKS
 from report.paper import Paper
 from report.prose import escape
-from report.quantities import intensity, si, significant
+from report.quantities import SPACE, intensity, si, significant
 from report.revisited.verdict import Comparison
 from report.rows import each
-from report.tables import LEFT, NONE, RIGHT, between, cited, pipe
+from report.tables import LEFT, NONE, RIGHT, cited, pipe, with_interval
 
 
 def _value(value: float, unit: str) -> str:
@@ -23,13 +23,11 @@ def _value(value: float, unit: str) -> str:
 def _ours(comparison: Comparison) -> str:
     if comparison.ours is None:
         return NONE
-    text = _value(comparison.ours, comparison.unit)
     if comparison.interval is None:
-        return text
-    if comparison.unit in ("", "FLOP/B"):
-        low, high = (significant(value) for value in comparison.interval)
-        return f"{text} ({low} to {high}), {escape(comparison.source)}"
-    return f"{text} ({between(*comparison.interval, comparison.unit)}), {escape(comparison.source)}"
+        return _value(comparison.ours, comparison.unit)
+    value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
+    # the column is narrow: a line may break before the interval's end
+    return f"{value} ({enclosed.replace(f'{SPACE}to{SPACE}', ' to ')}), {escape(comparison.source)}"
 
 
 def _compared(paper: Paper, table: ModuleType) -> str:
@@ -39,18 +37,25 @@ def _compared(paper: Paper, table: ModuleType) -> str:
             table, table.__name__.split(".")[-1]
         )
         raise DataMissingError(f"The table data/published/{name}.csv holds no row; restore it.")
-    several = len({row.study for row in rows}) > 1
-    header = [("Study", LEFT)] if several else []
-    header += [("Of", LEFT), ("Printed", RIGHT), ("Ours", RIGHT), ("Ratio", RIGHT), ("Verdict", LEFT)]
+    header = [("Of", LEFT), ("Printed", RIGHT), ("Ours", RIGHT), ("Ratio", RIGHT), ("Verdict", LEFT)]
     cells = [
         [
-            *([cited(row.study)] if several else []), escape(f"{row.subject}: {row.quantity}"),
-            _value(row.printed, row.unit), _ours(row), NONE if row.ratio is None else significant(row.ratio),
-            escape(str(row.verdict)),
+            escape(f"{row.subject}: {row.quantity}"), _value(row.printed, row.unit), _ours(row),
+            NONE if row.ratio is None else significant(row.ratio), escape(str(row.verdict)),
         ]
         for row in rows
     ]  # fmt: skip
-    return pipe(header, cells)
+    return pipe(header, _by_study([row.study for row in rows], cells))
+
+
+def _by_study(studies: list[str], rows: list[list[str]]) -> list[list[str]]:
+    """The rows of each study below its name, which has a row of its own where there are several."""
+    if len(set(studies)) < 2:
+        return rows
+    grouped: dict[str, list[list[str]]] = {}
+    for study, row in zip(studies, rows, strict=True):
+        grouped.setdefault(study, [[cited(study), *[""] * (len(row) - 1)]]).append(row)
+    return [row for group in grouped.values() for row in group]
 
 
 @or_missing
@@ -88,7 +93,8 @@ def claim_rulings(paper: Paper) -> str:
     """Each claim with its mark and what decides."""
     rulings = claims.rulings(paper)
     cells = [
-        [cited(row.study), escape(row.claim), MARKS[rulings[row.id].mark], escape(rulings[row.id].text)]
+        [escape(row.claim), MARKS[rulings[row.id].mark], escape(rulings[row.id].text)]
         for row in each(paper.published.claims)
     ]
-    return pipe([("Study", LEFT), ("Claim", LEFT), ("", LEFT), ("What decides", LEFT)], cells)
+    header = [("Claim", LEFT), ("", LEFT), ("What decides", LEFT)]
+    return pipe(header, _by_study(list(paper.published.claims.study), cells))

@@ -28,6 +28,24 @@ def si(value: float, unit: str, digits: int = 3) -> str:
     return f"{significant(value / 1000.0**step, digits)}{SPACE}{PREFIXES[step]}{unit}".rstrip(SPACE)
 
 
+def place_of(low: float, high: float) -> int | None:
+    """The power of ten to whose place a value is known that has this interval; None where both ends are equal.
+
+    By the rule of the Particle Data Group (Review of Particle Physics, Introduction, 5.3): of the interval's half, two
+    digits are told where its first three are 354 or less, one digit up to 949, and from there on it counts as 1000.
+    """
+    half = (Decimal(repr(float(high))) - Decimal(repr(float(low)))) / 2
+    if half <= 0:
+        return None
+    first_three = int(half.scaleb(2 - half.adjusted()))
+    return half.adjusted() - (1 if first_three <= 354 else 0)
+
+
+def digits_to(value: float, place: int | None) -> int:
+    """So many significant digits has a value that is told to a place, 6 at most; 3 where that is None."""
+    return 3 if place is None else min(max(1, Decimal(repr(float(value))).adjusted() - place + 1), 6)
+
+
 def intensity(value: float, unit: str = "FLOP/B", digits: int = 3) -> str:
     """An operational intensity or a ridge point; never with a prefix, so that all compare at a glance."""
     return f"{significant(value, digits)}{SPACE}{unit}"

@@ -9,7 +9,7 @@ from report import available, chips, datasheet
 from report.available import or_missing
 from report.paper import BASE_PRECISION, Paper
 from report.prose import escape
-from report.quantities import SPACE, intensity, percent, rate_unit, si, throughput
+from report.quantities import SPACE, digits_to, intensity, percent, place_of, rate_unit, si, throughput
 from report.roofs import ARITHMETIC, STREAMED_BY
 from report.rows import each
 
@@ -46,11 +46,17 @@ def cited(keys: str) -> str:
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
 
 
-def between(low: float, high: float, unit: str) -> str:
-    """Two quantities on one line, the unit once where both have the same."""
-    first, last = si(low, unit), si(high, unit)
+def between(low: float, high: float, unit: str, place: int | None = None) -> str:
+    """Two quantities on one line, to a place, the unit once where both have the same."""
+    first, last = (si(value, unit, digits_to(value, place)) for value in (low, high))
     number, _, prefixed = first.partition(SPACE)
     return SPACE.join([number if last.endswith(SPACE + prefixed) else first, "to", last])
+
+
+def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
+    """A quantity and its interval, in two cells, both to the place to which the interval lets it be known."""
+    place = place_of(low, high)
+    return [si(value, unit, digits_to(value, place)), between(low, high, unit, place)]
 
 
 @or_missing
@@ -62,10 +68,14 @@ def measured_roofs(paper: Paper) -> str:
             rows.append(
                 [
                     escape(available.title(machine)), roof.precision, ARITHMETIC[roof.peak_kernel],
-                    si(roof.peak_flop_per_s, "FLOP/s"),
-                    between(roof.peak_low_flop_per_s, roof.peak_high_flop_per_s, "FLOP/s"),
-                    STREAMED_BY[roof.bandwidth_kernel], si(roof.bandwidth_byte_per_s, "B/s"),
-                    between(roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s, "B/s"),
+                    *with_interval(
+                        roof.peak_flop_per_s, roof.peak_low_flop_per_s, roof.peak_high_flop_per_s, "FLOP/s"
+                    ),
+                    STREAMED_BY[roof.bandwidth_kernel],
+                    *with_interval(
+                        roof.bandwidth_byte_per_s, roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s,
+                        "B/s",
+                    ),
                     intensity(roof.peak_flop_per_s / roof.bandwidth_byte_per_s),
                 ]
             )  # fmt: skip
@@ -142,8 +152,12 @@ def _latency(row: pd.Series) -> list[str]:
             escape(f"{row.status}: {row.reason}" if row.reason and not pd.isna(row.reason) else row.status),
             NONE,
         ]
-    enclosed = NONE if pd.isna(row.latency_low_s) else between(row.latency_low_s, row.latency_high_s, "s")
-    return [si(row.latency_s, "s"), enclosed, str(int(row.sample_count))]
+    known = (
+        [si(row.latency_s, "s"), NONE]
+        if pd.isna(row.latency_low_s)
+        else with_interval(row.latency_s, row.latency_low_s, row.latency_high_s, "s")
+    )
+    return [*known, str(int(row.sample_count))]
 
 
 @or_missing

@@ -1,3 +1,5 @@
+import re
+
 import pandas as pd
 import pytest
 
@@ -27,6 +29,29 @@ def test_around_equal_values_has_an_extent():
     assert axis.low < 5 < axis.high
 
 
+def test_around_leaves_out_what_has_no_logarithm():
+    assert LogAxis.around([0, 10, float("nan"), 1000], 100, "t") == LogAxis.around([10, 1000], 100, "t")
+
+
+@pytest.mark.parametrize(
+    ("pixels", "apart"),
+    [
+        # Four decades in 400 pixels: "100 MFLOP" takes 54 of 100, and 60 with a gap.
+        (400, None),
+        # In 200 pixels a decade has 50: every second one is named.
+        (200, 2),
+        # In 80 pixels it has 20: every third.
+        (80, 3),
+    ],
+)
+def test_as_many_labels_as_fit(pixels, apart):
+    expression = LogAxis(1, 1e4, pixels, "t", "FLOP").axis.to_dict()["labelExpr"]
+    found = re.findall(r"LN10\) % (\d+) == 0", expression)
+    assert found == ([str(apart)] if apart else [])
+    # a column of labels has room for each
+    assert "LN10" not in LogAxis(1, 1e4, pixels, "t", "FLOP", vertical=True).axis.to_dict()["labelExpr"]
+
+
 def test_batches():
     axis = LogAxis.of_batches([64, 1, 1, 256], 300, 100)
     assert axis.ticks == (1, 64, 256)
@@ -44,6 +69,12 @@ def test_names_of_points_are_tied_to_their_marks():
     assert [(row["text"], row["x"], row["y"]) for row in rows] == [("one", 10, 10), ("two", 10, 12)]
     centers = [(X.pixel(row["x"]) + row["dx"], Y.pixel(row["y"]) + row["dy"]) for row in rows]
     assert all(Box(0, 0, 200, 100).left <= x <= 200 and 0 <= y <= 100 for x, y in centers)
+
+
+def test_a_point_without_a_logarithm_has_no_name():
+    points = pd.DataFrame({"who": ["one", "none"], "i": [10.0, 0.0], "r": [10.0, 12.0]})
+    (rows,) = named_points(points, "who", X, "i", Y, "r").to_dict()["datasets"].values()
+    assert [row["text"] for row in rows] == ["one"]
 
 
 def test_no_points_have_no_names():

@@ -1,14 +1,17 @@
 import base64
+from urllib.parse import unquote
 
 import pytest
 
 from report.engine.page import page_arguments, page_blocks
-from report.engine.pandoc import plain_text
 from report.engine.places import Places
 from report.engine.project import read_project
 from report.engine.source import Line
+from report.engine.withheld import Withheld
 
-PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+PICTURE = (
+    b"""<svg xmlns="http://www.w3.org/2000/svg"><text fill="#123">100 % of "Ada's" \xc2\xb5s</text></svg>"""
+)
 
 
 @pytest.fixture
@@ -23,15 +26,33 @@ def project(tmp_path):
     return read_project(tmp_path)
 
 
+def shown(project, path, **attributes):
+    """The element of HTML that a picture becomes, and its address."""
+    pairs = [[key.replace("_", "-"), value] for key, value in attributes.items()]
+    image = {"t": "Image", "c": [["", [], pairs], [], [path, ""]]}
+    withheld = Withheld()
+    places = Places([Line(path, "a.qmd", 1)])
+    (paragraph,) = page_blocks([{"t": "Para", "c": [image]}], project, places, withheld)
+    element = withheld.restored(paragraph["c"][0]["c"][1])
+    return element, element.split('"')[1]
+
+
 def test_a_picture_is_in_the_page(project):
-    image = {"t": "Image", "c": [["", [], [["fig-alt", "seen"]]], [], ["a.svg", ""]]}
-    (paragraph,) = page_blocks([{"t": "Para", "c": [image]}], project, Places([Line("a.svg", "a.qmd", 1)]))
-    attributes, description, (address, _) = paragraph["c"][0]["c"]
+    element, address = shown(project, "a.svg", fig_alt='"<seen>"', width="50%")
+    assert element == f'<img src="{address}" alt="&quot;&lt;seen&gt;&quot;" style="width:50%">'
     head, _, content = address.partition(",")
-    assert head == "data:image/svg+xml;base64"
-    assert base64.b64decode(content) == PICTURE
-    assert plain_text(description) == "seen"
-    assert attributes == ["", [], []]
+    assert head == "data:image/svg+xml;charset=utf-8"
+    # quotes are single, and so those within are told apart
+    drawn = PICTURE.decode().replace("'", "&#39;").replace('"', "'")
+    assert unquote(content) == drawn
+    assert not set('<>&#"') & set(content)
+
+
+def test_a_picture_of_pixels_is_in_the_page(project):
+    (project.root / "a.png").write_bytes(b"\x89PNG")
+    head, _, content = shown(project, "a.png")[1].partition(",")
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(content) == b"\x89PNG"
 
 
 def test_styles_and_headers_of_the_project(project, tmp_path):

@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+import pypdfium2
 import pytest
 import typst
 
@@ -26,17 +27,31 @@ def typst_of(project, inline):
     return block["c"][0]["c"][1]
 
 
+def figure(content):
+    return {"t": "Figure", "c": [["fig-a", [], []], [None, []], [{"t": "Plain", "c": [content]}]]}
+
+
 def image(path, description=(), **attributes):
     pairs = [[key.replace("_", "-"), value] for key, value in attributes.items()]
     return {"t": "Image", "c": [["", [], pairs], list(description), [path, ""]]}
 
 
 def test_pictures(project):
-    assert typst_of(project, image("a.svg", [string("x")])) == '#box(image("a.svg", width: auto, alt: "x"))'
+    assert typst_of(project, image("a.svg", [string("x")])) == '#box(image("a.svg", width: 100%, alt: "x"))'
     assert (
         typst_of(project, image("a.svg", fig_alt='a "b" \\ µ', width="50%"))
         == r'#box(image("a.svg", width: 50%, alt: "a \"b\" \\ µ"))'
     )
+
+
+def test_pictures_are_drawn_at_one_scale(project):
+    """656 px take the line, so 164 px take a quarter of it."""
+    (project.root / "b.svg").write_text(PICTURE.replace("2000", "164"))
+    assert typst_of(project, image("b.svg")) == '#box(image("b.svg", width: 25%, alt: ""))'
+    (project.root / "c.svg").write_text(
+        PICTURE.replace('width="2000"', "").replace("<svg", '<svg stroke-width="3"')
+    )
+    assert typst_of(project, image("c.svg")) == '#box(image("c.svg", width: auto, alt: ""))'
 
 
 @pytest.mark.parametrize(
@@ -64,6 +79,33 @@ def test_a_wide_picture_fits_the_page(project):
     assert widths == [80.0]
 
 
+def test_figures_float_and_the_sentence_in_place_of_one_does_not(project):
+    places = Places([Line("![](a.svg)", "index.qmd", 4)])
+    assert len(paper_blocks([figure(string("nothing was measured"))], project, places)) == 1
+    before, floating, after = paper_blocks([figure(image("a.svg"))], project, places)
+    assert before["c"] == ["typst", "#[#set figure(placement: auto)"]
+    assert floating["t"] == "Figure"
+    assert after["c"] == ["typst", "]"]
+
+
+def test_a_formula_has_its_tex_to_be_read_aloud(project):
+    formula = {"t": "Math", "c": [{"t": "InlineMath"}, "\\min(\\pi,\n\\beta I)"]}
+    (block,) = paper_blocks([{"t": "Para", "c": [formula]}], project, Places([]))
+    before, kept, after = block["c"]
+    assert before["c"][1] == r'#spoken("\\min(\\pi, \\beta I)")['
+    assert kept == formula
+    assert after["c"][1] == "]"
+
+
+def test_the_paper_is_for_listeners_too(project):
+    head = '#set document(title: [T])\n#set text(lang: "en")\n'
+    pdf = pypdfium2.PdfDocument(compile_paper(head + '#image("a.svg", alt: "a")', project.root))
+    assert pypdfium2.raw.FPDFCatalog_IsTagged(pdf)
+    for untold in ('#image("a.svg")', "$a$"):
+        with pytest.raises(UserError, match=r"missing alt text"):
+            compile_paper(head + untold, project.root)
+
+
 def test_a_source_that_is_wrong(tmp_path):
     with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
         compile_paper("#nosuch", tmp_path)
@@ -80,7 +122,7 @@ def test_no_glyph_is_missing():
     """What no font has is drawn as one and the same box, whatever the character."""
     (missing,) = glyphs("\U0001f9ff")
     assert glyphs("\U0001f9fe") == {missing}
-    for character in "·×≥≤√π²³−–—…±≈µβΔ→°½‰∞“”‘’éłß†₂∑":
+    for character in "·×≥≤√π²³−–—…±≈µβΔ→°½‰∞“”‘’éłß†₂∑\u202f\u00a0":
         assert missing not in glyphs(character), character
 
 

@@ -17,14 +17,29 @@ def by_name(table):
     return [[text.replace("\\", "").replace(SPACE, " ") for text in row] for row in cells(table)]
 
 
+def figures(table):
+    """The rows below the names of the studies."""
+    return [row for row in by_name(table) if any(row[1:])]
+
+
 def test_each_printed_figure_has_a_row():
     # two of 17 chips, three of 13 models, four of nine steps, two of nine estimates
-    assert len(by_name(published_tables.chips(printed()))) == 34
-    assert len(by_name(published_tables.models(printed()))) == 39
+    assert len(figures(published_tables.chips(printed()))) == 34
+    assert len(figures(published_tables.models(printed()))) == 39
     assert len(by_name(published_tables.steps(printed()))) == 36
     assert len(by_name(published_tables.estimates(printed()))) == 18
     # four rows of madani2026 and four with times of a1rooflines print both passes: 22 + 2 x 8
-    assert len(by_name(published_tables.training(printed()))) == 38
+    assert len(figures(published_tables.training(printed()))) == 38
+
+
+def test_the_figures_of_a_study_stand_below_its_name():
+    rows = by_name(published_tables.training(printed()))
+    names = [row[0] for row in rows if not any(row[1:])]
+    assert rows[0] == [names[0], "", "", "", ""]
+    assert len(names) == len(set(names)) > 1
+    assert all(name.startswith("[@") for name in names)
+    # the steps are of one study, which the text names
+    assert figures(published_tables.steps(printed())) == by_name(published_tables.steps(printed()))
 
 
 def test_a_row():
@@ -33,9 +48,9 @@ def test_a_row():
         "resnet50, NVIDIA T4: theoretical time", "33.33 s", "33.33 ms", "1000",
         "differs because it is the time in milliseconds, printed as seconds",
     ]  # fmt: skip
-    first = by_name(published_tables.chips(printed()))[0]
-    assert first[0] == "[@madani2026]"
-    assert first[2:5] == ["1.979 PFLOP/s", "989.4 TFLOP/s", "2.00"]
+    study, first = by_name(published_tables.chips(printed()))[:2]
+    assert study[0] == "[@madani2026]"
+    assert first[1:4] == ["1.979 PFLOP/s", "989.4 TFLOP/s", "2.00"]
 
 
 def test_what_was_measured_has_an_interval_and_a_machine(monkeypatch):
@@ -44,14 +59,15 @@ def test_what_was_measured_has_an_interval_and_a_machine(monkeypatch):
     rows = by_name(
         published_tables.training(replace(printed()))
     )  # a paper of its own: nothing is kept of the others'
-    ratio = next(row for row in rows if row[1] == "alexnet, batch size 64: time, backward/forward")
-    assert ratio[2:4] == ["2.000", "2.100 (2.00 to 2.20), Example CPU"]
+    ratio = next(row for row in rows if row[0] == "alexnet, batch size 64: time, backward/forward")
+    # half of 2.2 - 2.0 is 0.10, of which two digits are told
+    assert ratio[1:3] == ["2.000", "2.10 (2.00 to 2.20), Example CPU"]
 
 
 def test_claims_with_marks():
-    rows = by_name(published_tables.claim_rulings(printed()))
+    rows = figures(published_tables.claim_rulings(printed()))
     assert len(rows) == 32
-    assert {row[2] for row in rows} <= {"✓", "✗", "?"}
+    assert {row[1] for row in rows} <= {"✓", "✗", "?"}
 
 
 def test_without_data_each_table_is_a_sentence():

@@ -2,7 +2,19 @@ import pytest
 from sentences import plain
 
 from report import quantities
-from report.quantities import change, exact, intensity, listing, number, percent, si, significant, throughput
+from report.quantities import (
+    change,
+    digits_to,
+    exact,
+    intensity,
+    listing,
+    number,
+    percent,
+    place_of,
+    si,
+    significant,
+    throughput,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +58,27 @@ def test_other_numbers():
     assert plain(exact(4089184256, "FLOP")) == "4,089,184,256 FLOP"
     assert plain(throughput(29312.4)) == "29,300 inputs/s"
     assert plain(throughput(21.04)) == "21.0 inputs/s"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "place"),
+    [
+        (8.05, 8.20, -2),  # half is 0.075: one digit, hundredths
+        (8.1, 8.16, -3),  # 0.030: two digits
+        (0.9, 1.1, -2),  # 0.10: two
+        (0.0, 1.92, -1),  # 0.96 counts as 1.00: two digits
+        (80e9, 125e9, 9),  # 22.5e9
+        (1.0, 1.0, None),
+    ],
+)
+def test_the_place_that_an_interval_allows(low, high, place):
+    assert place_of(low, high) == place
+
+
+def test_digits_to_a_place():
+    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
+    assert digits_to(1.0, None) == 3
+    assert digits_to(1.0, -16) == 6  # equal but for the last bits
 
 
 def test_words():

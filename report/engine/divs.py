@@ -26,6 +26,8 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
     """The blocks without those meant for other output formats than `output`, `html` or `typst`."""
 
     def change(element: Element) -> list[Element] | None:
+        if element["t"] in ("RawBlock", "RawInline"):
+            return None if element["c"][0] == output else []
         if element["t"] not in ("Div", "Span"):
             return None
         (_, classes, pairs), content = element["c"]

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from report.engine.divs import visible_in, with_callouts
 from report.engine.execution import execute
 from report.engine.numbering import numbered
 from report.engine.page import page_arguments, page_blocks
-from report.engine.pandoc import PandocError, run_pandoc
+from report.engine.pandoc import PandocError, find_pandoc, run_pandoc
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
 from report.engine.places import Places
 from report.engine.project import Project, read_project
 from report.engine.references import with_references
 from report.engine.source import Line
+from report.engine.units import with_thin_spaces
+from report.engine.withheld import Withheld
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.
@@ -34,29 +37,36 @@ def render_embedded(
     Returns the files that it wrote. Raises UserError, with file and line where there is one.
     """
     project = read_project(root.resolve())
+    find_pandoc()  # what is missing is said now, not after all cells have run
     progress(f"running the cells of {project.document}")
     lines = execute(project, data)
     places = Places(lines)
-    document = _read(lines, project, places)
+    withheld = Withheld()
+    document = _read(lines, project, places, withheld)
     paper = project.output_name("typst") if "pdf" in formats else None
-    written = []
-    for name in formats:
-        target = out / project.output_name({"html": "html", "pdf": "typst"}[name])
-        progress(f"writing {target}")
-        content = (
-            _page(document, project, places, paper) if name == "html" else _paper(document, project, places)
-        )
-        _replace(target, content)
-        written.append(target)
-    return written
+    writers: dict[str, Callable[[], bytes]] = {
+        "html": lambda: _page(document, project, places, withheld, paper),
+        "pdf": lambda: _paper(document, project, places),
+    }
+    # Side by side, for both wait most of the time: for pandoc, and for Typst.
+    with ThreadPoolExecutor() as pool:
+        begun = []
+        for name in formats:
+            target = out / project.output_name({"html": "html", "pdf": "typst"}[name])
+            progress(f"writing {target}")
+            begun.append((target, pool.submit(writers[name])))
+        for target, content in begun:
+            _replace(target, content.result())
+    return [target for target, _ in begun]
 
 
-def _read(lines: list[Line], project: Project, places: Places) -> dict[str, Any]:
+def _read(lines: list[Line], project: Project, places: Places, withheld: Withheld) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         metadata = Path(temporary) / "metadata.json"
         metadata.write_text(json.dumps(_metadata(project), default=str), "utf-8")
-        text = "\n".join(line.text for line in lines) + "\n"
-        return dict(json.loads(_pandoc([*READER, f"--metadata-file={metadata}"], text, project, places)))
+        text = withheld.without_raw_blocks("\n".join(line.text for line in lines) + "\n")
+        document = json.loads(_pandoc([*READER, f"--metadata-file={metadata}"], text, project, places))
+    return {**document, "blocks": with_thin_spaces(document["blocks"])}
 
 
 def _metadata(project: Project) -> dict[str, Any]:
@@ -78,11 +88,13 @@ def _resolved(
     return with_references(numbered(blocks, number_sections, places), places)
 
 
-def _page(document: dict[str, Any], project: Project, places: Places, paper: str | None) -> bytes:
-    blocks = page_blocks(_resolved(document, "html", project, places), project, places)
+def _page(
+    document: dict[str, Any], project: Project, places: Places, withheld: Withheld, paper: str | None
+) -> bytes:
+    blocks = page_blocks(_resolved(document, "html", project, places), project, places, withheld)
     with tempfile.TemporaryDirectory() as temporary:
         arguments = page_arguments(project, Path(temporary), paper)
-        return _written(document, blocks, arguments, project, places).encode()
+        return withheld.restored(_written(document, blocks, arguments, project, places)).encode()
 
 
 def _paper(document: dict[str, Any], project: Project, places: Places) -> bytes:

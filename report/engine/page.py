@@ -5,26 +5,43 @@ from __future__ import annotations
 import base64
 import html
 import mimetypes
+import re
 from pathlib import Path
 from typing import Any
 
 from report.engine.images import Picture, with_pictures
-from report.engine.pandoc import Element, attributes, raw_block, string, transform
+from report.engine.pandoc import Element, attributes, raw_block, raw_inline, transform
 from report.engine.places import Places
 from report.engine.project import Project
+from report.engine.withheld import Withheld
+
+#: What has a meaning in an address or in a page.
+RESERVED = re.compile("[%#<>&]|[^ -~]")
 
 
-def page_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
+def page_blocks(blocks: list[Element], project: Project, places: Places, withheld: Withheld) -> list[Element]:
     """The document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
 
     def picture(image: Picture) -> Element:
-        kind = mimetypes.guess_type(image.path)[0] or "application/octet-stream"
-        content = base64.b64encode((project.root / image.path).read_bytes()).decode()
-        style = [["style", f"width:{image.width}"]] if image.width else []
-        target = [f"data:{kind};base64,{content}", ""]
-        return {"t": "Image", "c": [["", [], style], [string(image.alternative)], target]}
+        style = f' style="width:{image.width}"' if image.width else ""
+        alternative = html.escape(image.alternative)
+        address = _address(project.root / image.path)
+        return raw_inline("html", withheld.mark(f'<img src="{address}" alt="{alternative}"{style}>'))
 
     return list(transform(with_pictures(blocks, project.root, places, picture), _boxed))
+
+
+def _address(picture: Path) -> str:
+    """A picture as an address of its own content: an SVG as text, a fifth shorter than base64, and fit for quotes."""
+    kind = mimetypes.guess_type(picture.name)[0] or "application/octet-stream"
+    if kind == "image/svg+xml":
+        text = picture.read_text("utf-8").replace("'", "&#39;").replace('"', "'")
+        return f"data:{kind};charset=utf-8,{RESERVED.sub(_percent, text)}"
+    return f"data:{kind};base64,{base64.b64encode(picture.read_bytes()).decode()}"
+
+
+def _percent(character: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in character[0].encode())
 
 
 def _boxed(block: Element) -> list[Element] | None:

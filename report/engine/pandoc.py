@@ -27,6 +27,16 @@ class PandocError(Exception):
         self.piece = piece
 
 
+def find_pandoc() -> str:
+    """Where pandoc is. Raises UserError where there is none."""
+    try:
+        return str(pypandoc.get_pandoc_path())
+    except OSError:
+        raise UserError(
+            "there is no pandoc beside this Python or on the PATH; install it with pip install pypandoc_binary"
+        ) from None
+
+
 def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
     """What pandoc, run in `directory`, makes of `text`.
 
@@ -36,7 +46,7 @@ def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
     with tempfile.TemporaryDirectory() as temporary:
         log = Path(temporary) / "log.json"
         run = subprocess.run(
-            [pypandoc.get_pandoc_path(), "--quiet", f"--log={log}", *arguments],
+            [find_pandoc(), "--quiet", f"--log={log}", *arguments],
             input=text,
             capture_output=True,
             encoding="utf-8",
@@ -67,19 +77,24 @@ def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> A
     """A copy of a tree in which `change` may replace each element by any number of others.
 
     Elements come in document order, a parent before its children. Where `change` returns None the element
-    stays. The children of what it returns are walked in turn, the returned elements themselves are not.
+    stays. The children of what it returns are walked in turn, the returned elements themselves are not. Leaves, most
+    of a tree, are not copied.
     """
     if isinstance(node, dict):
         return {
-            key: value if isinstance(value, str) else transform(value, change) for key, value in node.items()
+            key: transform(value, change) if isinstance(value, (list, dict)) else value
+            for key, value in node.items()
         }
     if not isinstance(node, list):
         return node
     result = []
     for item in node:
-        if isinstance(item, dict) and "t" in item:
+        if not isinstance(item, (list, dict)):
+            result.append(item)
+        elif isinstance(item, dict) and "t" in item:
             changed = change(item)
-            result += [transform(new, change) for new in ([item] if changed is None else changed)]
+            for new in (item,) if changed is None else changed:
+                result.append(transform(new, change) if isinstance(new.get("c"), (list, dict)) else new)
         else:
             result.append(transform(item, change))
     return result

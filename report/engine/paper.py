@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import typst
 
@@ -14,6 +16,11 @@ from report.engine.pandoc import Element, div, plain, raw_block, raw_inline, tra
 from report.engine.places import Places
 from report.engine.project import Project
 
+FULL_WIDTH = 656
+"""Pixels of a picture that takes the whole line; one that is wider is made smaller."""
+
+WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
+
 
 def paper_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
     """The document's blocks with calls of the template's functions for what pandoc does not write."""
@@ -21,10 +28,30 @@ def paper_blocks(blocks: list[Element], project: Project, places: Places) -> lis
     def picture(image: Picture) -> Element:
         # JSON's strings are Typst's, as far as paths and sentences go.
         path, alternative = (json.dumps(text, ensure_ascii=False) for text in (image.path, image.alternative))
-        width = image.width or "auto"
+        width = image.width or _share_of_line(project.root / image.path)
         return raw_inline("typst", f"#box(image({path}, width: {width}, alt: {alternative}))")
 
+    blocks = transform(blocks, _floating)
     return list(transform(with_pictures(blocks, project.root, places, picture), _called))
+
+
+def _share_of_line(picture: Path) -> str:
+    """The width of a picture that has none given: all drawn at one scale, so that their letters have one size."""
+    width = WIDTH.search(picture.read_text("utf-8")) if picture.suffix == ".svg" else None
+    return f"{min(100, 100 * float(width[1]) / FULL_WIDTH):.4g}%" if width else "auto"
+
+
+def _floating(element: Element) -> list[Element] | None:
+    """A figure that may stand at the top or bottom of a page; a sentence in place of one stays in the text."""
+    if element["t"] != "Figure" or not _holds_picture(element):
+        return None
+    return [raw_block("typst", "#[#set figure(placement: auto)"), element, raw_block("typst", "]")]
+
+
+def _holds_picture(node: Any) -> bool:
+    if isinstance(node, dict):
+        return node.get("t") == "Image" or _holds_picture(node.get("c"))
+    return isinstance(node, list) and any(map(_holds_picture, node))
 
 
 def _called(element: Element) -> list[Element] | None:
@@ -40,11 +67,18 @@ def _called(element: Element) -> list[Element] | None:
         (identifier, _, _), (formula, number) = element["c"]
         text = number["c"][1][0]["c"]
         return [
-            raw_inline("typst", f'#numbered-equation("{text}")['),
+            raw_inline("typst", f'#numbered-equation("{text}", {_spoken(formula)})['),
             formula,
             raw_inline("typst", f" <{identifier}>]"),
         ]
+    if element["t"] == "Math":
+        return [raw_inline("typst", f"#spoken({_spoken(element)})["), element, raw_inline("typst", "]")]
     return None
+
+
+def _spoken(formula: Element) -> str:
+    """A formula's alternative text, its TeX, as a string of Typst."""
+    return json.dumps(" ".join(formula["c"][1].split()), ensure_ascii=False)
 
 
 def paper_arguments(project: Project, temporary: Path) -> list[str]:
@@ -60,10 +94,14 @@ def paper_arguments(project: Project, temporary: Path) -> list[str]:
 
 
 def compile_paper(text: str, root: Path) -> bytes:
-    """The PDF of a Typst source whose pictures are relative to `root`; fonts are those in the typst package."""
+    """The PDF of a Typst source whose pictures are relative to `root`; fonts are those in the typst package.
+
+    It is tagged for readers who listen (PDF/UA-1, ISO 14289-1), which Typst refuses to a picture or formula without
+    an alternative text.
+    """
     try:
         compiler = typst.Compiler(root=str(root), ignore_system_fonts=True)
-        pdf = compiler.compile(text.encode(), format="pdf")
+        pdf = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
     except typst.TypstError as error:
         raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".rstrip()) from error
     assert isinstance(pdf, bytes)  # Lists are for images, a page each.

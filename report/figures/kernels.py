@@ -49,7 +49,7 @@ def _roofs(of: Machine) -> list[tuple[dict[str, Any], Roof]]:
 def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]]) -> tuple[LogAxis, LogAxis]:
     """Axes that hold a device's points, its ridge points and its peak."""
     x = LogAxis.around(
-        [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 20,
+        [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 50,
         "operational intensity (FLOP per unfused byte)", margins=(0.06, 0.1),
     )  # fmt: skip
     rates = [*points.flop_per_s, roofs[0][1].peak_flop_per_s]

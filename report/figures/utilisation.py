@@ -99,7 +99,7 @@ def _axes(points: pd.DataFrame, limits: Limits) -> tuple[LogAxis, LogAxis]:
     """Axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
     ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
     peaks = [roof.peak_flop_per_s for _, roof in limits]
-    width = theme.WIDTH / 2 - 20
+    width = theme.WIDTH / 2 - 50
     title = "operational intensity by footprint"
     x = LogAxis.around([*points.x, *ridges], width, title, "FLOP/B", margins=(0.05, 0.08))
     return x, LogAxis.around(
