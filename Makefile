@@ -1,6 +1,6 @@
 # make report   set up .venv, measure this machine, render the paper
 # make test     set up .venv, run the tests
-# make lint     set up .venv, check style and types
+# make lint     set up .venv, check style, types and workflows
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -19,6 +19,7 @@ lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet --strict-collection --config .github/zizmor.yml .github
 
 benchmark: .venv/.test
 	$(BIN)/python benchmarks/speed.py

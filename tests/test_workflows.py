@@ -1,0 +1,53 @@
+"""The workflows beside what the project says of itself; their form is the linter's (``make lint``)."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from report.engine.quarto import OLDEST_VERSION
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / ".github" / "workflows"
+
+
+def jobs(name):
+    return yaml.safe_load((FOLDER / name).read_text("utf-8"))["jobs"]
+
+
+def commands(job):
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_tests_run_on_every_python_from_the_oldest_on():
+    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    versions = jobs("tests.yml")["test"]["strategy"]["matrix"]["python"]
+    assert requires == f">={versions[0]}"
+    assert versions == ["3.11", "3.12", "3.13"]
+
+
+def test_tests_run_what_make_has():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    run = commands(jobs("tests.yml")["test"])
+    assert run == ["make test", "make lint"]
+    assert {"test", "lint"} <= set(targets)
+
+
+def test_the_paper_is_rendered_by_a_quarto_that_can():
+    steps = jobs("publish.yml")["render"]["steps"]
+    (quarto,) = [step for step in steps if "quarto-actions" in step.get("uses", "")]
+    version = tuple(map(int, quarto["with"]["version"].split(".")))
+    assert version >= OLDEST_VERSION
+    assert "python -m report --engine quarto" in commands({"steps": steps})
+    output = yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["output-dir"]
+    assert steps[-1]["with"]["path"] == output
+
+
+@pytest.mark.parametrize("name", ["tests.yml", "publish.yml"])
+def test_jobs_wait_for_jobs_that_there_are(name):
+    found = jobs(name)
+    for job in found.values():
+        needed = job.get("needs", [])
+        assert set([needed] if isinstance(needed, str) else needed) <= set(found)
