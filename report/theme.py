@@ -21,8 +21,9 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
 YELLOW, WINE, OLIVE, INDIGO = "#EECC66", "#882255", "#999933", "#332288"
 # ColorBrewer's, where neither are.
 BROWN = "#A6761D"
-STAR = "M0,-1L.225,-.309L.951,-.309L.363,.118L.588,.809L0,.382L-.588,.809L-.363,.118L-.951,-.309L-.225,-.309Z"
-"""A star of five points, as a path in a square of sides 2: Vega has none of its own."""
+# Paths of shapes that Vega has not, as large as its own are in a square of sides 2.
+STAR = "M0,-1.4L.314,-.433L1.331,-.433L.509,.165L.823,1.133L0,.535L-.823,1.133L-.509,.165L-1.331,-.433L-.314,-.433Z"
+SALTIRE = "M-1.1,-.7L-.7,-1.1L0,-.4L.7,-1.1L1.1,-.7L.4,0L1.1,.7L.7,1.1L0,.4L-.7,1.1L-1.1,.7L-.4,0Z"
 
 KIND_STYLES = {
     "cpu": (BLUE, "circle"),
@@ -50,7 +51,7 @@ STREAM_STYLES = {
     "copy": (GREEN, "diamond"),
     "triad": (ORANGE, "triangle-up"),
 }
-OTHER_STYLE = (MUTED, "stroke")
+OTHER_STYLE = (MUTED, SALTIRE)
 """For a family that is none of these."""
 
 LAYER_COLORS = {

@@ -275,3 +275,19 @@ def test_what_counters_said_stands_beside_its_profile_and_is_replaced_with_it(fo
     again = MachineFolder(folder.folder.parents[1], "box")  # another process
     again.put_counters(counter_profile(), [kernel_counters(time_s=0.5)])
     assert again.counters() == [kernel_counters(time_s=0.5)]
+
+
+def test_a_model_of_ones_own_has_one_input_shape(tmp_path):
+    def row(model, source, shape):
+        return dataclasses.replace(workload(model), source=source, input_shape=shape)
+
+    tables = Workloads(tmp_path)
+    own, net = row("mine:net", "own", "3"), row("net", "torchvision", "3x2x2")
+    tables.put([(own, [], []), (net, [], [])])
+    changed, larger = row("mine:net", "own", "5"), row("net", "torchvision", "3x4x4")
+    tables.put([(changed, [], []), (larger, [], [])])
+    assert tables.models() == [changed, net, larger]
+    tables.put([(dataclasses.replace(changed, batch=4), [], [])])
+    assert [(each.model, each.batch) for each in tables.models()] == [
+        ("mine:net", 1), ("mine:net", 4), ("net", 1), ("net", 1),
+    ]  # fmt: skip

@@ -1,8 +1,10 @@
+import subprocess
 import sys
 
 import pytest
 
 from measure import catalog, freshness, workload
+from measure.cache import Workloads
 from measure.errors import UserError
 
 pytest.importorskip("torch", reason="models are torch's")
@@ -63,3 +65,32 @@ def test_models_of_libraries_do_not_change(model):
     (alexnet,) = catalog.find(["alexnet"])
     row = workload.not_counted(alexnet, 1, "fp32", None, "ok", None).workload
     freshness.check([alexnet], [row])
+
+
+def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(tmp_path):
+    def count(*flags):
+        command = [sys.executable, "-m", "measure", "--device", "cpu", "--sections", "workload"]
+        command += ["--models", "mine:net", "--batch-sizes", "1", "--data", str(tmp_path / "data"), *flags]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    def write(steps):
+        (tmp_path / "mine.py").write_text(
+            "import torch\n"
+            f"def net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, {steps}, 3)\n"
+        )
+
+    def shapes():
+        return [(row.model, row.input_shape) for row in Workloads(tmp_path / "data").models()]
+
+    write(5)
+    first = count()
+    assert first.returncode == 0, first.stderr
+    write(11)
+    refused = count()
+    assert refused.returncode == 2
+    assert "input shape 5x3 when it was counted, 11x3 now" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert shapes() == [("mine:net", "5x3")]
+    assert count("--force").returncode == 0
+    assert shapes() == [("mine:net", "11x3")]
+    assert "Nothing left to measure" in count().stdout

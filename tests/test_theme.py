@@ -32,6 +32,12 @@ def test_what_is_outside_the_layers_comes_after_them():
     assert len(set(scale.range)) == 3
 
 
+def test_every_shape_of_a_family_has_an_area_to_fill():
+    shapes = {shape for _, shape in (*theme.FAMILY_STYLES.values(), theme.OTHER_STYLE)}
+    assert "stroke" not in shapes
+    assert len(shapes) == len(theme.FAMILY_STYLES) + 1
+
+
 def test_models_of_ones_own_are_a_family_and_so_is_any_other():
     assert "own" in theme.FAMILY_STYLES
     scale = theme.family_shapes(["plain", "mine"])
