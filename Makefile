@@ -13,7 +13,7 @@ report: .venv/.report
 	$(BIN)/python -m report
 
 test: .venv/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/.test
 	$(BIN)/ruff check .
@@ -39,5 +39,5 @@ clean:
 
 .venv/.test: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Setting up .venv (PyTorch is several GB)"
-	$(INSTALL) '.[measure,timm,benchmark,test]'
+	$(INSTALL) '.[measure,timm,benchmark,cluster,test]'
 	@touch $@ .venv/.report
