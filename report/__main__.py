@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from measure.command_line import CommandLine
 from measure.errors import UserError
+from measure.suggestion import unknown
 from measure.terminal import answer
 
 PROJECT = Path(__file__).resolve().parent.parent
+FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
+"""What each verb writes."""
 
 
 def parser(project: Path) -> CommandLine:
@@ -23,9 +27,10 @@ def parser(project: Path) -> CommandLine:
     flags.add_argument(
         "verb",
         nargs="?",
-        choices=["render", "check"],
+        choices=["render", "figures", "check"],
         default="render",
-        help="render the paper (default), or only check that every table of the cache reads and is sound",
+        help="render the paper (default), write its figures as files, each with its data as CSV, or only check that "
+        "every table of the cache reads and is sound",
     )
     flags.add_argument(
         "--engine",
@@ -36,9 +41,30 @@ def parser(project: Path) -> CommandLine:
     flags.add_argument(
         "--formats",
         nargs="+",
-        choices=["html", "pdf"],
-        default=["html", "pdf"],
-        help="what to write (default: html pdf)",
+        choices=list(dict.fromkeys(name for names in FORMATS.values() for name in names)),
+        help="what to write (default: all, of the paper html pdf, of figures svg png pdf json)",
+    )
+    flags.add_argument(
+        "--chapters",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)",
+    )
+    flags.add_argument(
+        "--machines",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="the machines, by their folders in data/machines; figures show the first of each kind "
+        "(default: as in _quarto.yml, else all, the newest first)",
+    )
+    flags.add_argument(
+        "--figures",
+        nargs="+",
+        default=[],
+        metavar="LABEL",
+        help="with figures: which of them, by labels such as fig-chip-plane (default: all)",
     )
     flags.add_argument(
         "--data",
@@ -52,7 +78,7 @@ def parser(project: Path) -> CommandLine:
         type=Path,
         default=None,
         metavar="DIR",
-        help="the folder to write to (default: _site in the project)",
+        help="the folder to write to (default: _site in the project; for figures, _site/figures)",
     )
     return flags
 
@@ -64,7 +90,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     from report.engine.project import read_project
     from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
-    _require(data)
+    _require(project, data)
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
@@ -77,10 +103,19 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
         _progress(f"{reason}: the embedded engine renders instead")
         quarto = None
     out = out or read_project(project).output_directory
-    formats = [name for name in ("html", "pdf") if name in formats]
     if quarto:
         return render_with_quarto(quarto, project, formats, data.resolve(), out, _progress)
     return render_embedded(project, formats, data.resolve(), out, _progress)
+
+
+def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
+    """Writes the figures with these labels, or all, and their data; returns the files written."""
+    from report.engine.project import read_project
+    from report.figure_files import write_figures
+
+    _require(project, data)
+    out = out or read_project(project).output_directory / "figures"
+    return write_figures(project, labels, formats, out, _progress)
 
 
 def check(project: Path, data: Path) -> str:
@@ -88,8 +123,8 @@ def check(project: Path, data: Path) -> str:
     from report.paper import load
     from report.quantities import SPACE, number
 
-    _require(data)
-    paper = load(data, project / "bib" / "references.bib")
+    _require(project, data)
+    paper = load(data, project / "bib" / "references.bib", chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
         f"{number(len(paper.chips), 'roof')} of {number(paper.chips.chip.nunique(), 'chip')}, "
@@ -99,11 +134,26 @@ def check(project: Path, data: Path) -> str:
     return f"{data} is sound: {found.replace(SPACE, ' ')}"
 
 
-def _require(data: Path) -> None:
+def _require(project: Path, data: Path) -> None:
+    """Complains at once of what would only be found once the cells run."""
+    from report.engine.chapters import left_out
+    from report.engine.project import read_project
+    from report.options import machines
+
     if not data.is_dir():
         raise UserError(
             f"there is no data folder {data}; measure first with python -m measure, or give --data"
         )
+    left_out(read_project(project))
+    machines(data, project)
+
+
+def _formats(verb: str, asked: list[str] | None) -> list[str]:
+    """The formats that are asked for, in the verb's order; all without any."""
+    for name in asked or []:
+        if name not in FORMATS[verb]:
+            raise unknown(f"--formats of {verb}", name, FORMATS[verb])
+    return [name for name in FORMATS[verb] if name in (asked or FORMATS[verb])]
 
 
 def _progress(step: str) -> None:
@@ -119,10 +169,32 @@ def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int
 def run(words: Sequence[str], project: Path) -> int:
     """Does what the words say. Raises UserError for bad input."""
     flags = parser(project).parse_args(words)
+    # Imported late: --help answers at once.
+    from report.options import in_environment
+
+    chosen = {
+        "RIDGEPOINT_CHAPTERS": ",".join(flags.chapters),
+        "RIDGEPOINT_MACHINES": ",".join(flags.machines),
+    }
+    given = {name: value for name, value in chosen.items() if value}
+    with in_environment(given | {"RIDGEPOINT_DATA": str(flags.data.resolve())}):
+        return _do(flags, project)
+
+
+def _do(flags: Namespace, project: Path) -> int:
     if flags.verb == "check":
         print(check(project, flags.data))
         return 0
-    for path in render(project, flags.engine, flags.formats, flags.data, flags.out):
+    formats = _formats(flags.verb, flags.formats)
+    if flags.verb == "figures":
+        for path in figures(project, flags.figures, formats, flags.data, flags.out):
+            print(path)
+        return 0
+    if flags.figures:
+        raise UserError(
+            "--figures: goes with python -m report figures; a paper has the figures of its --chapters"
+        )
+    for path in render(project, flags.engine, formats, flags.data, flags.out):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     return 0
 

@@ -74,7 +74,7 @@ class LogAxis:
     @property
     def axis(self) -> alt.Axis:
         if self.ticks:
-            return alt.Axis(values=list(self.ticks), format="d")
+            return alt.Axis(values=list(self.ticks), format="d", description=self.heading)
         decades = log10(self.high / self.low)
         # of a row of labels, all that fit with a gap between them: each decade's, or every second's, or third's
         longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.FONT_SIZE - 1)[0] + LABEL_GAP
@@ -97,7 +97,13 @@ class LogAxis:
             gridOpacity=alt.condition(major, alt.value(1), alt.value(grid)),
             labelOverlap="greedy",  # where the page makes a panel narrower
             labelSeparation=LABEL_GAP,
+            description=self.heading,
         )
+
+    @property
+    def heading(self) -> str:
+        """The title with the unit: for listeners, who miss it at the ticks, and over a column of the figure's data."""
+        return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
 
     def channel(self, field: str, **options: Any) -> Any:
         """The encoding of a quantitative field on this axis."""

@@ -11,8 +11,9 @@ const style = document.createElement("style");
 style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
   .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
+  .chart-data { display: block; width: fit-content; margin-left: auto; font-size: 0.8em; }
   @media screen { .chart-drawn { display: none !important; } }
-  @media print { .chart-view { display: none !important; } }`;
+  @media print { .chart-view, .chart-data { display: none !important; } }`;
 document.head.append(style);
 
 // The parts of a specification that are drawn: itself, or the panels set side by side.
@@ -52,6 +53,37 @@ async function draw(chart) {
   }
 }
 
+// The data that a figure's marks show, as CSV: the tables that its specification names (report/figure_data.py).
+function csv({ datasets, usermeta }) {
+  const records = usermeta.tables.flatMap(({ data, about, columns }) =>
+    datasets[data].map((row) => {
+      const cells = Object.entries(row).map(([field, value]) => [columns[field] ?? field, value]);
+      return { ...about, ...Object.fromEntries(cells) };
+    }),
+  );
+  const headings = [...new Set(records.flatMap((record) => Object.keys(record)))];
+  const lines = [headings, ...records.map((record) => headings.map((heading) => record[heading]))];
+  return lines.map((line) => `${line.map(csvCell).join(",")}\n`).join("");
+}
+
+function csvCell(value) {
+  // A text that a spreadsheet would run as a formula gets an apostrophe before it.
+  const text = typeof value === "string" ? value.replace(/^[=+\-@\t\r]/, "'$&") : String(value ?? "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+// Made here, so that the page holds the data once and has no dead link where no script runs.
+function linkToData(element, specification) {
+  const link = document.createElement("a");
+  const name = element.closest("[id^=fig-]")?.id ?? specification.name;
+  link.className = "chart-data";
+  link.textContent = "data";
+  link.setAttribute("aria-label", `Data of ${name} as CSV`);
+  link.download = `${name}.csv`;
+  link.href = URL.createObjectURL(new Blob([csv(specification)], { type: "text/csv" }));
+  element.after(link);
+}
+
 // The specification that a script element holds: gzipped JSON in base64.
 async function unpacked(element) {
   const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
@@ -61,6 +93,7 @@ async function unpacked(element) {
 
 async function start(element, picture) {
   const chart = { specification: await unpacked(element), view: document.createElement("div") };
+  linkToData(element, chart.specification);
   chart.view.className = "chart-view";
   picture.before(chart.view);
   try {

@@ -1,6 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from measure.records import (
     Workload,
 )
 from measure.table import read
-from report import bibliography, cells, chips, counters, flop_per_cycle, published, steps, workloads
+from report import bibliography, cells, chips, counters, flop_per_cycle, options, published, steps, workloads
 from report.flop_per_cycle import FlopPerCycle
+from report.garbage import unsearched
 from report.published import Published
 from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated
 
@@ -94,7 +96,8 @@ class Roof:
 
 @dataclass(frozen=True, eq=False)
 class Paper:
-    """The frames. ``machines`` holds the one measured last first; of the others see ``report.workloads``.
+    """The frames. ``machines`` are in the order in which a reader chose them, else CPUs first and of each kind the one
+    measured last; of the others see ``report.workloads``.
 
     Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
     studies printed.
@@ -113,14 +116,13 @@ class Paper:
     published: Published
 
     def machine(self, kind: str) -> Machine | None:
-        """The machine of this kind ("cpu" or "gpu") that was measured last."""
+        """The first machine of this kind ("cpu" or "gpu")."""
         return next((machine for machine in self.machines if machine.kind == kind), None)
 
     @property
     def shown(self) -> tuple[Machine, ...]:
-        """The machines that figures show: of each kind the one measured last, a CPU first."""
-        newest = (self.machine(kind) for kind in ("cpu", "gpu"))
-        return tuple(machine for machine in newest if machine)
+        """The machines that figures show: the first of each kind."""
+        return tuple(machine for machine in self.machines if machine is self.machine(machine.kind))
 
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
@@ -128,20 +130,29 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
-def load(data: Path | None = None, references: Path = Path("bib/references.bib")) -> Paper:
+@unsearched()
+def load(
+    data: Path | None = None,
+    references: Path = Path("bib/references.bib"),
+    chosen: Sequence[str] | None = None,
+) -> Paper:
     """Reads a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
 
+    ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.options``.
     What is not there yet is empty. Raises UserError where a table cannot be read.
     """
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
+    chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
     models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
     operators = workloads.parts_of(frame(tables.operators(), Operator), shown)
-    folders = (MachineFolder(data, name) for name in machine_names(data))
+    folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
-    machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+    if not chosen:
+        machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+        machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
     return Paper(
         chips.read(data / "chips.csv", keys),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from report import drawing
+from report import drawing, figure_data
 from report.prose import Prose, escape, quoted
 
 PICTURES = Path("_figures")
@@ -34,7 +34,7 @@ def show(content: Any) -> Display:
         return Display(escape(content))
     if isinstance(content, str):
         return Display(content)
-    specification = content.to_dict()
+    specification = figure_data.specification(content)
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)

@@ -5,13 +5,14 @@ from typing import Any
 
 import altair as alt
 
+from report import options
 from report.chips import KINDS
 
 FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 FONT_SIZE, LABEL_SIZE = 11, 9
-WIDTH = 560
-"""Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4."""
+WIDTH = options.figure_width()
+"""Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4, if it is 560."""
 
 # Okabe and Ito's colours, told apart without colour vision and, with the shapes, in grey.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (

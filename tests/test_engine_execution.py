@@ -1,6 +1,7 @@
 import pytest
 
 from measure.errors import UserError
+from report.engine.chapters import FILTER
 from report.engine.execution import execute
 from report.engine.project import Project
 
@@ -120,3 +121,20 @@ def test_a_label_is_taken_before_anything_runs(tmp_path):
     with pytest.raises(UserError, match=r"^index\.qmd:5: the label 'x' is taken by the cell at index\.qmd:1"):
         run(tmp_path, cell + cell)
     assert not (tmp_path / "ran").exists()
+
+
+def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "one")
+    (tmp_path / FILTER.parent).mkdir(parents=True)
+    (tmp_path / FILTER).touch()
+    (tmp_path / "one.qmd").write_text("# One {#sec-one}\n`{python} 1 + 1`\n")
+    cell = '```{python}\n#| label: fig-a\n#| fig-cap: "A"\n1 / 0\n```\n```{python}\n1 / 0\n```\n'
+    (tmp_path / "two.qmd").write_text(f"# Two {{#sec-two}}\n`{{python}} 1 / 0`\n{cell}")
+    (tmp_path / "index.qmd").write_text(
+        "{{< include two.qmd >}}\n{{< include one.qmd >}}\n`{python} 2 + 2`\n"
+    )
+    settings = {"filters": [{"at": "pre-ast", "path": str(FILTER)}]}
+    lines = execute(Project(tmp_path, "index.qmd", settings, 1), tmp_path)
+    assert [line.text for line in lines if line.text] == [
+        "# Two {#sec-two}", "`{python} 1 / 0`", "::: {#fig-a}", ":::", "# One {#sec-one}", "2", "4",
+    ]  # fmt: skip

@@ -50,6 +50,29 @@ def test_a_file_that_is_not_there(project):
         read.files(read.settings["bibliography"])
 
 
+def test_choices_come_from_the_environment_first(project, monkeypatch):
+    monkeypatch.delenv("RIDGEPOINT_MACHINES", raising=False)
+    assert project("title: A\n").chosen("machines") == []
+    read = project("ridgepoint:\n  machines: [b, a]\n")
+    assert read.chosen("machines") == ["b", "a"]
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "c,d")
+    assert read.chosen("machines") == ["c", "d"]
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "")
+    assert read.chosen("machines") == ["b", "a"]
+
+
+def test_filters(project, tmp_path):
+    (tmp_path / "a.lua").touch()
+    assert project("filters:\n  - at: pre-ast\n    path: a.lua\n").filters == ["a.lua"]
+    assert project("title: A\n").filters == []
+
+
+@pytest.mark.parametrize("filters", ["[a.lua]", "[{path: a.lua}]", "[{path: a.lua, at: post-ast}]"])
+def test_filters_that_the_embedded_engine_does_not_know(project, filters):
+    with pytest.raises(UserError, match=r"^_quarto\.yml: a filter is a 'path' with 'at: pre-ast', not "):
+        _ = project(f"filters: {filters}\n").filters
+
+
 def test_no_project(tmp_path):
     with pytest.raises(UserError, match=r"there is no _quarto\.yml in"):
         read_project(tmp_path)

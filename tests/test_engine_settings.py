@@ -19,6 +19,14 @@ def test_nothing():
     assert read("") == {}
 
 
+def test_what_is_the_papers_own():
+    own = {"chapters": ["chips"], "machines": ["a", "b"], "figure-width": 400}
+    assert read("ridgepoint:\n  chapters: [chips]\n  machines: [a, b]\n  figure-width: 400\n") == {
+        "ridgepoint": own
+    }
+    assert read("ridgepoint:\n  # nothing\n") == {"ridgepoint": None}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -28,6 +36,38 @@ def test_nothing():
         ("number-sections: maybe\n", "_quarto.yml:1: 'number-sections' cannot be 'maybe'"),
         ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
         ("title: A\ntitle: [\n", "_quarto.yml:3: this is no valid YAML"),
+        (
+            "ridgepoint:\n  figure-width: 300\n",
+            "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
+        ),
+        (
+            "ridgepoint:\n  figure-width: wide\n",
+            "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
+        ),
+        (
+            "ridgepoint:\n  figure-width: 560.5\n",
+            "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
+        ),
+        (
+            "ridgepoint:\n  chapters: chips\n",
+            "_quarto.yml:2: 'chapters' must be a list of names, such as [a, b], not 'chips'",
+        ),
+        (
+            "ridgepoint:\n  machines: []\n",
+            "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not []",
+        ),
+        (
+            "ridgepoint:\n  machines: [1]\n",
+            "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not [1]",
+        ),
+        (
+            "ridgepoint:\n  machine: [a]\n",
+            "_quarto.yml:2: unknown key 'machine'; known here are chapters, machines, figure-width",
+        ),
+        (
+            "ridgepoint: [a]\n",
+            "_quarto.yml:1: expected a mapping of chapters, machines, figure-width, found ['a']",
+        ),
     ],
 )
 def test_refusals(text, message):

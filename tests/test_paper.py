@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from papers import REFERENCES, TESTS, empty, tiny
 
@@ -69,6 +71,28 @@ def test_an_empty_folder():
     assert paper.not_counted.empty
     assert paper.machines == ()
     assert paper.machine("cpu") is None
+
+
+def test_chosen_machines_are_in_the_order_of_the_choice():
+    both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
+    assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
+    assert [machine.kind for machine in both.shown] == ["gpu", "cpu"]
+    one = load(TESTS / "data", REFERENCES, ["example-gpu"])
+    assert [machine.folder for machine in one.machines] == ["example-gpu"]
+    assert one.machine("cpu") is None
+
+
+def test_of_each_kind_the_first_is_shown():
+    (cpu, gpu) = tiny().machines
+    other = replace(cpu, folder="other-cpu")
+    assert replace(tiny(), machines=(cpu, gpu, other)).shown == (cpu, gpu)
+    assert replace(tiny(), machines=(other, cpu, gpu)).shown == (other, gpu)
+
+
+def test_machines_are_chosen_by_the_environment_too(monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "example-gpu")
+    assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
+    assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch):

@@ -1,11 +1,14 @@
+import os
 import shutil
 import subprocess
 import sys
 
+import pypdfium2
 import pytest
 
 import report.engine.quarto
 from report.__main__ import PROJECT, main
+from report.engine.chapters import FILTER
 
 SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
 BOOK = "@book{knuth1984, author = {Knuth, Donald}, title = {The TeXbook}, publisher = {A}, year = {1984}}\n"
@@ -168,3 +171,101 @@ def test_check_refuses_layers_that_do_not_sum_to_their_model(capsys, tmp_path):
     layers.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
     assert main(["check", "--data", str(data)]) == 2
     assert f"{layers}: the layers of tokens at 3x224x224" in capsys.readouterr().err
+
+
+@pytest.fixture
+def chapters(project):
+    """A project of two chapters, of which the first refers to the second."""
+
+    def make(settings=""):
+        root = project(
+            "{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n",
+            one="# One {#sec-one}\n\nAs @sec-two says.\n",
+            two="# Two {#sec-two}\n\nTwice `{python} 2 * 21`.\n",
+        )
+        machine = root / "data" / "machines" / "a"
+        machine.mkdir(parents=True)
+        (machine / "machine.csv").touch()
+        (root / FILTER.parent).mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / FILTER, root / FILTER)
+        (root / "_quarto.yml").write_text(
+            f"{SETTINGS}number-sections: true\nfilters:\n  - at: pre-ast\n    path: {FILTER}\n{settings}"
+        )
+        return root
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [("", ["--chapters", "one"]), ("ridgepoint:\n  chapters: [one]\n", [])],
+    ids=["flag", "metadata"],
+)
+def test_a_chapter_that_is_not_chosen_vanishes(chapters, no_quarto, settings, flags):
+    root = chapters(settings)
+    assert main(["--formats", "html", *flags], root) == 0
+    page = (root / "_site" / "index.html").read_text("utf-8")
+    assert "One</h1>" in page
+    assert "As Section “Two” [not in this selection] says." in page
+    assert "Two</h1>" not in page
+    assert "Twice" not in page
+
+
+def test_without_a_choice_all_chapters_are_there(chapters, no_quarto):
+    root = chapters()
+    assert main(["--formats", "html"], root) == 0
+    page = (root / "_site" / "index.html").read_text("utf-8")
+    assert "Twice 42." in page
+    assert "not in this selection" not in page
+
+
+def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
+    root = chapters("subtitle: S\nauthor: [Ada Example, Bo]\ndate: 2026-01-31\n")
+    assert main([], root) == 0
+    page = (root / "_site" / "index.html").read_text("utf-8")
+    assert '<h1 class="title">T</h1>' in page
+    assert '<p class="subtitle">S</p>' in page
+    assert '<p class="author">Ada Example</p>' in page
+    assert '<p class="date">2026-01-31</p>' in page
+    paper = pypdfium2.PdfDocument(root / "_site" / "paper.pdf")[0].get_textpage().get_text_range()
+    for text in ("T", "S", "Ada Example", "Bo", "2026-01-31"):
+        assert text in paper.split("\r\n") or f" {text}" in paper or f"{text} " in paper
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "message"),
+    [
+        (
+            "",
+            ["--chapters", "on"],
+            "--chapters, or ridgepoint: chapters in _quarto.yml: 'on' is not one of one, two",
+        ),
+        (
+            "ridgepoint:\n  chapters: [x]\n",
+            [],
+            "--chapters, or ridgepoint: chapters in _quarto.yml: 'x' is not one of",
+        ),
+        ("", ["--machines", "x"], "--machines, or ridgepoint: machines in _quarto.yml: 'x' is not one of a"),
+        (
+            "ridgepoint:\n  figure-width: 9\n",
+            [],
+            "_quarto.yml:11: 'figure-width' must be a whole number from 400",
+        ),
+        ("", ["--formats", "svg"], "--formats of render: 'svg' is not one of html, pdf"),
+        (
+            "",
+            ["figures", "--formats", "html"],
+            "--formats of figures: 'html' is not one of svg, png, pdf, json",
+        ),
+        ("", ["--figures", "fig-a"], "--figures: goes with python -m report figures"),
+        ("", ["figures", "--figures", "fig-a"], "there is no figure in the chapters that are chosen; "),
+    ],
+)
+def test_choices_that_are_wrong(chapters, no_quarto, capsys, settings, flags, message):
+    assert refusal(capsys, chapters(settings), *flags).startswith(message)
+
+
+def test_flags_do_not_outlive_the_command(chapters, no_quarto):
+    before = dict(os.environ)
+    assert main(["--formats", "html", "--chapters", "one"], chapters()) == 0
+    assert dict(os.environ) == before

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from report import drawing
+from report import drawing, figure_data
 from report.available import Missing
 from report.show import scripts, show
 from report.theme import finish
@@ -31,7 +31,7 @@ def test_a_chart_is_a_picture_and_its_specification(chart, tmp_path, monkeypatch
     assert text.startswith('![](_figures/points.svg){fig-alt="Two \\"points\\"."}\n\n```{=html}\n<script')
     assert (tmp_path / "_figures" / "points.svg").read_text().startswith("<svg")
     (found,) = re.findall(r'<script type="application/gzip" class="chart">([\w+/=]*)</script>\n```\n$', text)
-    assert json.loads(gzip.decompress(base64.b64decode(found))) == chart.to_dict()
+    assert json.loads(gzip.decompress(base64.b64decode(found))) == figure_data.specification(chart)
 
 
 def test_picture_and_specification_are_the_same_each_time(chart, tmp_path, monkeypatch):

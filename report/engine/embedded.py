@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from report.engine.source import Line
 from report.engine.units import with_thin_spaces
 from report.engine.withheld import Withheld
 
-METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
+METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "ridgepoint")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.
 READER = ["--from=markdown", "--to=json", "--columns=100000"]
 
@@ -65,7 +66,9 @@ def _read(lines: list[Line], project: Project, places: Places, withheld: Withhel
         metadata = Path(temporary) / "metadata.json"
         metadata.write_text(json.dumps(_metadata(project), default=str), "utf-8")
         text = withheld.without_raw_blocks("\n".join(line.text for line in lines) + "\n")
-        document = json.loads(_pandoc([*READER, f"--metadata-file={metadata}"], text, project, places))
+        filters = [f"--lua-filter={path}" for path in project.filters]
+        arguments = [*READER, f"--metadata-file={metadata}", *filters]
+        document = json.loads(_pandoc(arguments, text, project, places))
     return {**document, "blocks": with_thin_spaces(document["blocks"])}
 
 
@@ -77,7 +80,16 @@ def _metadata(project: Project) -> dict[str, Any]:
     authors = metadata.get("author", [])
     authors = authors if isinstance(authors, list) else [authors]
     metadata["author"] = [{"name": author} if isinstance(author, str) else author for author in authors]
+    if "date" in metadata:
+        metadata["date"] = _date(metadata["date"], project.root / project.document)
     return metadata
+
+
+def _date(given: Any, document: Path) -> str:
+    """The date, where it is one of Quarto's words for a date."""
+    if given == "last-modified":
+        return date.fromtimestamp(document.stat().st_mtime).isoformat()
+    return date.today().isoformat() if given in ("today", "now") else str(given)
 
 
 def _resolved(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 
 from measure.errors import UserError
 from report.engine.cells import Cell, read_cell
+from report.engine.chapters import is_left_out, left_out
 from report.engine.inline import with_values
 from report.engine.kernel import CellError, Kernel, Output
 from report.engine.project import Project
@@ -19,7 +21,8 @@ def execute(project: Project, data: Path) -> list[Line]:
 
     The cells run once, in order, in one kernel in the project's root, which finds `data` in the environment
     variable RIDGEPOINT_DATA. A figure or table becomes a div with its label, whose last paragraph is the
-    caption: Quarto's own syntax for one written by hand.
+    caption: Quarto's own syntax for one written by hand. Of a chapter that is left out no cell is run: it is there
+    for `selection.lua`, which takes it out and knows its labels by then.
 
     Raises UserError, with file and line, for a cell or an inline expression that fails.
     """
@@ -27,11 +30,34 @@ def execute(project: Project, data: Path) -> list[Line]:
         block if isinstance(block, Prose) else read_cell(block, project) for block in read_source(project)
     ]
     _check_labels([block for block in blocks if isinstance(block, Cell)])
+    names = left_out(project)
     lines: list[Line] = []
     with Kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as kernel:
         for block in blocks:
-            lines += with_values(block, kernel) if isinstance(block, Prose) else _cell_lines(block, kernel)
+            if isinstance(block, Prose):
+                lines += _prose_lines(block, kernel, names)
+            elif is_left_out(block.opening.file, names):
+                lines += _label_lines(block)
+            else:
+                lines += _cell_lines(block, kernel)
     return lines
+
+
+def _prose_lines(prose: Prose, kernel: Kernel, names: set[str]) -> list[Line]:
+    """The lines with their values; those of the chapters `names` as they stand."""
+    lines: list[Line] = []
+    pairs = zip(prose.lines, prose.listing, strict=True)
+    for out, group in groupby(pairs, key=lambda pair: is_left_out(pair[0].file, names)):
+        part = list(group)
+        own = [line for line, _ in part]
+        lines += own if out else with_values(Prose(own, [listing for _, listing in part]), kernel)
+    return lines
+
+
+def _label_lines(cell: Cell) -> list[Line]:
+    """What stands for a cell that is not run: its label, by which references to it are known."""
+    label = cell.options.get("label")
+    return [cell.opening.beside(text) for text in ["", f"::: {{#{label}}}", ":::", ""]] if label else []
 
 
 def _check_labels(cells: list[Cell]) -> None:

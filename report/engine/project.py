@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,33 @@ class Project:
         """Where Quarto, and without `--out` the embedded renderer too, puts what it renders."""
         return self.root / (self.settings.get("project") or {}).get("output-dir", "_site")
 
+    @property
+    def ridgepoint(self) -> dict[str, Any]:
+        """The settings that are this paper's own."""
+        return dict(self.settings.get("ridgepoint") or {})
+
+    def chosen(self, key: str) -> list[str]:
+        """The names that the environment variable RIDGEPOINT_KEY or else `ridgepoint: key:` chooses; none for all."""
+        given = os.environ.get(f"RIDGEPOINT_{key.upper()}", "")
+        return [name for name in given.split(",") if name] or list(self.ridgepoint.get(key, []))
+
+    @property
+    def filters(self) -> list[str]:
+        """The Lua filters that the document passes through as pandoc has read it."""
+        listed = self.settings.get("filters", [])
+        for item in listed:
+            if not isinstance(item, dict) or set(item) != {"at", "path"} or item["at"] != "pre-ast":
+                raise UserError(f"{SETTINGS_FILE}: a filter is a 'path' with 'at: pre-ast', not {item!r}")
+        return self.files([item["path"] for item in listed])
+
     def files(self, *settings: Any) -> list[str]:
         """The paths that settings of one path or a list of paths name; each must exist below the root."""
         paths = [path for setting in settings for path in _listed(setting)]
         for path in paths:
             if not isinstance(path, str) or not (self.root / path).is_file():
-                raise UserError(f"{SETTINGS_FILE} names the file {path!r}, which is not there")
+                raise UserError(
+                    f"{SETTINGS_FILE} names the file {path!r}, which is not there; restore it, or name another"
+                )
         return paths
 
     def header_texts(self, name: str) -> list[str]:
@@ -69,22 +91,32 @@ def _listed(setting: Any) -> list[Any]:
     return setting if isinstance(setting, list) else [setting]
 
 
+def read_text(path: Path) -> str:
+    """A source's text. Raises UserError where it cannot be read."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; save it in UTF-8") from None
+
+
 def read_project(root: Path) -> Project:
     """Reads `root/_quarto.yml` and the front matter of the document that it renders."""
     file = root / SETTINGS_FILE
     if not file.is_file():
         raise UserError(f"there is no {SETTINGS_FILE} in {root}; run this from a clone of the project")
-    settings = read_settings(file.read_text("utf-8"), SETTINGS_FILE, 1, DOCUMENT_SCHEMA)
+    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA)
     documents = (settings.get("project") or {}).get("render") or ["index.qmd"]
     if len(documents) != 1 or not (root / str(documents[0])).is_file():
         raise UserError(f"{SETTINGS_FILE}: 'render' must name one document that is there, not {documents}")
     document = str(documents[0])
-    lines = (root / document).read_text("utf-8").split("\n")
+    lines = read_text(root / document).split("\n")
     if lines[0].rstrip() != "---":
         return Project(root, document, settings, 1)
     ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"]
     if not ends:
-        raise UserError(f"{document}:1: the front matter has no closing '---'")
+        raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
     front_matter = read_settings("\n".join(lines[1 : ends[0]]), document, 2, DOCUMENT_SCHEMA)
     return Project(root, document, _merged(settings, front_matter), ends[0] + 2)
 

@@ -7,13 +7,25 @@ from typing import Any
 import yaml
 
 from measure.errors import UserError
+from measure.suggestion import did_you_mean
 
-#: What a key may hold: a type, the set of its values, or the schema of the mapping below it.
+#: What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
+#: mapping below it.
 Schema = dict[str, Any]
 
 TEXT = (str, int, float)
 FILES = (str, list)
 HEADERS = (str, list, dict)
+NAMES = [str]
+
+KINDS = {
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+}
 
 #: The keys that both engines understand in `_quarto.yml` and in the front matter.
 DOCUMENT_SCHEMA: Schema = {
@@ -54,6 +66,8 @@ DOCUMENT_SCHEMA: Schema = {
         },
     },
     "execute": {"echo": bool, "warning": bool},
+    "filters": list,
+    "ridgepoint": {"chapters": NAMES, "machines": NAMES, "figure-width": range(400, 1201)},
 }
 
 
@@ -68,7 +82,9 @@ def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict
         values = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
-        raise UserError(f"{file}:{line}: this is no valid YAML: {error.problem}") from error
+        raise UserError(f"{file}:{line}: this is no valid YAML: {error.problem}; mend it") from error
+    except (yaml.YAMLError, ValueError) as error:  # a character that no YAML has, a 13th month
+        raise UserError(f"{file}: this is no valid YAML: {' '.join(str(error).split())}; mend it") from error
     if root is None or values is None:
         return {}
     _check(root, values, schema, file, first_line)
@@ -78,12 +94,14 @@ def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict
 def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: int) -> None:
     place = f"{file}:{first_line + node.start_mark.line}"
     if not isinstance(node, yaml.MappingNode):
-        raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}")
+        raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}; write one")
     for key_node, value_node in node.value:
         key = str(key_node.value)
         place = f"{file}:{first_line + key_node.start_mark.line}"
         if key not in schema:
-            raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}")
+            raise UserError(
+                f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{did_you_mean(key, schema)}"
+            )
         allowed = schema[key]
         if isinstance(allowed, dict):
             if value[key] is not None:
@@ -92,5 +110,15 @@ def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: i
             if not any(value[key] == choice for choice in allowed):
                 names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
                 raise UserError(f"{place}: '{key}' must be {names}, not {value[key]!r}")
+        elif isinstance(allowed, range):
+            if value[key] not in allowed:
+                numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
+                raise UserError(f"{place}: '{key}' must be {numbers}, not {value[key]!r}")
+        elif isinstance(allowed, list):
+            names = value[key]
+            if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+                raise UserError(f"{place}: '{key}' must be a list of names, such as [a, b], not {names!r}")
         elif not isinstance(value[key], allowed):
-            raise UserError(f"{place}: '{key}' cannot be {value[key]!r}")
+            kinds = allowed if isinstance(allowed, tuple) else (allowed,)
+            wanted = " or ".join(dict.fromkeys(KINDS[kind] for kind in kinds))
+            raise UserError(f"{place}: '{key}' cannot be {value[key]!r}; give {wanted}")

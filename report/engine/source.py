@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from measure.errors import UserError
-from report.engine.project import Project
+from report.engine.project import Project, read_text
 
 INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")
@@ -58,20 +58,24 @@ def read_source(project: Project) -> list[Prose | CodeBlock]:
     return list(_blocks(list(_lines(project, project.document, project.body_line, []))))
 
 
+def included(text: str) -> str | None:
+    """The file that a line includes, if it does; as in Quarto relative to the root, in nested includes too."""
+    include = INCLUDE.match(text)
+    return include["path"].strip("\"'").removeprefix("/") if include else None
+
+
 def _lines(project: Project, file: str, first: int, parents: list[str]) -> Iterator[Line]:
-    texts = (project.root / file).read_text("utf-8").split("\n")
+    texts = read_text(project.root / file).split("\n")
     if parents and texts[0].rstrip() == "---":
         raise UserError(f"{file}:1: an included file has no front matter; put it into {project.document}")
     for number, text in enumerate(texts[first - 1 :], first):
         line = Line(text.rstrip("\r"), file, number)
-        include = INCLUDE.match(text)
-        if include:
-            # As in Quarto, a path is relative to the document that is rendered, in nested includes too.
-            path = include["path"].strip("\"'").removeprefix("/")
+        path = included(text)
+        if path:
             if path in [*parents, file]:
                 raise UserError(f"{line.place}: {path} includes itself")
             if not (project.root / path).is_file():
-                raise UserError(f"{line.place}: the included file {path} is not there")
+                raise UserError(f"{line.place}: the included file {path} is not there; restore it")
             yield from _lines(project, path, 1, [*parents, file])
             yield line.beside("")
             continue

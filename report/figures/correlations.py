@@ -14,7 +14,7 @@ from report.rows import highest, lowest
 
 COLUMNS = 2
 
-SIDE = 255
+SIDE = theme.WIDTH / 2 - 25
 """Width and height of a matrix in pixels."""
 
 COLORS = alt.Scale(

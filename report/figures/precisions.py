@@ -13,7 +13,7 @@ from report.paper import Paper, Roof
 from report.quantities import intensity, listing, rate_unit, si
 from report.rows import each
 
-WIDTH, HEIGHT = 258, 210
+WIDTH, HEIGHT = theme.WIDTH / 2 - 22, 210
 """Of a panel, in pixels."""
 
 

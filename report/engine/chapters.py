@@ -1,0 +1,55 @@
+"""The chapters of a document, and those that a selection leaves out.
+
+A chapter is a file that the document includes, and is called by that file's name: `report/chips.qmd` is chips. Its
+heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from measure.errors import UserError
+from measure.suggestion import unknown
+from report.engine.project import SETTINGS_FILE, Project, read_text
+from report.engine.source import included
+
+FILTER = Path("report/engine/selection.lua")
+
+
+def chapters(project: Project) -> dict[str, str]:
+    """The file of each chapter by its name, in the document's order."""
+    lines = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
+    return {Path(file).stem: file for line in lines if (file := included(line))}
+
+
+def left_out(project: Project) -> set[str]:
+    """The names of the chapters that are not chosen; none where no choice was made.
+
+    Raises UserError for a chosen name that is no chapter, and where none can be left out, because the project has not
+    the filter, or this one, because its heading has no label.
+    """
+    known = chapters(project)
+    chosen = project.chosen("chapters")
+    for name in chosen:
+        if name not in known:
+            raise unknown(f"--chapters, or ridgepoint: chapters in {SETTINGS_FILE}", name, known)
+    names = set(known) - set(chosen) if chosen else set()
+    if names and FILTER not in map(Path, project.filters):
+        raise UserError(
+            f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast"
+        )
+    for name in names:
+        _require_heading(project.root, name, known[name])
+    return names
+
+
+def is_left_out(file: str, names: set[str]) -> bool:
+    """Whether a file of the document is a chapter of these."""
+    return Path(file).stem in names
+
+
+def _require_heading(root: Path, name: str, file: str) -> None:
+    text = read_text(root / file)
+    if not re.match(rf"\s*# [^\n]*\{{#sec-{re.escape(name)}[ }}]", text):
+        raise UserError(f"{file}:1: to be left out, a chapter begins with a line '# Title {{#sec-{name}}}'")

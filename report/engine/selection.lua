@@ -1,0 +1,105 @@
+-- Leaves out the chapters that are not chosen: by the environment variable RIDGEPOINT_CHAPTERS (names with commas
+-- between them), else by `ridgepoint: chapters:` in the metadata. A chapter begins at a heading of the first level
+-- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
+-- Quarto runs it (filters in _quarto.yml, at: pre-ast), and so does the embedded engine.
+
+local stringify = pandoc.utils.stringify
+local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
+local NOTE = "[not in this selection]"
+
+local function chosen(metadata)
+  local names = pandoc.List({})
+  for name in (os.getenv("RIDGEPOINT_CHAPTERS") or ""):gmatch("[^,]+") do
+    names:insert(name)
+  end
+  local settings = metadata.ridgepoint
+  if #names == 0 and settings and settings.chapters then
+    for _, name in ipairs(settings.chapters) do
+      names:insert(stringify(name))
+    end
+  end
+  return names
+end
+
+-- Adds to `said` what a reference to each label in a block of the chapter `title` says.
+local function note_labels(block, title, said)
+  local function note(label, own_title)
+    local kind = KINDS[label:match("^(%a+)%-")]
+    if kind == "Section" then
+      said[label] = kind .. " “" .. (own_title or title) .. "” " .. NOTE
+    else
+      said[label] = (kind or "Part") .. " of “" .. title .. "” " .. NOTE
+    end
+  end
+  local function note_identifier(element)
+    if element.identifier and element.identifier ~= "" then
+      note(element.identifier)
+    end
+  end
+  pandoc.Blocks({ block }):walk({
+    Header = function(header) note(header.identifier, stringify(header)) end,
+    Block = note_identifier,
+    Str = function(text)
+      -- labels that pandoc leaves as they stand: of equations, and of some captions
+      local label = text.text:match("^{#(%a+%-[^ }]+)}$")
+      if label then note(label) end
+    end,
+    Inline = note_identifier,
+  })
+end
+
+local function words(text)
+  local inlines = pandoc.Inlines({})
+  for word in text:gmatch("%S+") do
+    if #inlines > 0 then inlines:insert(pandoc.Space()) end
+    inlines:insert(pandoc.Str(word))
+  end
+  return inlines
+end
+
+local function without_references(blocks, said)
+  return blocks:walk({
+    Cite = function(cite)
+      local inlines, changed = pandoc.Inlines({}), false
+      for number, citation in ipairs(cite.citations) do
+        if number > 1 then inlines:extend({ pandoc.Str(","), pandoc.Space() }) end
+        -- a capital letter at the start of a reference is the writer's, not the label's
+        local text = said[citation.id] or said[citation.id:sub(1, 1):lower() .. citation.id:sub(2)]
+        if text then
+          changed = true
+          inlines:extend(words(text))
+        else
+          inlines:insert(pandoc.Cite({}, { citation }))
+        end
+      end
+      return changed and inlines or nil
+    end,
+    Link = function(link)
+      if link.target:sub(1, 1) == "#" and said[link.target:sub(2)] then return link.content end
+    end,
+  })
+end
+
+local function select_chapters(document)
+  local names = chosen(document.meta)
+  if #names == 0 then return nil end
+  local kept, said, known = pandoc.Blocks({}), {}, pandoc.List({})
+  local title -- of the chapter that is being left out
+  for _, block in ipairs(document.blocks) do
+    if block.t == "Header" and block.level == 1 then
+      local name = block.identifier:match("^sec%-(.+)$")
+      if name then known:insert(name) end
+      title = name and not names:includes(name) and stringify(block) or nil
+    end
+    if title then note_labels(block, title, said) else kept:insert(block) end
+  end
+  for _, name in ipairs(names) do
+    if not known:includes(name) then
+      error("ridgepoint: chapters in _quarto.yml: '" .. name .. "' is not one of " .. table.concat(known, ", "))
+    end
+  end
+  document.blocks = without_references(kept, said)
+  return document
+end
+
+return { { Pandoc = select_chapters } }
