@@ -1,0 +1,308 @@
+"""What the documents say to type works: every command has a rule by which it is tried, every path and link a target.
+
+A command in a fenced ``sh`` block, or in the line of a text where it begins with one of ``PROGRAMS``, is executed where
+that takes seconds, on scratch data; the rules of the others say how they are checked instead. A command of a kind that
+has no rule fails.
+"""
+
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+import textwrap
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from measure import __main__ as measure_command
+from measure import devices, dictionary, doctor, import_ncu
+from measure.arguments import VERBS
+from measure.arguments import parser as measure_parser
+from report import __main__ as report_command
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        ROOT / "report/reproducibility.qmd",
+        ROOT / "notebooks/colab.ipynb",
+    ]
+)
+PROGRAMS = ("python", "make", "pip", "quarto", "ncu", "git")
+
+BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)*/?")
+SUFFIXES = (".py", ".md", ".csv", ".qmd", ".yml", ".toml", ".txt", ".bib", ".html", ".pdf", ".ipynb", ".cff")
+PLACEHOLDER = re.compile(r"\b(NAME|X)\b|(?<=_)X\b")
+
+
+def read(document):
+    """A document's Markdown."""
+    text = document.read_text("utf-8")
+    if document.suffix != ".ipynb":
+        return text
+    cells = nbformat.reads(text, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def outside_blocks(text):
+    return BLOCK.sub("", text)
+
+
+def blocks(text, kind):
+    """The fenced blocks of a kind."""
+    return [textwrap.dedent(body) for _, said, body in BLOCK.findall(text) if said == kind]
+
+
+def modules(text):
+    """The modules that a document shows, by the file names in their first lines."""
+    return {body.partition("\n")[0].removeprefix("# "): body for body in blocks(text, "python")}
+
+
+def spans(text):
+    """What stands between backticks in running text."""
+    return [" ".join(span.split()) for span in SPAN.findall(outside_blocks(text))]
+
+
+def commands(text):
+    """Every command of a document, split into words, without comments."""
+    lines = [line for block in blocks(text, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    lines += [span for span in spans(text) if span.split()[0] in PROGRAMS and " " in span]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+ALL = {shlex.join(words): words for document in DOCUMENTS for words in commands(read(document))}
+
+RULES = {}
+
+
+def rule(*beginning):
+    """Makes a function the rule of commands that begin with these words; of several rules the longest holds."""
+
+    def keep(check):
+        RULES[beginning] = check
+        return check
+
+    return keep
+
+
+def filled(words, values):
+    """The words with a document's placeholders filled in."""
+    return [str(values.get(word, word)) for word in words]
+
+
+@rule("python", "-m", "measure")
+def plan_it(words, scratch):
+    """Plans instead of measuring, into a scratch folder, on a device that is there; flags of a cluster are read."""
+    words = filled(words, {"DIR": scratch})
+    if "--cluster" in words:
+        measure_parser().parse_args(words)
+        return
+    if "--device" in words:
+        at = words.index("--device") + 1
+        there = devices.available_names()
+        words[at] = words[at] if words[at] in (*there, "auto") else there[-1]
+    instead = [] if {"--list", "--help"} & set(words) else ["--plan"]
+    into = [] if "--data" in words else ["--data", str(scratch)]
+    assert measure_command.main([*words, *instead, *into]) == 0
+    assert not scratch.exists()
+
+
+@rule("python", "-m", "measure", "compare")
+def compare_an_example_with_its_copy(words, scratch):
+    for name in "AB":
+        shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / name)
+    assert measure_command.main(["compare", *words, "--data", str(scratch)]) == 0
+
+
+@rule("python", "-m", "measure", "doctor")
+def parse_what_watches_the_machine(words, _scratch):
+    """It watches the machine for seconds and tries its libraries: tests/test_doctor.py has its findings."""
+    doctor.parser().parse_args(words)
+
+
+@rule("python", "-m", "measure", "import-ncu")
+def import_the_example(words, scratch):
+    values = {"FILE": TESTS / "data" / "ncu-raw-format.csv", "NAME": "resnet50", "N": "64"}
+    gpu = ["--device-name", "NVIDIA T4", "--data", str(scratch)]
+    assert measure_command.main(["import-ncu", *filled(words, values), *gpu]) == 0
+
+
+@rule("python", "-m", "measure", "add-machine")
+def add_the_reference_machine(words, scratch):
+    (machine,) = (ROOT / "data" / "machines").iterdir()
+    packed = shutil.make_archive(str(scratch / machine.name), "zip", machine.parent, machine.name)
+    words = filled(words, {"FOLDER_OR_ZIP": machine, "FILE.zip": packed})
+    assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0
+
+
+@rule("python", "-m", "measure.dictionary")
+def compare_what_is_written(words, _scratch):
+    """tests/test_dictionary.py compares the file with what the command prints."""
+    assert words in ([], [">", "docs/data.md"])
+
+
+@rule("python", "-m", "report")
+def parse_what_renders(words, _scratch):
+    """The browser tests have the paper rendered once by the same command; here its flags are read."""
+    assert report_command.parser(ROOT).parse_args(words).verb == "render"
+
+
+@rule("python", "-m", "report", "figures")
+def write_named_figures(words, scratch):
+    """All of them take a minute: without names the flags are read."""
+    flags = report_command.parser(ROOT).parse_args(["figures", *filled(words, {"DIR": scratch})])
+    if flags.figures:
+        assert report_command.main(["figures", *filled(words, {"DIR": scratch})]) == 0
+        assert {file.stem for file in scratch.iterdir()} == set(flags.figures)
+
+
+@rule("python", "-m", "report", "check")
+def check_the_data(words, _scratch):
+    assert report_command.main(["check", *words]) == 0
+
+
+@rule("python", "-m", "pytest")
+def find_the_tests(words, _scratch):
+    """Files of tests are there, and marks are declared."""
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    declared = {marker.partition(":")[0] for marker in markers}
+    if words[0] == "-m":
+        (marks,) = words[1:]
+        assert set(re.findall(r"\w+", marks)) - {"not", "and", "or"} <= declared
+    else:
+        assert all((ROOT / file).is_file() for file in words)
+
+
+@rule("python")
+def find_the_program(words, _scratch):
+    """A program of benchmarks/, which takes minutes: it is there."""
+    (file,) = words
+    assert file.startswith("benchmarks/")
+    assert (ROOT / file).is_file()
+
+
+@rule("make")
+def say_what_it_would_do(words, _scratch):
+    done = subprocess.run(
+        ["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@rule("pip", "install")
+def find_the_extras(words, _scratch):
+    """Nothing is installed: the project is named, and its extras are declared."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (project,) = [word for word in words if word != "-e"]
+    name, extras = re.fullmatch(r"([\w.]+)\[([\w,]+)\]", project).groups()
+    assert name in (".", "ridgepoint")
+    assert set(extras.split(",")) <= set(declared)
+
+
+@rule("quarto", "render")
+def find_the_project(words, _scratch):
+    """There may be no Quarto here: without a name it renders what the project's settings name."""
+    assert words == []
+    assert yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"] == ["index.qmd"]
+
+
+@rule("quarto", "publish", "gh-pages")
+def find_the_document(words, _scratch):
+    """A project that is no website is published by the name of its document."""
+    assert words == yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"]
+
+
+@rule("ncu")
+def find_it_in_our_own_words(words, _scratch):
+    """NVIDIA's program is not here: the flags are those whose output ``import-ncu`` reads."""
+    assert f"ncu {shlex.join(words)}" in import_ncu.parser().description
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_commands(text, tmp_path, monkeypatch):
+    words = ALL[text]
+    for document in DOCUMENTS:
+        for name, body in modules(read(document)).items():
+            (tmp_path / name).write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    beginnings = [known for known in RULES if tuple(words[: len(known)]) == known]
+    assert beginnings, f"no rule says how to try {text!r}"
+    longest = max(beginnings, key=len)
+    RULES[longest](words[len(longest) :], tmp_path / "scratch")
+
+
+def test_every_rule_is_for_a_command_that_is_documented():
+    for beginning in RULES:
+        assert any(tuple(words[: len(beginning)]) == beginning for words in ALL.values()), beginning
+
+
+def test_a_command_of_an_unknown_kind_is_found():
+    assert commands("```sh\nrm -rf DIR  # all of it\n```\n") == [["rm", "-rf", "DIR"]]
+    assert ("rm",) not in RULES
+    assert commands("Say `make report`, not `make`,\nnor `python -m\nreport`; `fp32 or less` is none.") == [
+        ["make", "report"],
+        ["python", "-m", "report"],
+    ]
+
+
+def options(parser):
+    return set(parser._option_string_actions)  # argparse has no public way
+
+
+def test_every_flag_in_the_text_is_one_that_is_offered():
+    verbs = [importlib.import_module(f"measure.{verb.replace('-', '_')}").parser() for verb in VERBS]
+    offered = set().union(*map(options, [measure_parser(), report_command.parser(ROOT), *verbs]))
+    for document in DOCUMENTS:
+        for span in spans(read(document)):
+            if span.startswith("--"):
+                assert span.split()[0] in offered, f"{document.name}: {span}"
+
+
+def test_every_verb_is_documented():
+    readme = (ROOT / "README.md").read_text("utf-8") + (ROOT / "docs" / "extending.md").read_text("utf-8")
+    for verb in VERBS:
+        assert f"python -m measure {verb}" in readme, verb
+
+
+GENERATED = ("_site/", ".venv", "_figures")
+TABLES = {Path(path).name for path in dictionary.TABLES.values()}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_paths_in_the_text_are_there(document):
+    for span in spans(read(document)):
+        is_path = PATH.fullmatch(span) and ("/" in span or span.endswith(SUFFIXES))
+        if not is_path or span.startswith(("/", *GENERATED)) or span in TABLES:
+            continue
+        pattern = PLACEHOLDER.sub("*", span.rstrip("/"))
+        if pattern != span.rstrip("/"):  # what is yet to be made lies in a folder that is there
+            pattern = (Path("*") / pattern).parent.as_posix()
+            assert any(ROOT.parent.glob(pattern)), f"{document.name}: there is no folder for {span}"
+        else:
+            assert (ROOT / pattern).exists(), f"{document.name}: there is no {span}"
+
+
+def anchor(heading):
+    """A heading's anchor, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_somewhere(document):
+    for target in LINK.findall(outside_blocks(read(document))):
+        if re.match(r"https?://", target):
+            continue
+        path, _, name = target.partition("#")
+        file = document.parent / path if path else document
+        assert file.exists(), f"{document.name}: {target}"
+        headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE) if name else []
+        assert not name or name in map(anchor, headings), f"{document.name}: {target}"

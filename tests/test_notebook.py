@@ -1,0 +1,122 @@
+"""The notebook for Colab, run to its end on this machine."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
+
+from measure import devices
+from measure.cache import MachineFolder
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
+ADDRESS = re.compile(r"github\.com/([\w.-]+/[\w.-]+)|colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)")
+
+
+@pytest.fixture
+def notebook():
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+def cell(notebook, name):
+    return next(each for each in notebook.cells if each.id == name)
+
+
+def printed(notebook, name):
+    return "".join(output.text for output in cell(notebook, name).outputs if output.output_type == "stream")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """What every clone has, without the machines."""
+    folder = tmp_path / "data"
+    shutil.copytree(ROOT / "data", folder, ignore=shutil.ignore_patterns("machines"))
+    return folder
+
+
+def test_it_is_sound_and_holds_no_results(notebook):
+    nbformat.validate(notebook)
+    code = [each for each in notebook.cells if each.cell_type == "code"]
+    assert code[0].metadata["tags"] == ["parameters"]
+    assert all(each.outputs == [] and each.execution_count is None for each in code)
+
+
+def test_the_badge_opens_the_repository_that_the_notebook_clones(notebook):
+    """The address of the repository stands in the parameters; the badge must not name another."""
+    named = {}
+    exec(cell(notebook, "parameters").source, named)
+    (cloned,) = {one or other for one, other in ADDRESS.findall(named["REPOSITORY"])}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    badge = re.search(r"colab\.research\.google\.com/github/(\S+?)/blob/main/(\S+?)\)", readme)
+    assert (badge[1], ROOT / badge[2]) == (cloned, NOTEBOOK)
+
+
+def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, data, tmp_path):
+    site = tmp_path / "site"
+    given = (
+        "DEVICE, BUDGET = 'cuda', '40s'\n"
+        "MEASURE_FLAGS = '--quick --models squeezenet1_0 --batch-sizes 1 --sections workload inference --target 100%'\n"
+        "REPORT_FLAGS = '--engine embedded --formats html --chapters benchmarks'\n"
+        f"DATA, PAPER = {str(data)!r}, {str(site)!r}\n"
+    )
+    notebook.cells.insert(notebook.cells.index(cell(notebook, "parameters")) + 1, new_code_cell(given))
+    NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+    ).execute()
+
+    assert f"Ridgepoint in {ROOT}, with torch " in printed(notebook, "clone")
+    has_gpu = devices.available_names()[0].startswith("cuda")
+    said = "There is no cuda on this machine: it measures what there is (--device auto).\n"
+    assert (said in printed(notebook, "measure")) != has_gpu
+    assert "[1/" in printed(notebook, "measure")  # a line a task, which any page shows
+
+    (machine,) = (data / "machines").iterdir()
+    runs = MachineFolder(data, machine.name).runs()
+    assert {(run.model, run.batch, run.status) for run in runs} == {("squeezenet1_0", 1, "ok")}
+    assert (site / "index.html").stat().st_size > 100_000
+    shown = [
+        output for output in cell(notebook, "figures").outputs if "image/svg+xml" in output.get("data", {})
+    ]
+    assert len(shown) >= 1
+    with zipfile.ZipFile(site / f"{machine.name}.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")
+        ]
+
+
+@pytest.fixture
+def elsewhere(notebook, tmp_path, monkeypatch):
+    """What the cells define when they run outside any clone, of a repository that a test made."""
+    origin = tmp_path / "origin"
+    (origin / "measure").mkdir(parents=True)
+    (origin / "measure" / "records.py").touch()
+    git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "A"], check=True)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    defined = {"REPOSITORY": origin.as_uri()}
+    exec(cell(notebook, "clone").source, defined)
+    return defined
+
+
+def test_elsewhere_it_makes_a_clone_once(notebook, elsewhere, tmp_path):
+    assert elsewhere["clone"] == tmp_path / "work" / "ridgepoint"
+    assert (elsewhere["clone"] / "measure" / "records.py").exists()
+    again = {"REPOSITORY": "file:///nowhere"}
+    exec(cell(notebook, "clone").source, again)
+    assert again["clone"] == elsewhere["clone"]
+
+
+def test_a_command_that_fails_stops_the_notebook(elsewhere, capsys):
+    with pytest.raises(RuntimeError, match="ended with exit code 3; its last line says why"):
+        elsewhere["run"](sys.executable, "-c", "import sys; print('because'); sys.exit(3)")
+    assert "because" in capsys.readouterr().out
