@@ -61,7 +61,7 @@ def saturations(paper: Paper) -> str:
                 [
                     KINDS[machine.kind], escape(row.model), str(len(row.batches)),
                     throughput(row.first_per_s), throughput(row.best_per_s), significant(row.gain),
-                    str(row.batch), percent(row.kept), NONE if row.limit is None else row.limit,
+                    str(row.batch), percent(row.kept), NONE if pd.isna(row.limit) else row.limit,
                     NONE if pd.isna(row.attained) else percent(row.attained),
                 ]
             )  # fmt: skip

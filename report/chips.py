@@ -165,7 +165,8 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     known = [
         {name.strip().casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in each(chips)
     ]
-    return chips[[wanted in names for names in known]]
+    # An empty list would choose columns rather than rows.
+    return chips[pd.Series([wanted in names for names in known], chips.index, dtype=bool)]
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":

@@ -50,6 +50,14 @@ def test_saturations():
     assert rows["GPU", "b"][4:7] == ["16", "100 %", "not reached"]
 
 
+def test_without_a_roof_it_is_not_known_what_limits_a_saturated_model():
+    bare = [replace(each, cells=each.cells.assign(attained=float("nan"))) for each in many().machines]
+    table = benchmark_tables.saturations(replace(many(), machines=tuple(bare)))
+    rows = {tuple(row[:2]): row[2:] for row in cells(table)}
+    assert rows["CPU", "b"][4:] == ["4", "100 %", "–", "–"]
+    assert rows["GPU", "b"][6:] == ["not reached", "–"]
+
+
 def test_one_machine_measured_at_one_batch_size_leaves_the_others():
     cpu, gpu = many().machine("cpu"), many().machine("gpu")
     one = replace(gpu, cells=gpu.cells[gpu.cells.batch == 1])

@@ -102,6 +102,7 @@ def test_comparable(kind, precisions, words):
 def test_datasheet_matches_chip_or_alias_and_nothing_else():
     table = tiny().chips
     assert set(chips.datasheet(table, "example gpu").chip) == {"Bead 2"}
+    assert list(chips.datasheet(table.iloc[:0], "example gpu").columns) == list(table.columns)
     assert set(chips.datasheet(table, "Abacus 1").chip) == {"Abacus 1"}
     assert chips.datasheet(table, "Example").empty
     assert chips.datasheet(table, "").empty

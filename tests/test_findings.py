@@ -346,6 +346,8 @@ def test_only_failed_cells():
         assert isinstance(text, Missing)
         assert "python -m measure --device cpu" in text
     assert "none of 1 cell was measured; 1 ran out of memory" in plain(findings.machines.outcome(failed))
+    untried = findings.machines.outcome(with_cells(lambda cells: cells.status == "never"))
+    assert "no cell of inference was tried; python -m measure --device cpu --sections workload" in untried
     assert "python -m measure" in findings.abstract.measured(failed)
 
 

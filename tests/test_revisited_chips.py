@@ -56,6 +56,8 @@ def test_a_chip_that_the_table_lost():
     paper = printed()
     less = replace(paper, chips=paper.chips[paper.chips.chip != "NVIDIA L4"])
     assert "holds no chip NVIDIA L4" in of(less, "pham2024", "NVIDIA L4", "peak").verdict.reason
+    none = replace(paper, chips=paper.chips.iloc[:0])
+    assert {row.verdict.outcome for row in chips.comparisons(none)} == {OPEN}
 
 
 def test_own_arithmetic():

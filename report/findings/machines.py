@@ -59,6 +59,11 @@ def _environment(machine: Machine) -> str:
 def cells(machine: Machine) -> str:
     """How many cells were measured and what became of the others."""
     tried, measured = len(machine.cells), int((machine.cells.status == "ok").sum())
+    if not tried:
+        return (
+            f"no cell of inference was tried; python -m measure --device {machine.environment.device} --sections "
+            "workload inference measures them"
+        )
     if tried == measured:
         return (
             f"all {number(tried, 'cell')} that were tried were measured"

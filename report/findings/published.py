@@ -163,6 +163,8 @@ def misprint(paper: Paper) -> str:
 @finding
 def meant_models(paper: Paper) -> str:
     """Which model the counters' FLOP fit, where a study does not say."""
+    if paper.training_steps.empty:
+        raise DataMissingError("The table data/published/training_steps.csv holds no step; restore it.")
     parts = []
     for model in steps.CANDIDATES:
         rows = [step for step in steps.steps(paper) if step.row.model_key == model]
@@ -185,7 +187,11 @@ def meant_models(paper: Paper) -> str:
             f"For {rows[0].row.model} a step asks for {counted}; of {number(len(rows), 'row')} the nearest is {votes}."
         )
     if not parts:
-        raise DataMissingError("The models that the study may have meant were not counted at its batch size.")
+        names = " ".join(name for model, others in steps.CANDIDATES.items() for name in (model, *others))
+        raise DataMissingError(
+            "The models that the study may have meant were not counted at its batch size; python -m measure --sections "
+            f"workload --models {names} --batch-sizes {paper.training_steps.batch.iloc[0]:.0f} counts them."
+        )
     return " ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -24,7 +25,7 @@ SCALE = {"GHz": 1e9, "MT/s": 1e6, "": 1.0}
 def comparisons(paper: Paper) -> Iterator[Comparison]:
     """Two of each chip that a study prints: its peak and its bandwidth."""
     for row in each(paper.published.chips):
-        known = paper.chips[[_is_meant(row, chip) for chip in paper.chips.chip]]
+        known = paper.chips[paper.chips.chip.map(partial(_is_meant, row)).astype(bool)]
         yield _peak(row, known)
         yield _bandwidth(row, known)
 
