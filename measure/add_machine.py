@@ -11,6 +11,7 @@ from measure.adding.handed_in import HandedIn
 from measure.arguments import check_folder_name
 from measure.cache import FILES, MachineFolder, Workloads
 from measure.command_line import CommandLine
+from measure.destination import check_folder
 from measure.environment import folder_name
 from measure.errors import UserError
 from measure.records import CounterProfile, Environment, Profile, Run
@@ -51,6 +52,7 @@ def parser() -> CommandLine:
 def main(argv: Sequence[str]) -> int:
     """Exit code 0. Raises UserError for bad input, with nothing added."""
     asked = parser().parse_args(argv)
+    check_folder(asked.data, "--data")
     if asked.machine is not None:
         check_folder_name(asked.machine)
     counted = Workloads(asked.data).models()
@@ -60,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
             tables = MachineFolder(asked.data, "", given.folder).tables()
         newest = max(tables[Environment], key=lambda row: row.recorded_at)
         name = asked.machine or _name(asked.data, given, newest)
+        check_folder(MachineFolder(asked.data, name).folder, "--machine")
         added = placing.put(asked.data, name, tables, asked.replace)
     _tell(asked.data, name, newest, added, given.left_out)
     missing = _not_counted(tables, {(row.model, row.batch) for row in counted})

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 from handing import machine_in, zipped
-from rows import ENVIRONMENT, workload
+from rows import ENVIRONMENT, run, samples, workload
 
 from measure import __main__ as command
 from measure.cache import MachineFolder, Workloads, machine_names
@@ -10,6 +10,10 @@ from measure.cache import MachineFolder, Workloads, machine_names
 
 def add(data, source, *flags):
     return command.main(["add-machine", str(source), *flags, "--data", str(data)])
+
+
+def call(*words):
+    return command.main(["add-machine", *words])
 
 
 @pytest.fixture
@@ -62,6 +66,14 @@ def test_models_that_are_not_counted_are_named_with_the_command_that_counts_them
     assert "  python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64\n" in output
 
 
+@pytest.mark.parametrize("name", ["=cmd()", "<script>", "$x$|y", '"a", b', "#eval(`x`)", "ñ\\'é", " blank "])
+def test_names_that_may_be_anything_are_kept_to_the_letter(data, tmp_path, name):
+    machine = machine_in(tmp_path / "given" / "box", dataclasses.replace(ENVIRONMENT, name=name))
+    machine.put_run(run(name), samples(2, name))
+    assert add(data, machine.folder) == 0
+    assert MachineFolder(data, "box").tables() == machine.tables()
+
+
 @pytest.mark.parametrize("name", ["a b", "<script>", "-x", "x" * 65, "=cmd()"])
 def test_a_folder_name_that_is_not_plain_is_refused(data, given, capsys, name):
     assert add(data, given.rename(given.with_name(name))) == 2
@@ -89,16 +101,26 @@ def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_pa
         (["nowhere.zip"], "nowhere.zip: cannot be read (No such file or directory)"),
         (["given", "--machine", "../up"], "--machine: '../up' is no folder name"),
         (["given/box/runs.csv"], "is no zip, or a damaged one"),
+        ([], "FOLDER|ZIP"),
+        (["given", "--merge"], "--merge"),
+        (["given", "--data", "given/box/runs.csv"], "--data: given/box/runs.csv is a file; name a folder"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(data, given, tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
-    assert add(data, *arguments) == 2
+    assert call(*arguments) == 2
     output = capsys.readouterr()
     assert output.err.startswith("python -m measure add-machine: ")
     assert words in output.err
     assert output.err.count("\n") == 1
     assert not data.exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(data, given, capsys):
+    (data / "machines").mkdir(parents=True)
+    (data / "machines" / "box").write_text("")
+    assert add(data, given) == 2
+    assert f"--machine: {data}/machines/box is a file; name a folder" in capsys.readouterr().err
 
 
 def test_an_implausible_row_is_named_by_the_file_that_was_handed_in(data, given, tmp_path, capsys):

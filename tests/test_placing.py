@@ -85,19 +85,27 @@ def test_a_folder_into_which_somebody_measures_is_left_alone(tmp_path, tables):
         placing.put(tmp_path, "box", tables, replace=True)
 
 
-def test_a_failure_on_the_way_leaves_the_old_folder(tmp_path, tables, monkeypatch):
+FULL = OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("problem", "raised", "words"),
+    [
+        (FULL, UserError, r"box: could not be written \(No space left on device\); what stood there"),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
+)
+def test_a_failure_on_the_way_leaves_the_old_folder(tmp_path, tables, monkeypatch, problem, raised, words):
     placing.put(tmp_path, "box", tables, replace=False)
     rename = type(tmp_path).rename
 
     def fails(path, target):
         if path.parent.name.startswith(".adding-") and path.name == "box":
-            raise OSError(28, "No space left on device")
+            raise problem
         return rename(path, target)
 
     monkeypatch.setattr(type(tmp_path), "rename", fails)
-    with pytest.raises(
-        UserError, match=r"box: could not be written \(No space left on device\); what stood there"
-    ):
+    with pytest.raises(raised, match=words):
         placing.put(tmp_path, "box", tables | {Run: []}, replace=True)
     assert MachineFolder(tmp_path, "box").tables() == tables
     assert [path.name for path in (tmp_path / "machines").iterdir()] == ["box"]

@@ -86,12 +86,12 @@ def _swap(target: MachineFolder, tables: Tables) -> None:
         with TemporaryDirectory(prefix=".adding-", dir=place.parent) as beside:
             new, old = Path(beside) / place.name, Path(beside) / "replaced"
             MachineFolder(Path(beside), place.name, new).fill(tables)
-            if place.exists():
-                place.rename(old)
             try:
+                if place.exists():
+                    place.rename(old)
                 new.rename(place)
-            except OSError:
-                if old.exists():
+            except BaseException:  # Ctrl-C too
+                if old.exists() and not place.exists():
                     old.rename(place)
                 raise
     except OSError as problem:
