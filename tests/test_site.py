@@ -96,6 +96,16 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(desktop, site):
 
 
 @pytest.mark.browser
+def test_every_figure_links_to_its_data(desktop):
+    declared = desktop.wait_for_charts()
+    files = desktop.page.eval_on_selector_all(
+        "figure[id^=fig-] a.chart-data[href^=blob]", "links => links.map(link => link.download)"
+    )
+    assert len(set(files)) == len(files) == declared
+    assert all(re.fullmatch(r"fig-[\w-]+\.csv", file) for file in files)
+
+
+@pytest.mark.browser
 def test_every_link_within_the_page_has_its_target(desktop):
     broken = desktop.page.evaluate(
         "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => decodeURIComponent(a.hash.slice(1)))"
@@ -129,6 +139,7 @@ def test_without_scripts_every_figure_is_a_picture(browser, site):
     visit = Visit(browser, site / "index.html", DESKTOP, java_script_enabled=False)
     figures = visit.page.locator("figure:has(script.chart)")
     pictures = visit.page.locator("figure img, figure > svg, figure p > svg")
+    assert visit.page.locator(".chart-data").count() == 0
     assert pictures.count() >= figures.count() > 0
     for picture in pictures.all():
         box = picture.bounding_box()
