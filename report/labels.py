@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
+from typing import NamedTuple
 
 NARROW, WIDE = set("fijlrtI.,:;'|!()[] \u00a0-"), set("mwMW@%")
 MARK = 4.6
@@ -18,8 +19,7 @@ STEP = 4.0
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A rectangle in pixels, y downwards."""
 
     left: float
@@ -33,6 +33,13 @@ class Box:
             and other.left < self.right
             and self.top < other.bottom
             and other.top < self.bottom
+        )
+
+    def clear_of(self, others: "Sequence[Box]") -> bool:
+        """Whether it overlaps none of the others."""
+        left, top, right, bottom = self
+        return not any(
+            at < right and left < to and over < bottom and top < end for at, over, to, end in others
         )
 
     def inside(self, other: "Box") -> bool:
@@ -145,7 +152,7 @@ def place(
         for ring in RINGS:
             for angle in DIRECTIONS:
                 box = _around(x, y, width + 2 * GAP, height, ring, angle)
-                if not box.inside(panel) or any(box.overlaps(other) for other in barred):
+                if not (box.inside(panel) and box.clear_of(barred)):
                     continue
                 if any(box.crossed_by(*leader) for leader in leaders):
                     continue

@@ -12,12 +12,14 @@ class Places:
 
     def __init__(self, lines: list[Line]) -> None:
         self._lines = lines
+        # charts and their script, by far the longest lines, hold no place
+        self._searched = [line for line in lines if not line.text.startswith("<script")]
 
     def of(self, text: str, nth: int = 0) -> str:
         """`file:line` of the `nth` line, from 0, that holds `text` as a whole word; of the first line if none."""
         word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])")
-        # the first test is quick, and lines that hold charts are long
-        found = [line for line in self._lines if text in line.text and word.search(line.text)]
+        # the first test is quick
+        found = [line for line in self._searched if text in line.text and word.search(line.text)]
         if nth < len(found):
             return found[nth].place
         return (found or self._lines)[0].place
