@@ -11,11 +11,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from mutations import (
+    SWAP,
+    renamed,
+    slower,
+    swapped_latencies,
+    without_files,
+    without_machine,
+    without_phases,
+)
 from paper_text import EVERYTHING, told
 from papers import REFERENCES, ROOT, empty, tiny
 from published_papers import printed
 from sentences import plain
-from whole_cache import MACHINES, change, write_whole
+from whole_cache import MACHINES, write_whole
 
 from measure.records import INFERENCE, STAGES, STEP
 from report.paper import load
@@ -24,7 +33,6 @@ COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|re
 """What fills a gap: a command, or a table of the project that is to be restored."""
 
 NAMES = {"example-cpu": "Example CPU", "example-gpu": "Example GPU"}
-SWAP = {"lean": "deep", "deep": "lean"}
 
 
 def by_code(texts):
@@ -56,58 +64,6 @@ def asked(tmp_path_factory):
 def before(asked):
     """The texts of the whole cache, by the code that gives them."""
     return by_code(asked())
-
-
-def slower(machine, data):
-    """Every time that was measured of a machine's models is three times as long."""
-    change(
-        data / "machines" / machine / "samples.csv",
-        lambda row: row | {"latency_s": repr(3 * float(row["latency_s"]))},
-    )
-
-
-def swapped(row):
-    return row | {"model": SWAP.get(row["model"], row["model"])}
-
-
-def renamed(data):
-    """Two models have each other's name in all tables."""
-    for table in [*data.glob("workload/*.csv"), *data.glob("machines/*/*.csv")]:
-        if "model" in table.read_text(encoding="utf-8").partition("\n")[0].split(","):
-            change(table, swapped)
-
-
-def swapped_latencies(data):
-    """Two models have each other's latencies at fp32."""
-    for machine in MACHINES:
-        change(
-            data / "machines" / machine / "samples.csv",
-            lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row,
-        )
-
-
-def without_machine(machine, data):
-    shutil.rmtree(data / "machines" / machine)
-
-
-def without_files(*patterns):
-    """The mutation that leaves tables out."""
-
-    def mutation(data):
-        for path in [path for pattern in patterns for path in data.glob(pattern)]:
-            path.unlink()
-
-    return mutation
-
-
-def without_phases(*phases):
-    """The mutation that leaves out what was measured in these phases."""
-
-    def mutation(data):
-        for table in [*data.glob("machines/*/runs.csv"), *data.glob("machines/*/samples.csv")]:
-            change(table, lambda row: None if row["phase"] in phases else row)
-
-    return mutation
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Six models more than the others of the tiny cache: 2 ** k GFLOP is what the mode
 10 ms a GFLOP, every third model twice that, the GPU 1 ms times the root of the GFLOP, four times that at batch size 8.
 """
 
-import csv
 import shutil
 from dataclasses import replace
 
@@ -86,14 +85,3 @@ def _put_kernels(gpu):
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
     gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)
-
-
-def change(table, changed):
-    """Writes a table anew: ``changed`` gives a row's cells by column, or None where the row is dropped."""
-    with table.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        names, rows = lines.fieldnames, [row for line in lines if (row := changed(line))]
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
