@@ -29,9 +29,20 @@ def answer(command: str, action: Callable[[], int]) -> int:
         print(f"\n{command}: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
+        if _is_read():  # then it was another pipe
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
         return UNREAD
     return code
+
+
+def _is_read() -> bool:
+    """Whether standard output takes one line more."""
+    try:
+        print(flush=True)
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def _one_line(text: str) -> str:

@@ -1,3 +1,4 @@
+import json
 import re
 import signal
 import subprocess
@@ -8,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from measure import __main__ as command
-from measure import devices
+from measure import devices, processor
 from measure.arguments import parse_percent
 from measure.cache import MachineFolder
 from measure.environment import current
 from measure.errors import UserError
+from measure.records import Run
 
 pytest.importorskip("torch", reason="measuring needs torch")
 ROOT = Path(__file__).parents[1]
@@ -28,7 +30,7 @@ def call(*arguments):
     [
         (["--models", "resnet19"], "the nearest are resnet18"),
         (["--device", "gpu"], "say cpu, cuda, cuda:N, mps or auto"),
-        (["--device", "cuda:99"], "there is no cuda:99 on this machine; there is"),
+        (["--device", "cuda:99"], "there is no cuda:99 on this machine; say cpu"),
         (["--batch-sizes", "0"], "'0' is no batch size"),
         (["--batch-sizes", "64", "many"], "'many' is no batch size"),
         (["--batch-sizes", "-1"], "'-1' is no batch size"),
@@ -118,6 +120,38 @@ def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert "squeezenet1_0 batch 1 fp32, round 1" in lines
     assert lines[-1].startswith(f"{len(lines) - 1} to measure")
     assert not any(tmp_path.iterdir())
+
+
+def test_the_plan_as_json_is_one_object_with_the_same_tasks(tmp_path, capsys):
+    assert call("--data", tmp_path, "--plan", *SMALL) == 0
+    *labels, _ = capsys.readouterr().out.splitlines()
+    assert call("--data", tmp_path, "--plan", "--json", *SMALL) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [task["label"] for task in said["tasks"]] == labels
+    assert said["machine"]["folder"].startswith(str(tmp_path / "machines"))
+
+
+def test_the_list_as_json_is_one_object(capsys):
+    assert call("--list", "--json", "--models", "alexnet") == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert (model["model"], model["parameter_count"]) == (
+        "alexnet",
+        61_100_840,
+    )  # torchvision's published count
+
+
+def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_path):
+    folder = MachineFolder(tmp_path, "box")
+    here = current(devices.find("cpu"), processor.physical_cores())
+    cell = ("squeezenet1_0", 1, "fp32", "inference", "eager")
+    folder.put_run(Run(here.environment_id, *cell, "oom", "full", "2026-01-01", 0), [])
+    plan = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--plan"]
+    quiet, told = python(*plan), python(*plan, "-v")
+    assert quiet.stderr == ""
+    assert told.stdout == quiet.stdout
+    told_of = "measure.plan: not tried again without --force: inference of squeezenet1_0 batch 1 fp32 eager, oom (full)"
+    assert told_of in told.stderr
+    assert "measure.plan: inference: 0 to do" in told.stderr
 
 
 def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
@@ -211,6 +245,7 @@ def test_the_help_names_the_verbs_and_imports_nothing_heavy():
     assert answer.returncode == 0, answer.stderr
     assert "\n  compare A B  what changed between" in answer.stdout
     assert "\n  doctor       what would spoil" in answer.stdout
+    assert "2 bad input; 130 stopped by Ctrl-C" in answer.stdout
     assert answer.stdout.endswith("loaded set()\n")
 
 
@@ -235,7 +270,10 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
                 break
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert "Everything measured so far is kept; the same command goes on from here." in rest
+    assert re.search(
+        r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the same", rest, re.M
+    )
+    assert f"{tmp_path}/workload; to go on: python -m measure --data {tmp_path} --machine box" in rest
     plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
     assert "workload alexnet fp32" not in plan
     assert "roof matmul fp32 512 sustained" not in plan
@@ -245,9 +283,19 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):
     pytest.importorskip("torchvision", reason="the model is torchvision's")
     arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--sections"]
-    first = python(*arguments, "workload", "inference")
+    first = python(*arguments, "workload", "inference", "-v")
     assert first.returncode == 0, first.stderr
     assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
+    done = f"4 done, 0 failed, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n"
+    assert done in first.stdout
+    assert first.stdout.endswith(f"\nNext: python -m report --data {tmp_path}\n")
+    for said in (
+        "worker: process",
+        "timing: warm-up: ",
+        "timing: sampling ends after ",
+        "fit: squeezenet1_0 batch 1",
+    ):
+        assert f" measure.{said}" in first.stderr
     assert re.search(
         r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M
     )

@@ -65,6 +65,11 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
     assert run.returncode == 141
 
 
+def test_another_pipe_that_broke_is_no_quiet_ending():
+    with pytest.raises(BrokenPipeError):
+        terminal.answer("program", ending(BrokenPipeError()))
+
+
 def test_the_log_goes_to_standard_error_and_once(capsys, monkeypatch):
     log = logging.getLogger("measure")
     monkeypatch.setattr(log, "handlers", [])

@@ -1,4 +1,5 @@
 import dataclasses
+import logging
 import os
 import signal
 import subprocess
@@ -163,6 +164,17 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
             process.run(COUNT, deadline=1000.0)
     assert ended == [spent_s]
     process.close()
+
+
+def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
+    quick = InferenceTask(SQUEEZENET, 1, "fp32", "eager", 0)
+    for level, names in ((logging.INFO, {"measure.worker", "measure.timing"}), (logging.WARNING, set())):
+        with caplog.at_level(level, "measure"):
+            process = Worker("cpu", 1, "e1", Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2))
+            assert process.run(quick).samples
+            process.close()
+        assert {record.name for record in caplog.records} == names
+        caplog.clear()
 
 
 HANGING = """
