@@ -102,6 +102,7 @@ def test_every_figure_table_and_finding_is_in_a_chapter():
         findings.kernels,
         findings.published,
         findings.claims,
+        findings.conclusions,
     )
     for package, modules in (("figures", drawn), ("findings", told), ("", written)):
         for module in modules:

@@ -1,10 +1,10 @@
-"""The abstract: the paper's main findings in a few sentences each."""
+"""The abstract: what was counted and measured; what follows is of ``report.findings.conclusions``."""
 
 from report import available
 from report.available import finding
-from report.findings import benchmarks, chips, machines, utilisation, workload
+from report.findings import chips, machines, workload
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import intensity, si
+from report.quantities import intensity, number, percent, si
 from report.rows import highest, lowest
 
 
@@ -27,14 +27,14 @@ def measured(paper: Paper) -> str:
 
 
 def _machine(machine: Machine) -> str:
-    sentences = [f"On the {available.title(machine)}, {machines.cells(machine)}."]
+    told = f"On the {available.title(machine)}, {machines.cells(machine)}."
     try:
         roof, cells = available.roof(machine), available.cells(machine)
     except available.DataMissingError as gap:
-        return f"{sentences[0]} {gap}"
-    sentences.append(
-        f"Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and "
-        f"{si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at {intensity(roof.ridge_flop_per_byte)}."
+        return f"{told} {gap}"
+    return (
+        f"{told} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and "
+        f"{si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at {intensity(roof.ridge_flop_per_byte)}; the "
+        f"models achieve {percent(cells.attained.median())} of what it allows in the median of "
+        f"{number(len(cells), 'cell')}."
     )
-    sentences += [utilisation.bounds(cells), utilisation.shares(cells), benchmarks.best_batches(cells)]
-    return " ".join(sentences)

@@ -1,0 +1,106 @@
+"""What to run a model with: the precision, the batch size, the device."""
+
+from report import available, saturation, speed_up
+from report.available import DataMissingError
+from report.findings.conclusions.conclusion import Conclusion, at, by_batch, largest, on_side, told
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.quantities import listing, number, percent, significant
+
+LOWER = "bf16"
+"""The precision that is held against the base precision."""
+
+
+def precision(paper: Paper, of: Machine) -> Conclusion:
+    """What a lower precision buys, by batch size."""
+    cells, title = available.cells(of, None), available.title(of)
+    pairs = cells[cells.precision == BASE_PRECISION].merge(
+        cells[cells.precision == LOWER], on=["model", "batch"], suffixes=("", "_lower")
+    )
+    if pairs.empty:
+        raise DataMissingError(
+            f"Nothing was measured at both {BASE_PRECISION} and {LOWER} on the {title}; python -m measure "
+            f"--device {of.environment.device} --precisions {BASE_PRECISION} {LOWER} does."
+        )
+    effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
+    faster, slower = on_side(effects, 1), on_side(effects, -1)
+    if faster and slower:
+        advice = f"run inference at {LOWER}{at(faster, effects)}, at {BASE_PRECISION}{at(slower, effects)}"
+    elif faster:
+        advice = f"run inference at {LOWER}{at(faster, effects)}"
+    elif slower:
+        advice = f"stay at {BASE_PRECISION}{at(slower, effects)}"
+    else:
+        advice = f"expect no speed of {LOWER}"
+    batch = largest(effects)
+    return Conclusion(
+        "Precision",
+        effects[batch],
+        title,
+        f"{advice}: the speed at {LOWER} over that at {BASE_PRECISION} is {told(effects)}.",
+        f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER} as at {BASE_PRECISION}",
+        ("sec-throughput", "fig-attained"),
+    )
+
+
+def batch_size(paper: Paper, of: Machine) -> Conclusion:
+    """What a larger batch buys or costs, and up to which size it buys much."""
+    saturated, cells, title = saturation.of(of), available.cells(of), available.title(of)
+    first = int(cells.batch.min())
+    alone = cells[cells.batch == first][["model", "throughput_per_s"]]
+    rows = cells[cells.batch > first].merge(alone, on="model", suffixes=("", "_first"))
+    if rows.empty:
+        raise DataMissingError(
+            f"No model was measured on the {title} at batch size {first} and at a larger one; python -m measure "
+            f"--device {of.environment.device} --sections inference measures them."
+        )
+    effects = by_batch(rows.assign(gain=rows.throughput_per_s / rows.throughput_per_s_first), "gain")
+    better, worse = on_side(effects, 1), on_side(effects, -1)
+    batch = max(better, key=lambda size: effects[size].factor) if better else largest(effects)
+    if better:
+        advice = f"collect inputs into batches of {batch}"
+    elif worse:
+        advice = f"keep to batch size {first}"
+    else:
+        advice = "expect no throughput of a larger batch"
+    counts = saturated.batch.value_counts()
+    return Conclusion(
+        "Batch size",
+        effects[batch],
+        title,
+        f"{advice}: the throughput over that at batch size {first} is {told(effects)}. The smallest batch size with "
+        f"{percent(saturation.SHARE)} of the best throughput is {int(counts.index[0])} for {int(counts.iloc[0])} of "
+        f"{number(len(saturated), 'model')}.",
+        f"the throughput at batch size {batch} is {effects[batch]} times that at {first}",
+        ("fig-throughput", "tbl-saturation"),
+    )
+
+
+def device(paper: Paper) -> Conclusion:
+    """How much faster another machine runs the same cells than the first that figures show."""
+    found = speed_up.compared(paper)
+    other, cells = next((pair for pair in found if pair[0] in paper.shown), found[0])
+    name, first = available.title(other), available.title(paper.shown[0])
+    effects = by_batch(cells, "speed_up")
+    faster, slower = on_side(effects, 1), on_side(effects, -1)
+    if faster and slower:
+        advice = f"run on the {name}{at(faster, effects)}, on the {first}{at(slower, effects)}"
+    elif faster:
+        advice = f"prefer the {name} to the {first}{at(faster, effects)}"
+    elif slower:
+        advice = f"prefer the {first} to the {name}{at(slower, effects)}"
+    else:
+        advice = f"do not choose between the {name} and the {first} by speed"
+    batch = largest(effects)
+    text = f"{advice}: the speed of the {name} over that of the {first} is {told(effects)}"
+    predicted = cells[cells.predicted.notna()].groupby("batch").predicted.median()
+    parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
+    if parts:
+        text += f", where the measured roofs would have it {listing(parts)}"
+    return Conclusion(
+        "Device",
+        effects[batch],
+        "",
+        f"{text}.",
+        f"the {name} runs the same cell {effects[batch]} times as fast as the {first} at batch size {batch}",
+        ("tbl-speed-ups",),
+    )
