@@ -28,7 +28,7 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
             f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls"
         )
     if summary.left:
-        said.append(f"The budget is spent; to go on: {resume}")
+        said.append(f"To go on with what is left: {resume}")
     said.append(f"Next: {report}")
     return said
 

@@ -44,6 +44,6 @@ def test_a_run_that_its_budget_ended_says_how_to_go_on():
     said = lines(Summary(Counter(ok=1), left=7), ["box"], RESUME, REPORT)
     assert said[0].startswith("1 done, 0 failed, 7 left")
     assert said[-2:] == [
-        "The budget is spent; to go on: python -m measure --budget 10m",
+        "To go on with what is left: python -m measure --budget 10m",
         "Next: python -m report",
     ]
