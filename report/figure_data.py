@@ -22,7 +22,7 @@ class _Use:
     """
 
     told: bool = False
-    panels: set[str] = field(default_factory=set)
+    panels: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     headings: dict[str, str] = field(default_factory=dict)
 
@@ -30,26 +30,29 @@ class _Use:
 def specification(chart: Any) -> dict[str, Any]:
     """A chart's Vega-Lite specification. Its ``usermeta.tables`` names the datasets that its marks show.
 
-    Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel`` and ``mark``, where a figure
-    has several); ``columns``, a heading for each field whose own name says less. Texts and their leaders, which only
-    name marks, are no data.
+    Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel``, where panels have titles, and
+    ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
+    their leaders, which only name marks, are no data.
     """
-    found = dict(chart.to_dict(validate=False))  # which takes half the time, and which the tests of figures do
+    # Validation takes half the time; the tests of figures do it.
+    found = dict(chart.to_dict(validate=False))
     uses: dict[str, _Use] = {}
     for view, dataset, panel, encoding in _views(found, "", "", {}):
         mark = view["mark"] if isinstance(view["mark"], str) else view["mark"]["type"]
         if dataset in found.get("datasets", {}) and mark != "text":
             use = uses.setdefault(dataset, _Use())
             use.told |= "tooltip" in encoding
-            use.panels.add(panel)
+            use.panels += [panel] if panel not in use.panels else []
             use.marks += [mark] if mark not in use.marks else []
             for name, heading in _headings(encoding):
                 use.headings.setdefault(name, heading)
-    panels = {dataset: use.panels.pop() if len(use.panels) == 1 else "" for dataset, use in uses.items()}
+    panels = {panel for use in uses.values() for panel in use.panels}
     tables = []
     # What a reader can point at comes before roofs, fitted lines and the like.
     for dataset, use in sorted(uses.items(), key=lambda item: not item[1].told):
-        about = {"panel": panels[dataset]} if len(set(panels.values())) > 1 else {}
+        # What every panel shows belongs to none.
+        own = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else []
+        about = {"panel": ", ".join(own)} if panels != {""} else {}
         about |= {"mark": " and ".join(use.marks)} if len(uses) > 1 else {}
         columns = _columns(found["datasets"][dataset], use.headings)
         tables.append({"data": dataset, "about": about, "columns": columns})

@@ -57,6 +57,25 @@ def test_the_specification_stays_what_it_was():
     assert specified == chart().to_dict()
 
 
+@pytest.mark.parametrize(
+    ("titles", "panel"),
+    [(["one"], {"panel": "one"}), (["one", "two"], {"panel": ""}), ([""], {})],
+    ids=["one panel", "every panel", "no title"],
+)
+def test_panels(titles, panel):
+    base = alt.Chart(LINE).mark_line().encode(x="x:Q")
+    panels = alt.concat(*(base.properties(title=title) for title in titles))
+    (table,) = figure_data.specification(finish(panels, "n", "d"))["usermeta"]["tables"]
+    assert table["about"] == panel
+
+
+def test_a_table_of_some_panels_names_them():
+    first, other = (alt.Chart(rows).mark_line().encode(x="x:Q") for rows in (LINE, LINE * 2))
+    panels = alt.concat(*(part.properties(title=t) for part, t in ((first, "a"), (first, "b"), (other, "c"))))
+    tables = figure_data.specification(finish(panels, "n", "d"))["usermeta"]["tables"]
+    assert [table["about"]["panel"] for table in tables] == ["a, b", "c"]
+
+
 def test_a_single_table_has_no_column_for_panel_or_mark():
     only = finish(
         alt.Chart(LINE).mark_line().encode(alt.X("x:Q", title="a"), alt.Y("roof:Q", title="a")), "n", "d"
