@@ -188,8 +188,8 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
         up.
         """
-        if self._has_timed:
-            self.stop()
+        if self._has_timed or not (self._process and self._process.is_alive()):
+            self.stop()  # one that died between two tasks as well, such as for others' want of memory
         if self._process is None:
             self._start(deadline)
         self._has_timed = isinstance(task, CellTask)

@@ -106,6 +106,14 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     assert process._process.pid != victim
 
 
+def test_a_process_that_dies_between_two_tasks_is_started_again(process):
+    process.run(COUNT)
+    os.kill(process._process.pid, signal.SIGKILL)
+    process._process.join()
+    (count,) = process.run(COUNT)
+    assert count.workload.status == "ok"
+
+
 def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
     process.run(COUNT)
     monkeypatch.setattr(process, "_call_limit_s", 0.0)
