@@ -8,7 +8,7 @@ from report.findings import claims
 from report.findings.claims import MARKS
 from report.paper import Paper
 from report.prose import escape
-from report.quantities import SPACE, intensity, si, significant
+from report.quantities import intensity, si, significant
 from report.revisited.verdict import Comparison
 from report.rows import each
 from report.tables import LEFT, NONE, RIGHT, cited, pipe, with_interval
@@ -26,8 +26,7 @@ def _ours(comparison: Comparison) -> str:
     if comparison.interval is None:
         return _value(comparison.ours, comparison.unit)
     value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
-    # the column is narrow: a line may break before the interval's end
-    return f"{value} ({enclosed.replace(f'{SPACE}to{SPACE}', ' to ')}), {escape(comparison.source)}"
+    return f"{value} ({enclosed}), {escape(comparison.source)}"
 
 
 def _compared(paper: Paper, table: ModuleType) -> str:

@@ -47,10 +47,10 @@ def cited(keys: str) -> str:
 
 
 def between(low: float, high: float, unit: str, place: int | None = None) -> str:
-    """Two quantities on one line, to a place, the unit once where both have the same."""
+    """Two quantities, to a place, the unit once where both have the same; a narrow cell may break before the second."""
     first, last = (si(value, unit, digits_to(value, place)) for value in (low, high))
     number, _, prefixed = first.partition(SPACE)
-    return SPACE.join([number if last.endswith(SPACE + prefixed) else first, "to", last])
+    return f"{number if last.endswith(SPACE + prefixed) else first} to {last}"
 
 
 def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
