@@ -54,6 +54,15 @@ def test_times_need_a_chip_and_ratios_a_measurement():
     assert "--models vgg19 --training-batch-sizes 32" in row.verdict.reason
 
 
+def test_a_ratio_of_times_in_one_round_of_few_samples_has_no_interval(monkeypatch):
+    step = pd.Series({"time_ratio": 2.1, "time_ratio_low": float("nan"), "time_ratio_high": float("nan")})
+    monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example (2 cores)", step))
+    row = of(printed(), "daugherty", "vgg19", "time, forward/backward")
+    assert row.interval is None
+    assert row.ours == pytest.approx(0.476, abs=0.001)
+    assert "another chip" in row.verdict.reason
+
+
 def test_a_ratio_of_times_that_was_measured(monkeypatch):
     step = pd.Series({"time_ratio": 2.1, "time_ratio_low": 2.0, "time_ratio_high": 2.2})
     monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example (2 cores)", step))

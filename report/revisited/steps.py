@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from report.chips import datasheet, fastest
@@ -177,10 +178,9 @@ def _time(paper: Paper, step: Step) -> Comparison:
     row = step.row
     measured = measured_step(paper, row.chip_key, row.model_key, int(row.batch))
     if measured is not None:
-        ours, interval = (
-            float(measured.latency_s),
-            (float(measured.latency_low_s), float(measured.latency_high_s)),
-        )
+        ours = float(measured.latency_s)
+        ends = (float(measured.latency_low_s), float(measured.latency_high_s))
+        interval = None if any(map(isnan, ends)) else ends  # one round of few samples has none
         verdict = judge(row.time_s, row.time_s_rounding, ours, {}, MEASURED_TOLERANCE)
         return Comparison(
             row.study, step.name, "time of a step", "s", row.time_s, ours, row.chip_key, verdict, interval

@@ -1,6 +1,7 @@
 """The printed forward and backward passes beside exact counts and our measured steps."""
 
 from collections.abc import Iterator
+from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -130,14 +131,13 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
         )
         return Comparison(row.study, _name(row), quantity, "", printed, None, "", Verdict(OPEN, reason))
     title, step = found
-    ours, low, high = (
-        _turned(row, 1.0, float(value))
-        for value in (step.time_ratio, step.time_ratio_low, step.time_ratio_high)
-    )
-    verdict = judge(printed, max(rounding, abs(high - ours), abs(low - ours)), ours, {}, MEASURED_TOLERANCE)
+    ours = _turned(row, 1.0, float(step.time_ratio))
+    ends = [_turned(row, 1.0, float(value)) for value in (step.time_ratio_low, step.time_ratio_high)]
+    interval = None if any(map(isnan, ends)) else (min(ends), max(ends))  # one round of few samples has none
+    uncertain = max(abs(end - ours) for end in interval) if interval else 0.0
+    verdict = judge(printed, max(rounding, uncertain), ours, {}, MEASURED_TOLERANCE)
     if not verdict.explained:
         verdict = Verdict(
             DIFFERS, "because it was measured on another chip, where the passes take other shares"
         )
-    interval = (min(low, high), max(low, high))
     return Comparison(row.study, _name(row), quantity, "", printed, ours, title, verdict, interval)
