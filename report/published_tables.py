@@ -8,23 +8,23 @@ from report.findings import claims
 from report.findings.claims import MARKS
 from report.paper import Paper
 from report.prose import escape
-from report.quantities import intensity, si, significant
+from report.quantities import significant
 from report.revisited.verdict import Comparison
 from report.rows import each
-from report.tables import LEFT, NONE, RIGHT, cited, pipe, with_interval
+from report.tables import LEFT, NONE, RIGHT, cited, pipe, quantity, with_interval
 
 
 def _value(value: float, unit: str) -> str:
-    if unit in ("", "FLOP/B"):
-        return intensity(value, unit, 4).rstrip("\u00a0")
-    return si(value, unit, 4)
+    return quantity(value, unit, 4)
 
 
 def _ours(comparison: Comparison) -> str:
     if comparison.ours is None:
         return NONE
-    if comparison.interval is None:
+    if not comparison.is_measured:
         return _value(comparison.ours, comparison.unit)
+    if comparison.interval is None:
+        return f"{_value(comparison.ours, comparison.unit)}, {escape(comparison.source)}"
     value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
     return f"{value} ({enclosed}), {escape(comparison.source)}"
 

@@ -46,9 +46,16 @@ def cited(keys: str) -> str:
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
 
 
+def quantity(value: float, unit: str, digits: int = 3) -> str:
+    """With an SI prefix, but for a ratio, whose unit is "", and an intensity."""
+    if unit in ("", "FLOP/B"):
+        return intensity(value, unit, digits).rstrip(SPACE)
+    return si(value, unit, digits)
+
+
 def between(low: float, high: float, unit: str, place: int | None = None) -> str:
     """Two quantities, to a place, the unit once where both have the same; a narrow cell may break before the second."""
-    first, last = (si(value, unit, digits_to(value, place)) for value in (low, high))
+    first, last = (quantity(value, unit, digits_to(value, place)) for value in (low, high))
     number, _, prefixed = first.partition(SPACE)
     return f"{number if last.endswith(SPACE + prefixed) else first} to {last}"
 
@@ -56,7 +63,7 @@ def between(low: float, high: float, unit: str, place: int | None = None) -> str
 def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
     """A quantity and its interval, in two cells, both to the place to which the interval lets it be known."""
     place = place_of(low, high)
-    return [si(value, unit, digits_to(value, place)), between(low, high, unit, place)]
+    return [quantity(value, unit, digits_to(value, place)), between(low, high, unit, place)]
 
 
 @or_missing

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 from papers import empty
 from published_papers import printed
 from test_tables import cells
@@ -62,6 +63,21 @@ def test_what_was_measured_has_an_interval_and_a_machine(monkeypatch):
     ratio = next(row for row in rows if row[0] == "alexnet, batch size 64: time, backward/forward")
     # half of 2.2 - 2.0 is 0.10, of which two digits are told
     assert ratio[1:3] == ["2.000", "2.10 (2.00 to 2.20), Example CPU"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        # 1 / 2.1 = 0.4762; half of 1 / 2.0 - 1 / 2.2 = 0.0455 is 0.0227, of which two digits are told
+        (2.0, 2.2, "0.476 (0.455 to 0.500), Example CPU"),
+        (float("nan"), float("nan"), "0.4762, Example CPU"),
+    ],
+)
+def test_a_ratio_has_no_prefix(monkeypatch, low, high, told):
+    step = pd.Series({"time_ratio": 2.1, "time_ratio_low": low, "time_ratio_high": high})
+    monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example CPU", step))
+    rows = by_name(published_tables.training(replace(printed())))
+    assert told in [row[2] for row in rows if row[0].endswith(": time, forward/backward")]
 
 
 def test_claims_with_marks():

@@ -183,7 +183,16 @@ def _time(paper: Paper, step: Step) -> Comparison:
         interval = None if any(map(isnan, ends)) else ends  # one round of few samples has none
         verdict = judge(row.time_s, row.time_s_rounding, ours, {}, MEASURED_TOLERANCE)
         return Comparison(
-            row.study, step.name, "time of a step", "s", row.time_s, ours, row.chip_key, verdict, interval
+            row.study,
+            step.name,
+            "time of a step",
+            "s",
+            row.time_s,
+            ours,
+            row.chip_key,
+            verdict,
+            interval,
+            True,
         )
     asked, roof = counts.workload(paper, row.model_key, int(row.batch)), chip_roof(paper, row.chip_key)
     flop = None if asked is None else counts.step_flop(asked)

@@ -140,4 +140,4 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
         verdict = Verdict(
             DIFFERS, "because it was measured on another chip, where the passes take other shares"
         )
-    return Comparison(row.study, _name(row), quantity, "", printed, ours, title, verdict, interval)
+    return Comparison(row.study, _name(row), quantity, "", printed, ours, title, verdict, interval, True)

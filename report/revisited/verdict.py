@@ -39,8 +39,9 @@ class Verdict:
 class Comparison:
     """A printed figure: whose (``study``, a key of the bibliography), of what, and what we have beside it.
 
-    ``ours`` is None where there is nothing; ``interval`` only of what was measured; ``source`` says how ours was
-    found: counted, from a datasheet, by arithmetic, or on which machine. ``unit`` is that of both, "" of a ratio.
+    ``ours`` is None where there is nothing; ``interval`` only of what was measured (``is_measured``), in
+    samples enough for one; ``source`` says how ours was found: counted, from a datasheet, by arithmetic, or on which
+    machine. ``unit`` is that of both, "" of a ratio.
     """
 
     study: str
@@ -52,6 +53,7 @@ class Comparison:
     source: str
     verdict: Verdict
     interval: tuple[float, float] | None = None
+    is_measured: bool = False
 
     @property
     def ratio(self) -> float | None:
