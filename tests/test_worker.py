@@ -162,7 +162,9 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
 ):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, "e1", Sampling())
-    process._process = SimpleNamespace(kill=lambda: ended.append(connection.now), join=lambda: None)
+    process._process = SimpleNamespace(
+        is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None
+    )
     process._connection = connection
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
     if spent_s == 60.0:
