@@ -4,7 +4,6 @@ import argparse
 import importlib
 import json
 import logging
-import shlex
 import signal
 import sys
 import time
@@ -24,7 +23,7 @@ from measure.arguments import (
     parser,
 )
 from measure.cache import Workloads
-from measure.destination import check_folder, check_writable, machine_folder
+from measure.destination import check_folder, check_writable, data_flag, machine_folder
 from measure.environment import current
 from measure.errors import UserError
 from measure.nsight import counted_cell
@@ -137,9 +136,7 @@ def measure(arguments: argparse.Namespace) -> int:
         return INTERRUPTED
     finally:
         worker.close()
-    report = "python -m report"
-    if arguments.data != Path("data"):
-        report += f" --data {shlex.quote(str(arguments.data))}"
+    report = f"python -m report{data_flag(arguments.data)}"
     print("\n".join(summary_text.lines(summary, sorted(places), arguments.command, report)))
     return 0
 

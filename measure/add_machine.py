@@ -11,7 +11,7 @@ from measure.adding.handed_in import HandedIn
 from measure.arguments import check_folder_name
 from measure.cache import FILES, MachineFolder, Workloads
 from measure.command_line import CommandLine
-from measure.destination import check_folder
+from measure.destination import check_folder, data_flag
 from measure.environment import folder_name
 from measure.errors import UserError
 from measure.records import CounterProfile, Environment, Profile, Run
@@ -71,9 +71,9 @@ def main(argv: Sequence[str]) -> int:
         print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")
         print(
             f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
-            f"--batch-sizes {' '.join(map(str, batches))}"
+            f"--batch-sizes {' '.join(map(str, batches))}{data_flag(asked.data)}"
         )
-    print("Next: python -m report")
+    print(f"Next: python -m report{data_flag(asked.data)}")
     return 0
 
 

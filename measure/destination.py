@@ -1,6 +1,7 @@
 """Where measurements go: a machine's folder in the cache, checked before anything is measured."""
 
 import os
+import shlex
 from pathlib import Path
 
 from measure.arguments import check_folder_name
@@ -43,3 +44,8 @@ def check_writable(data: Path) -> None:
         raise UserError(
             f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be"
         ) from None
+
+
+def data_flag(data: Path) -> str:
+    """What a command that is told next needs after it to find this cache: nothing where it is the usual one."""
+    return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"

@@ -37,7 +37,7 @@ def test_a_folder_is_added_and_what_comes_next_is_told(data, given, capsys):
     assert "3 in samples.csv" in output
     assert "Left out, since they are no tables of a machine: 'plot.py'\n" in output
     assert "Not counted" not in output
-    assert output.endswith("Next: python -m report\n")
+    assert output.endswith(f"Next: python -m report --data {data}\n")
     assert MachineFolder(data, "box").tables() == MachineFolder(data, "", given).tables()
     assert not (data / "machines/box/plot.py").exists()
     assert add(data, given) == 0
@@ -63,7 +63,10 @@ def test_models_that_are_not_counted_are_named_with_the_command_that_counts_them
     assert add(data, given) == 0
     output = capsys.readouterr().out
     assert "Not counted here, and so without FLOP and bytes: $(reboot), net. To count them:\n" in output
-    assert "  python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64\n" in output
+    counting = (
+        f"python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64 --data {data}"
+    )
+    assert f"  {counting}\n" in output
 
 
 @pytest.mark.parametrize("name", ["=cmd()", "<script>", "$x$|y", '"a", b', "#eval(`x`)", "ñ\\'é", " blank "])

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from measure.destination import check_folder, check_writable
+from measure.destination import check_folder, check_writable, data_flag
 from measure.errors import UserError
 
 
@@ -18,3 +20,8 @@ def test_a_file_in_the_place_of_the_caches_own_folders_is_said_before_measuring(
     with pytest.raises(UserError, match=f"/{name} is a file"):
         check_writable(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_further_command_is_told_where_the_cache_is_unless_it_is_the_usual_one():
+    assert data_flag(Path("data")) == ""
+    assert data_flag(Path("my data")) == " --data 'my data'"

@@ -1,7 +1,6 @@
 """``python -m measure --cluster``: what the flags ask for, done by the stations of a Ray cluster."""
 
 import argparse
-import shlex
 import time
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ from measure.cluster import places
 from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
-from measure.destination import check_writable
+from measure.destination import check_writable, data_flag
 from measure.errors import UserError
 from measure.plan import Request
 from measure.runner import Summary
@@ -86,7 +85,7 @@ def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) ->
     for kind in kinds.values():
         whole.add(kind.summary)
     places = sorted({str(kind.folder.folder) for kind in kinds.values()})
-    report = shlex.join(["python", "-m", "report", "--data", str(arguments.data)])
+    report = f"python -m report{data_flag(arguments.data)}"
     print("\n".join(summary_text.lines(whole, places, arguments.command, report)))
 
 
