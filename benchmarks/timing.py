@@ -98,7 +98,7 @@ def share(flags: Sequence[str]) -> None:
     device, threads = devices.find(asked.device), arguments.parse_threads(asked.threads)
     environment, workloads = current(device, threads), Workloads(asked.data)
     tasks = plan.tasks_to_do(request, device.kind, environment.environment_id, [], [], [], [], [])
-    budget_s = arguments.parse_budget(asked.budget) if asked.budget else None
+    budget_s = arguments.parse_time("--budget", asked.budget) if asked.budget else None
     worker = Worker(device.torch_name, threads, environment.environment_id, arguments.make_sampling(asked))
     with tempfile.TemporaryDirectory() as data, RunProgress(tasks, Console()) as progress:
         folder = MachineFolder(Path(data), folder_name(environment))

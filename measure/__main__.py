@@ -18,8 +18,8 @@ from measure.arguments import (
     check_together,
     make_request,
     make_sampling,
-    parse_budget,
     parse_threads,
+    parse_time,
     parser,
 )
 from measure.cache import Workloads
@@ -60,7 +60,7 @@ def measure(arguments: argparse.Namespace) -> int:
     """Plans, and measures what is missing."""
     began = time.monotonic()
     request = make_request(arguments)
-    budget_s = parse_budget(arguments.budget) if arguments.budget else None
+    budget_s = parse_time("--budget", arguments.budget) if arguments.budget else None
     deadline = None if budget_s is None else began + budget_s
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
@@ -115,17 +115,15 @@ def measure(arguments: argparse.Namespace) -> int:
     worker = Worker(device.torch_name, threads, environment.environment_id, sampling)
     memory = Memory(device.memory_byte(), workloads.models)
     store = runner.Store(workloads, folder, environment)
-    alone = folder.locked() if any(task.section != "workload" for task in tasks) else nullcontext()
     progress = RunProgress(tasks, Console())
+    alone = (
+        folder.locked(progress.say) if any(task.section != "workload" for task in tasks) else nullcontext()
+    )
     places = {
         str(workloads.models_path.parent if task.section == "workload" else folder.folder) for task in tasks
     }
     try:
         with alone, progress:
-            for aside in folder.repair():
-                progress.say(
-                    f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
-                )
             refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
             summary = runner.run(tasks, worker, store, progress, deadline, refusal)
     except KeyboardInterrupt:

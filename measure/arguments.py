@@ -129,6 +129,12 @@ def parser() -> CommandLine:
     flags.add_argument(
         "--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory"
     )
+    flags.add_argument(
+        "--call-limit",
+        metavar="TIME",
+        default="60s",
+        help="give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)",
+    )
     flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
     flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
     flags.add_argument(
@@ -148,7 +154,7 @@ def parser() -> CommandLine:
     return flags
 
 
-def parse_budget(text: str) -> float:
+def parse_time(flag: str, text: str) -> float:
     """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
     match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
     seconds = (
@@ -157,7 +163,7 @@ def parse_budget(text: str) -> float:
         else 0
     )
     if seconds <= 0:
-        raise UserError(f"--budget: {text!r} is no time; say 90s, 10m or 1h30m")
+        raise UserError(f"{flag}: {text!r} is no time; say 90s, 10m or 1h30m")
     return float(seconds)
 
 
@@ -242,7 +248,9 @@ def check_device(request: plan.Request, device: Device) -> None:
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """When a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
-    whole = Sampling(target=parse_target(arguments.target))
+    whole = Sampling(
+        target=parse_target(arguments.target), call_limit_s=parse_time("--call-limit", arguments.call_limit)
+    )
     if arguments.quick:
         whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
     return dataclasses.replace(

@@ -30,7 +30,7 @@ class Sampling:
     the newest blocks and as many before them (``trend`` each, or as many as ``trend_s`` holds) have medians within
     ``target`` of each other, or after ``warm_up_s``. Sampling ends when the 95 % interval of the median is within
     ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples; ``fewest`` are taken in any
-    case.
+    case. A call (or the making of its model) that takes longer than ``call_limit_s`` is given up by ``Worker``.
     """
 
     target: float = 0.02
@@ -40,6 +40,7 @@ class Sampling:
     warm_up_s: float = 5.0
     least_s: float = 1.0
     limit_s: float = 60.0
+    call_limit_s: float = 60.0
     fewest: int = 3
     most: int = 400
 

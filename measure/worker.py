@@ -26,9 +26,6 @@ from measure.timing import Sampling, Timing
 
 _log = logging.getLogger(__name__)
 
-CALL_LIMIT_S = 60.0
-"""The longest that one call (or building one model) may take without a sign of life."""
-
 START_LIMIT_S = 300.0
 """The longest that importing torch may take: a cold network disk is slow."""
 
@@ -168,16 +165,9 @@ class Worker:
     lies) and what a model leaves behind in it are no part of another's time.
     """
 
-    def __init__(
-        self,
-        device_name: str,
-        threads: int,
-        environment_id: str,
-        sampling: Sampling,
-        call_limit_s: float = CALL_LIMIT_S,
-    ) -> None:
+    def __init__(self, device_name: str, threads: int, environment_id: str, sampling: Sampling) -> None:
         self._arguments = (device_name, threads, environment_id, sampling)
-        self._call_limit_s = call_limit_s
+        self._call_limit_s = sampling.call_limit_s
         self._process: multiprocessing.process.BaseProcess | None = None
         self._has_timed = False
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])

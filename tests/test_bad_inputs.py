@@ -143,6 +143,7 @@ FLAGS = [
     Bad("--budget nan", "--budget: 'nan'"),
     Bad("--budget=-5m", "--budget: '-5m'"),
     Bad(f"--budget {'9' * 5000}h", "--budget: '999"),
+    Bad("--call-limit soon", "--call-limit: 'soon'"),
     Bad("--target 0%", "--target: '0%'"),
     Bad("--target nan%", "--target: 'nan%'"),
     Bad("--target 2", "--target: '2'"),

@@ -10,7 +10,7 @@ import pytest
 
 from measure import __main__ as command
 from measure import devices, processor
-from measure.arguments import parse_percent
+from measure.arguments import parse_percent, parse_time
 from measure.cache import MachineFolder
 from measure.environment import current
 from measure.errors import UserError
@@ -96,14 +96,14 @@ def test_a_folder_of_another_machine_is_refused(tmp_path, capsys):
     ("text", "seconds"),
     [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601)],
 )
-def test_budgets(text, seconds):
-    assert command.parse_budget(text) == seconds
+def test_times(text, seconds):
+    assert parse_time("--budget", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s"])
-def test_no_budgets(text):
-    with pytest.raises(UserError):
-        command.parse_budget(text)
+def test_no_times(text):
+    with pytest.raises(UserError, match=r"--call-limit: .* is no time"):
+        parse_time("--call-limit", text)
 
 
 def test_percentages():

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from measure import catalog, worker
+from measure.arguments import make_sampling, parser
 from measure.errors import UserError
 from measure.plan import InferenceTask, ProfileTask, TrainingTask, WorkloadTask
 from measure.timing import Sampling
@@ -120,6 +121,13 @@ def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
     assert process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0)) == Failure(
         "timeout", "one call took longer than 0 s"
     )
+
+
+@pytest.mark.parametrize(("asked", "limit_s"), [((), 60.0), (("--call-limit", "5m"), 300.0)])
+def test_how_long_a_call_may_take_is_what_was_asked_for(asked, limit_s):
+    process = Worker("cpu", 1, "e1", make_sampling(parser().parse_args(list(asked))))
+    assert process._call_limit_s == limit_s
+    process.close()
 
 
 def test_the_end_of_the_budget_gives_the_task_up(process):
@@ -254,11 +262,6 @@ def test_each_round_of_a_cell_has_a_process_of_its_own(process):
     assert process._process.pid == shared  # nothing was timed in it before
     process.run(dataclasses.replace(quick, round=1))
     assert process._process.pid != shared
-
-
-def test_limits_are_positive():
-    assert worker.CALL_LIMIT_S > 0
-    assert worker.START_LIMIT_S > worker.CALL_LIMIT_S
 
 
 def test_a_training_step_comes_back_with_its_stages(process):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from measure import summary_text
-from measure.arguments import make_request, make_sampling, parse_budget
+from measure.arguments import make_request, make_sampling, parse_time
 from measure.cache import Workloads
 from measure.cluster import places
 from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
@@ -56,7 +56,7 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
     began = time.monotonic()
     request, sampling = make_request(arguments), make_sampling(arguments)
     _check(request)
-    deadline = began + parse_budget(arguments.budget) if arguments.budget else None
+    deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
     crew = Crew(arguments, sampling, station)
     with connected(arguments.cluster):
         crew.fill()

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from measure import ceilings, memory_levels, statistics, worker
+from measure import ceilings, memory_levels, statistics
 from measure.nsight.raw_csv import FLOP_PER_INSTRUCTION
 from measure.records import BURST, SUSTAINED
 from measure.timing import Sampling
@@ -20,8 +20,8 @@ FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_st
 TARGET = Prose(f"±{percent(Sampling.target, 1)}")
 """The width that an interval is measured to, by default."""
 
-CALL_LIMIT = Prose(si(worker.CALL_LIMIT_S, "s", 2))
-"""A call that takes longer is given up."""
+CALL_LIMIT = Prose(si(Sampling.call_limit_s, "s", 2))
+"""A call that takes longer is given up, by default."""
 
 BLOCK = Prose(si(ceilings.SAMPLINGS[SUSTAINED].block_s, "s", 2))
 """How long a block of calls lasts at least, where a roof is measured."""
