@@ -7,13 +7,13 @@ of a training step is written after those of its stages, and commits them.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.lock import locked
+from measure.lock import in_turn, locked
 from measure.models.model import OWN
 from measure.parts import Parts
 from measure.records import (
@@ -93,15 +93,21 @@ class Workloads:
     def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
         """Adds workloads, or replaces them where they stand, so that counting again changes nothing.
 
-        A user's own model has one input shape: its rows at another, from before its code was changed, go.
+        A user's own model has one input shape: its rows at another, from before its code was changed, go. Runs on two
+        devices may count into one folder at the same time.
         """
         counted = list(counted)
-        self._layers.put([(row, layers) for row, layers, _ in counted])
-        self._operators.put([(row, operators) for row, _, operators in counted])
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
-        known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
-        rows = merged(known, [row for row, _, _ in counted])
-        write(self.models_path, Workload, sorted(rows, key=_place))
+        with in_turn(self.models_path.parent):
+            for parts in (self._layers, self._operators):
+                parts.forget()
+            self._layers.put([(row, layers) for row, layers, _ in counted])
+            self._operators.put([(row, operators) for row, _, operators in counted])
+            known = [
+                row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)
+            ]
+            rows = merged(known, [row for row, _, _ in counted])
+            write(self.models_path, Workload, sorted(rows, key=_place))
 
 
 def _place(row: Workload) -> tuple[Any, ...]:
@@ -232,14 +238,14 @@ class MachineFolder:
         self._counters.put([(profile, counters)])
         _commit(self._counter_profiles_path, self.counter_profiles(), [profile])
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Keeps other writers out of this folder."""
-        return locked(self.folder)
-
-    def repair(self) -> list[Path]:
-        """Sets aside the torn lines that a killed writer left; the files that they went to."""
-        tables = sorted(self.folder.glob("*.csv"))
-        return [aside for path in tables if (aside := set_torn_line_aside(path))]
+    @contextmanager
+    def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
+        """Keeps other writers out of this folder. Torn lines that a killed one left are set aside, which is said."""
+        with locked(self.folder):
+            for table in sorted(self.folder.glob("*.csv")):
+                if aside := set_torn_line_aside(table):
+                    say(f"A line of {table.name} was torn when a run was killed; it is set aside in {aside}")
+            yield
 
 
 Row = TypeVar("Row", Run, Profile, CounterProfile)

@@ -1,4 +1,4 @@
-"""One holder at a time: a lock that names its holder, and that the system releases when the holder dies."""
+"""One holder at a time: locks that the system releases when their holder dies."""
 
 import os
 import platform
@@ -43,4 +43,15 @@ def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}, since {now()},")
         file.flush()
+        yield
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Holds the lock of a folder that several processes write into, each for a moment: the others wait."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / NAME).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -53,6 +53,10 @@ class Parts(Generic[Part]):
             self._owners = set(map(self._key, firsts))
         return self._owners
 
+    def forget(self) -> None:
+        """Reads the table anew for what comes next: another process may have written into it."""
+        self._owners = None
+
     def put(self, parts: Sequence[tuple[Any, Sequence[Part]]]) -> None:
         """Adds the parts of some rows of the other table, or replaces them where they stand."""
         known = self._known()

@@ -93,8 +93,8 @@ def test_stages_without_their_step_are_not_there_and_are_replaced(folder):
     path = folder.folder / "runs.csv"
     *others, whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(others) + whole[:20])  # as if killed before the last line was complete
-    assert folder.repair() != []
-    assert folder.runs() == []
+    with folder.locked(lambda _: None):
+        assert folder.runs() == []
     assert folder.samples() == []
     resumed = MachineFolder(folder.folder.parents[1], "box")
     put_step(resumed, count=1)
@@ -105,10 +105,16 @@ def test_stages_without_their_step_are_not_there_and_are_replaced(folder):
 
 def test_torn_lines_are_set_aside_and_named(folder):
     folder.put_run(run(), samples(2))
-    assert folder.repair() == []
+    said = []
+    with folder.locked(said.append):
+        assert said == []
     with (folder.folder / "samples.csv").open("ab") as file:
         file.write(b"e1,ne")
-    assert folder.repair() == [folder.folder / "samples.csv.torn"]
+    with folder.locked(said.append):
+        assert said == [
+            "A line of samples.csv was torn when a run was killed; it is set aside in "
+            f"{folder.folder / 'samples.csv.torn'}"
+        ]
     assert folder.samples() == samples(2)
 
 
@@ -197,6 +203,39 @@ def test_a_workload_that_an_earlier_version_counted_without_operators_is_to_be_c
         assert [row.model for row in opened.counted()] == ["a", "c"]
     table.put([(workload("b"), [layer("b")], [operator("b")])])
     assert [row.model for row in table.counted()] == ["a", "b", "c"]
+
+
+COUNTER = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from measure.cache import Workloads
+from rows import layer, operator, workload
+
+table = Workloads(Path(sys.argv[1]))
+print(len(table.counted()), flush=True)
+sys.stdin.readline()
+for batch in range(1, 21):
+    table.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
+"""
+
+
+def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path):
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", COUNTER, str(tmp_path), os.path.dirname(here), here]
+    both = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [each.stdout.readline() for each in both] == ["0\n", "0\n"]
+    for each in both:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in both:
+        each.communicate()
+        assert each.returncode == 0
+    table = Workloads(tmp_path)
+    for rows in (table.models(), table.layers(), table.operators()):
+        assert [row.batch for row in rows] == list(range(1, 21))
 
 
 def test_a_profile_commits_the_times_of_its_operators(folder):

@@ -106,11 +106,7 @@ class Fleet:
         crew, lost = list(crew), []
         with ExitStack() as alone:
             for folder in {kind.folder.folder: kind.folder for kind in self._kinds.values()}.values():
-                alone.enter_context(folder.locked())
-                for aside in folder.repair():
-                    self._say(
-                        f"A line of {aside.stem} was torn when a run was killed; it is set aside in {aside}"
-                    )
+                alone.enter_context(folder.locked(self._say))
             for queues in self._phases:
                 lost += self._empty(queues, [each for each in crew if each not in lost])
                 if any(queues.values()):
