@@ -45,8 +45,11 @@ CELLS = (
     ("resnet18", 8),
     ("mobilenet_v2", 8),
 )
-TURNS = 15
+TURNS = 31
 TURN_S = 0.5
+CALLS = 8
+"""A turn lasts so many calls at least."""
+
 RATIOS = (0.98, 1.02)
 SHARE = 0.7
 
@@ -54,7 +57,8 @@ SHARE = 0.7
 def ratio(name: str, batch: int) -> tuple[float, float]:
     """This program's median (s) of a cell, and its ratio to torch's: the medians of many short turns.
 
-    What else the machine does changes from minute to minute, and is the same for both within a turn.
+    What else the machine does changes from second to second: turns are short, as long for both, and begin with one
+    and the other by turns.
     """
     prepare()
     import torch
@@ -64,15 +68,27 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
 
     from measure import forward
 
-    device, sampling = devices.find("cpu"), Sampling(least_s=TURN_S)
-    ours, ratios = [], []
+    device = devices.find("cpu")
+    latencies_s, ratios = [], []
     with torch.inference_mode():
         call = forward.prepare(device, catalog.find([name])[0], batch, "fp32", "eager")
         peer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-        for _ in range(TURNS):
-            ours.append(median(sample(call, device.synchronize, sampling).latencies_s))
-            ratios.append(ours[-1] / peer.blocked_autorange(min_run_time=TURN_S).median)
-    return median(ours), median(ratios)
+
+        turn_s = max(TURN_S, CALLS * float(peer.blocked_autorange(min_run_time=TURN_S).median))
+        sampling = Sampling(warm_up_s=TURN_S, least_s=turn_s, limit_s=turn_s)
+
+        def ours() -> float:
+            return median(sample(call, device.synchronize, sampling).latencies_s)
+
+        def theirs() -> float:
+            return float(peer.blocked_autorange(min_run_time=turn_s).median)
+
+        for turn in range(TURNS):
+            order = (ours, theirs) if turn % 2 else (theirs, ours)
+            taken_s = {measured: measured() for measured in order}
+            latencies_s.append(taken_s[ours])
+            ratios.append(taken_s[ours] / taken_s[theirs])
+    return median(latencies_s), median(ratios)
 
 
 def compare() -> None:

@@ -99,6 +99,13 @@ def test_the_summary_counts_and_names_what_has_no_counterpart():
     ]
 
 
+def test_of_many_cells_without_a_counterpart_a_few_are_named():
+    lines = summary(RUNS, [row(f"model{number}", a_status="ok") for number in range(10)])
+    assert lines[0] == "10 cells only in A:"
+    assert lines[1:9] == [f"  model{number} batch 1 fp32 inference eager" for number in range(8)]
+    assert lines[9:] == ["  and 2 more; --csv names all"]
+
+
 @pytest.mark.parametrize(
     ("basis", "said"),
     [

@@ -128,6 +128,9 @@ def _change(row: Comparison) -> str:
     return row.change or "not tested"
 
 
+NAMED = 8
+"""So many cells of a kind that has no row in the table are named."""
+
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 
@@ -186,4 +189,5 @@ def _count(thing: str, number: int) -> str:
 
 
 def _named(title: str, names: Sequence[str]) -> list[str]:
-    return [f"{title}:", *(f"  {name}" for name in names)] if names else []
+    more = [f"  and {len(names) - NAMED} more; --csv names all"] if len(names) > NAMED else []
+    return [f"{title}:", *(f"  {name}" for name in names[:NAMED]), *more] if names else []
