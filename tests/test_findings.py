@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from papers import empty, many, tiny, wide
 from sentences import check_whole_sentences, plain
@@ -174,6 +175,17 @@ def test_models_on_the_roofs():
     assert "by traffic 2 at batch size 1 (broad and lean) and 1 at 8 (lean)" in text
     high = tiny().workloads.assign(footprint_intensity=1e6)
     assert "by footprint none at any batch size" in findings.bounds.on_roofs(replace(tiny(), workloads=high))
+
+
+def test_batch_sizes_at_which_the_same_models_are_memory_bound_are_told_together():
+    rows = tiny().workloads
+    lean = rows.model == "lean"
+    low = rows.assign(footprint_intensity=rows.footprint_intensity.where(~lean, 1.0).where(lean, 1e6))
+    text = plain(findings.bounds.on_roofs(replace(tiny(), workloads=low)))
+    assert "by footprint 1 at every batch size (lean)" in text
+    third = low.assign(batch=16, footprint_intensity=1e6)
+    text = plain(findings.bounds.on_roofs(replace(tiny(), workloads=pd.concat([low, third]))))
+    assert "by footprint 1 at batch size 1 to 8 (lean) and none at 16" in text
 
 
 def test_crossings():

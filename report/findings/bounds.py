@@ -1,5 +1,7 @@
 """What roofs allow the models, whatever they achieve."""
 
+from itertools import groupby
+
 import pandas as pd
 
 from report import available
@@ -36,15 +38,22 @@ def definitions(paper: Paper) -> str:
 
 
 def _bound(rows: pd.DataFrame, limit: Limit, definition: str) -> str:
-    """How many models are memory-bound at each batch size."""
+    """How many models are memory-bound at each batch size; sizes with the same models are told together."""
     below = rows[rows[f"{definition}_intensity"] < limit.roof.ridge_flop_per_byte]
     title = DEFINITIONS[definition]
     if below.empty:
         return f"by {title} none at any batch size"
     counts: list[str] = []
-    for batch in sorted(rows.batch.unique()):
-        names = sorted(below[below.batch == batch].model)
-        counts.append(f"{len(names) or 'none'} at {'' if counts else 'batch size '}{batch}{named(names)}")
+    batches = sorted(rows.batch.unique())
+    for names, group in groupby(batches, lambda batch: sorted(below[below.batch == batch].model)):
+        first, *others = group
+        span = f"{first} to {others[-1]}" if others else f"{first}"
+        where = (
+            f"{'' if counts else 'batch size '}{span}"
+            if len(others) + 1 < len(batches)
+            else "every batch size"
+        )
+        counts.append(f"{len(names) or 'none'} at {where}{named(names)}")
     return f"by {title} {listing(counts)}"
 
 
