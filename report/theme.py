@@ -14,6 +14,9 @@ FONT_SIZE, LABEL_SIZE = 11, 9
 WIDTH = options.figure_width()
 """Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4, if it is 560."""
 
+PAGE_HEIGHT = 1.5 * WIDTH
+"""Pixels of a figure as high as a page of the paper leaves room for, over a caption."""
+
 # Okabe and Ito's colours, told apart without colour vision and, with the shapes, in grey.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -131,6 +134,14 @@ CONFIG: dict[str, Any] = {
 def finish(chart: Any, name: str, description: str) -> Any:
     """A figure's last step: its name (that of its picture's file), alt text and theme."""
     return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
+
+
+def panel_height(rows: int, most: float) -> float:
+    """The height (pixels) at which rows of panels fit on a page, or ``most`` where there is room for more.
+
+    Each row has a title, an axis and its title; above all stands a legend.
+    """
+    return min(most, (PAGE_HEIGHT - 50) / rows - 75)
 
 
 def choice(field: str) -> alt.Parameter:

@@ -79,6 +79,21 @@ def test_a_wide_picture_fits_the_page(project):
     assert widths == [80.0]
 
 
+@pytest.mark.parametrize(("pixels", "points"), [(600, 450), (4000, 21 / 2.54 * 72)])
+def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
+    """1 px is 0.75 pt, so 4000 px are 3000 pt; a page leaves room for 21 cm."""
+    style = Path(__file__).parent.parent / "report/engine/style.typ"
+    (tmp_path / "a.svg").write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="{pixels}"/>'
+    )
+    page = '#set page(width: 400pt, height: auto, margin: 0pt)\n#image("a.svg", alt: "a")'
+    drawn = typst.Compiler(root=str(tmp_path)).compile(
+        (style.read_text("utf-8") + page).encode(), format="svg"
+    )
+    (height,) = re.findall(r'^<svg[^>]*? height="([\d.]+)pt"', drawn.decode())
+    assert float(height) == pytest.approx(points, abs=0.1)
+
+
 def test_figures_float_and_the_sentence_in_place_of_one_does_not(project):
     places = Places([Line("![](a.svg)", "index.qmd", 4)])
     assert len(paper_blocks([figure(string("nothing was measured"))], project, places)) == 1

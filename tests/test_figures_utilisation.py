@@ -1,11 +1,14 @@
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+import vl_convert
 from papers import tiny
 from sentences import plain
 from test_figures import on, rows, titles
 
+from report import theme
 from report.figures import utilisation
 
 
@@ -88,3 +91,26 @@ def test_cells_without_any_roof_at_their_precision():
     cpu = tiny().machine("cpu")
     half = replace(tiny(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.precision == "bf16"]),))
     assert "bf16 roof of the Example CPU" in utilisation.attained(half)
+
+
+def test_of_more_batch_sizes_than_have_room_some_are_drawn_evenly():
+    sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert utilisation.evenly(sizes, 9) == sizes
+    assert utilisation.evenly(sizes, 3) == [1, 16, 256]
+    assert utilisation.evenly(sizes, 5) == [1, 4, 16, 64, 256]
+
+
+def test_panels_of_many_batch_sizes_fit_on_a_page():
+    machines = []
+    for machine in tiny().machines:
+        first = machine.cells[machine.cells.batch == 1]
+        cells = pd.concat([first.assign(batch=2**power) for power in range(9)])
+        machines.append(replace(machine, cells=cells))
+    chart = utilisation.models_on_roof(replace(tiny(), machines=tuple(machines)))
+    assert titles(chart) == [
+        f"{device}, {what}"
+        for what in ("batch size 1", "batch size 16", "batch size 256", "from batch size 1 to 256")
+        for device in ("CPU", "GPU")
+    ]
+    picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart.to_dict()))
+    assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT

@@ -6,7 +6,7 @@ from training_papers import trained
 from report.available import Missing
 from report.findings import layer_costs
 
-FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.single)
+FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.pictured, layer_costs.single)
 
 
 @pytest.mark.parametrize("finding", FINDINGS)
@@ -45,6 +45,12 @@ def test_remainders():
         in text
     )
     assert "7.0 % of the backward pass in the median of 2 models, at the extreme 1" in text
+
+
+def test_the_machine_whose_layers_are_pictured_is_named():
+    assert plain(layer_costs.pictured(trained(gpu=False))) == (
+        "The pies, and the layers one by one, are those of steps on the Example CPU (4 cores) at batch size 8."
+    )
 
 
 def test_single():

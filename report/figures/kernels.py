@@ -1,5 +1,6 @@
 """Figures of what runs within a forward pass or a training step, kernel by kernel or operator by operator."""
 
+from math import ceil
 from typing import Any
 
 import altair as alt
@@ -46,14 +47,16 @@ def _roofs(of: Machine) -> list[tuple[dict[str, Any], Roof]]:
     return [({"roof": name}, Roof(roof.peak_flop_per_s, bandwidth)) for name, bandwidth in over]
 
 
-def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]]) -> tuple[LogAxis, LogAxis]:
+def _axes(
+    points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float
+) -> tuple[LogAxis, LogAxis]:
     """Axes that hold a device's points, its ridge points and its peak."""
     x = LogAxis.around(
         [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 50,
         "operational intensity (FLOP per unfused byte)", margins=(0.06, 0.1),
     )  # fmt: skip
     rates = [*points.flop_per_s, roofs[0][1].peak_flop_per_s]
-    return x, LogAxis.around(rates, HEIGHT, "achieved", "FLOP/s", vertical=True, margins=(0.08, 0.1))
+    return x, LogAxis.around(rates, height, "achieved", "FLOP/s", vertical=True, margins=(0.08, 0.1))
 
 
 def _rounded(rows: pd.DataFrame) -> pd.DataFrame:
@@ -80,9 +83,10 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     rows = available.rows_of_each(paper, points)
     limits = {of.folder: _roofs(of) for of in paper.shown if of.folder in set(rows.folder)}
     picked = theme.choice("group")
+    height = theme.panel_height(ceil(rows.groupby(["device", *CELL]).ngroups / 2), HEIGHT)
     panels: list[Any] = []
     for (device, folder, model, batch, phase), own in rows.groupby(["device", "folder", *CELL]):
-        x, y = _axes(rows[rows.folder == folder], limits[str(folder)])
+        x, y = _axes(rows[rows.folder == folder], limits[str(folder)], height)
         shown = _rounded(own).assign(
             part=[float(f"{value:.4g}") for value in own.share], share=[percent(value) for value in own.share]
         )
@@ -135,7 +139,7 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
     for (device, folder, phase), own in rows.groupby(["device", "folder", "phase"]):
         (of,) = (each for each in paper.shown if each.folder == folder)
         limits = _roofs(of)
-        x, y = _axes(rows[rows.folder == folder], limits)
+        x, y = _axes(rows[rows.folder == folder], limits, HEIGHT)
         columns = ["model", "family", "batch", "x", "rate", "intensity", "achieved", "time"]
         shown = _rounded(own.assign(time_s=own.plain_s))[columns]
         legend = alt.Legend(orient="top", columns=7)

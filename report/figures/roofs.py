@@ -28,10 +28,6 @@ def _swept(paper: Paper) -> list[Machine]:
     return swept
 
 
-def _width(machines: list[Machine]) -> float:
-    return theme.WIDTH if len(machines) == 1 else theme.WIDTH / 2 - 40
-
-
 @or_missing
 def hierarchy(paper: Paper) -> alt.ConcatChart:
     """Attainable rate against intensity by the bytes of each level of memory, under the roof of each kernel."""
@@ -52,14 +48,14 @@ def hierarchy(paper: Paper) -> alt.ConcatChart:
             }
             for level in machine.levels
         ]
-        panel = _hierarchy(pd.DataFrame(peaks), pd.DataFrame(flows), _width(machines))
+        panel = _hierarchy(pd.DataFrame(peaks), pd.DataFrame(flows), theme.WIDTH)
         panels.append(panel.properties(title=kind))
         told.append(
             f"on the {kind}, {listing([peak['name'] for peak in peaks])} over the slopes of "
             f"{listing([str(flow['name']) for flow in flows])}"
         )
     description = f"Rooflines with a slope for each level of memory, on logarithmic axes: {'; '.join(told)}."
-    return theme.finish(alt.concat(*panels, columns=2), "measured-hierarchy", description)
+    return theme.finish(alt.concat(*panels, columns=1), "measured-hierarchy", description)
 
 
 def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame, width: float) -> Layers:
@@ -98,6 +94,7 @@ def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame, width: float) -> Layers
 def sweep(paper: Paper) -> alt.ConcatChart:
     """Sustained bandwidth against the working set for each stream, with the levels found and the caches reported."""
     machines = _swept(paper)
+    width = theme.WIDTH if len(machines) == 1 else theme.WIDTH / 2 - 40
     picked = theme.choice("stream")
     panels: list[Any] = []
     told = []
@@ -114,7 +111,7 @@ def sweep(paper: Paper) -> alt.ConcatChart:
                 "bandwidth": [si(value, "B/s", 4) for value in rows.byte_per_s],
             }
         )
-        x = LogAxis.around(points.byte, _width(machines), "working set", "B", margins=(0.03, 0.03))
+        x = LogAxis.around(points.byte, width, "working set", "B", margins=(0.03, 0.03))
         y = LogAxis.around(
             [*points.low, *points.high], HEIGHT, "bandwidth", "B/s", vertical=True, margins=(0.06, 0.12)
         )

@@ -1,7 +1,7 @@
 """Figures of achieved rates under the roofs of the machine."""
 
 from collections.abc import Iterable
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 from typing import Any
 
 import altair as alt
@@ -20,18 +20,19 @@ from report.rows import highest
 Limits = list[tuple[dict[str, Any], Roof]]
 """Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""
 
-HEIGHT = 230
-"""Of a panel, in pixels."""
+HEIGHT, COLUMNS, MOST_ROWS = 230, 2, 4
+"""Of a panel, in pixels, at most; and how many panels stand beside each other, and at most below each other."""
 
-LEVELS = 9
-"""Pixels from the highest roof to the names of the levels of memory above it."""
+LEVELS, ABOVE = 9, 23
+"""Pixels from the highest roof to the names of the levels of memory above it, and to the upper edge."""
 
 
 @or_missing
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """Achieved rate against intensity by footprint under the roofs of each machine.
 
-    A panel a device and batch size that most models were measured at, and one a device with trails through all.
+    A panel a device and batch size that most models were measured at, and one a device with trails through all; of
+    more batch sizes than have room on a page, some from the smallest to the largest.
     """
     cells = available.shown_cells(paper)
     limits = {
@@ -57,6 +58,8 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         }
     )
     batches = sorted({batch for _, own in cells.groupby("device") for batch in common_batches(own)})
+    batches = evenly(batches, COLUMNS * MOST_ROWS // len(limits) - 1)
+    height = theme.panel_height(ceil((len(batches) + 1) * len(limits) / COLUMNS), HEIGHT)
     picked = theme.choice("family")
     panels: list[Any] = []
     for batch in [*batches, None]:
@@ -64,7 +67,7 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
             own = of_device if batch is None else of_device[of_device.batch == batch]
             if own.empty or (batch is None and own.batch.nunique() == 1):
                 continue
-            x, y = _axes(of_device, limits[str(device)])
+            x, y = _axes(of_device, limits[str(device)], height)
             marks = _trails(own, x, y, points.family) if batch is None else _dots(own, x, y, points.family)
             marks = marks.encode(opacity=theme.faded_unless(picked))
             own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch or 'trails'}")
@@ -88,14 +91,21 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         f"{number(len(points), 'point')} in all. Of the measured roofs {listing(peaks)}. The fastest point is "
         f"{best.model} on the {best.device} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=12), "models-on-roof", description)
+    return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "models-on-roof", description)
 
 
 def _span(batches: pd.Series) -> str:
     return f"from batch size {batches.min()} to {batches.max()}"
 
 
-def _axes(points: pd.DataFrame, limits: Limits) -> tuple[LogAxis, LogAxis]:
+def evenly(batches: list[int], most: int) -> list[int]:
+    """So many of the batch sizes at most: the smallest, the largest, and some evenly from between."""
+    if len(batches) <= most:
+        return batches
+    return [batches[round(step * (len(batches) - 1) / (most - 1))] for step in range(most)]
+
+
+def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis, LogAxis]:
     """Axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
     ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
     peaks = [roof.peak_flop_per_s for _, roof in limits]
@@ -103,7 +113,7 @@ def _axes(points: pd.DataFrame, limits: Limits) -> tuple[LogAxis, LogAxis]:
     title = "operational intensity by footprint"
     x = LogAxis.around([*points.x, *ridges], width, title, "FLOP/B", margins=(0.05, 0.08))
     return x, LogAxis.around(
-        [*points.rate, *peaks], HEIGHT, "achieved", "FLOP/s", vertical=True, margins=(0.06, 0.1)
+        [*points.rate, *peaks], height, "achieved", "FLOP/s", vertical=True, margins=(0.06, ABOVE / height)
     )
 
 

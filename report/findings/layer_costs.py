@@ -72,6 +72,16 @@ def remainders(paper: Paper) -> str:
 
 
 @finding
+def pictured(paper: Paper) -> str:
+    """Whose layers the figures that show one machine are of."""
+    machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)
+    return (
+        f"The pies, and the layers one by one, are those of steps on the {available.title(machine)} at batch size "
+        f"{rows.batch.iloc[0]}."
+    )
+
+
+@finding
 def single(paper: Paper) -> str:
     """The single layers that cost most."""
 
