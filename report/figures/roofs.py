@@ -48,7 +48,7 @@ def hierarchy(paper: Paper) -> alt.ConcatChart:
             }
             for level in machine.levels
         ]
-        panel = _hierarchy(pd.DataFrame(peaks), pd.DataFrame(flows), theme.WIDTH)
+        panel = _hierarchy(pd.DataFrame(peaks), pd.DataFrame(flows))
         panels.append(panel.properties(title=kind))
         told.append(
             f"on the {kind}, {listing([peak['name'] for peak in peaks])} over the slopes of "
@@ -58,14 +58,14 @@ def hierarchy(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=1), "measured-hierarchy", description)
 
 
-def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame, width: float) -> Layers:
+def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame) -> Layers:
     """Slopes up to the highest peak, and each peak from the fastest level's slope on."""
     top, fastest, slowest = peaks.peak.max(), flows.flow.max(), flows.flow.min()
-    end = width - max(text_size(name, theme.LABEL_SIZE)[0] for name in peaks.name) - 16
+    end = theme.WIDTH - max(text_size(name, theme.LABEL_SIZE)[0] for name in peaks.name) - 16
     low, high = peaks.peak.min() / fastest / 20, 4 * top / slowest
     x = LogAxis(
-        low, low * (high / low) ** (width / end), width, "operational intensity (FLOP per byte from the level)",
-        last=high,
+        low, low * (high / low) ** (theme.WIDTH / end), theme.WIDTH,
+        "operational intensity (FLOP per byte from the level)", last=high,
     )  # fmt: skip
     y = LogAxis.around([slowest * low, top], HEIGHT, "attainable", "FLOP/s", vertical=True, margins=(0, 0.06))
     slopes = {row.name: ((low, row.flow * low), (top / row.flow, top)) for row in each(flows)}
