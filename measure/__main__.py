@@ -122,20 +122,21 @@ def measure(arguments: argparse.Namespace) -> int:
     places = {
         str(workloads.models_path.parent if task.section == "workload" else folder.folder) for task in tasks
     }
+    resume = summary_text.resumption(arguments.command, request.force)
     try:
         with alone, progress:
             refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
             summary = runner.run(tasks, worker, store, progress, deadline, refusal)
     except KeyboardInterrupt:
         print(
-            f"\nStopped after {progress.done} of {len(tasks)}. Everything measured so far is kept; the same command "
-            f"goes on from here.\nThe files are in {' and '.join(sorted(places))}; to go on: {arguments.command}"
+            f"\nStopped after {progress.done} of {len(tasks)}. Everything measured so far is kept; the files are in "
+            f"{' and '.join(sorted(places))}\n{resume}"
         )
         return INTERRUPTED
     finally:
         worker.close()
     report = f"python -m report{data_flag(arguments.data)}"
-    print("\n".join(summary_text.lines(summary, sorted(places), arguments.command, report)))
+    print("\n".join(summary_text.lines(summary, sorted(places), resume, report)))
     return 0
 
 

@@ -11,10 +11,17 @@ REASONS = 3
 """So many reasons are told of each status; the tables have all."""
 
 
+def resumption(command: str, force: bool) -> str:
+    """How a command that left something goes on; one that measures again by force begins anew."""
+    if force:
+        return f"What is left keeps the rows that it had; to measure all of it again: {command}"
+    return f"To go on with what is left: {command}"
+
+
 def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> list[str]:
     """What was done, what failed and why, what is left, where the files are, and the next command.
 
-    ``resume`` is the command that goes on with what is left, ``report`` the one that renders the paper.
+    ``resume`` says how to go on with what is left, ``report`` is the command that renders the paper.
     """
     said = [
         f"{summary.statuses['ok']} done, {len(summary.failures)} failed, {summary.left} left; "
@@ -28,7 +35,7 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
             f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls"
         )
     if summary.left:
-        said.append(f"To go on with what is left: {resume}")
+        said.append(resume)
     said.append(f"Next: {report}")
     return said
 

@@ -271,9 +271,12 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
         rest = run.stdout.read()
     assert run.returncode == 130
     assert re.search(
-        r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the same", rest, re.M
+        r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the files", rest, re.M
     )
-    assert f"{tmp_path}/workload; to go on: python -m measure --data {tmp_path} --machine box" in rest
+    assert (
+        f"{tmp_path}/workload\nTo go on with what is left: python -m measure --data {tmp_path} --machine box"
+        in rest
+    )
     plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
     assert "workload alexnet fp32" not in plan
     assert "roof matmul fp32 512 sustained" not in plan

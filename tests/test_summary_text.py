@@ -3,11 +3,11 @@ from collections import Counter
 from measure import catalog
 from measure.plan import InferenceTask
 from measure.runner import Summary
-from measure.summary_text import lines
+from measure.summary_text import lines, resumption
 from measure.worker import Failure
 
 ALEXNET = catalog.find(["alexnet"])[0]
-RESUME, REPORT = "python -m measure --budget 10m", "python -m report"
+RESUME, REPORT = resumption("python -m measure --budget 10m", force=False), "python -m report"
 
 
 def task(batch):
@@ -47,3 +47,9 @@ def test_a_run_that_its_budget_ended_says_how_to_go_on():
         "To go on with what is left: python -m measure --budget 10m",
         "Next: python -m report",
     ]
+
+
+def test_a_command_that_measures_again_by_force_does_not_go_on():
+    assert resumption("python -m measure --force", force=True) == (
+        "What is left keeps the rows that it had; to measure all of it again: python -m measure --force"
+    )

@@ -4,7 +4,6 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from measure import summary_text
 from measure.arguments import make_request, make_sampling, parse_time
 from measure.cache import Workloads
 from measure.cluster import places
@@ -15,6 +14,7 @@ from measure.destination import check_writable, data_flag
 from measure.errors import UserError
 from measure.plan import Request
 from measure.runner import Summary
+from measure.summary_text import lines, resumption
 from measure.terminal import INTERRUPTED
 from measure.timing import Sampling
 
@@ -73,7 +73,9 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
             else:
                 print(f"Nothing left to measure on the cluster: see {arguments.data}")
         except KeyboardInterrupt:
-            print(f"\nStopped. Everything measured so far is kept; to go on: {arguments.command}")
+            print(
+                f"\nStopped. Everything measured so far is kept.\n{resumption(arguments.command, arguments.force)}"
+            )
             return INTERRUPTED
         finally:
             dismiss(crew.open)
@@ -86,7 +88,7 @@ def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) ->
         whole.add(kind.summary)
     places = sorted({str(kind.folder.folder) for kind in kinds.values()})
     report = f"python -m report{data_flag(arguments.data)}"
-    print("\n".join(summary_text.lines(whole, places, arguments.command, report)))
+    print("\n".join(lines(whole, places, resumption(arguments.command, arguments.force), report)))
 
 
 def _check(request: Request) -> None:
