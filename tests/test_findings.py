@@ -183,6 +183,8 @@ def test_batch_sizes_at_which_the_same_models_are_memory_bound_are_told_together
     low = rows.assign(footprint_intensity=rows.footprint_intensity.where(~lean, 1.0).where(lean, 1e6))
     text = plain(findings.bounds.on_roofs(replace(tiny(), workloads=low)))
     assert "by footprint 1 at every batch size (lean)" in text
+    few = low[lean].assign(batch=4)  # of one model alone
+    assert plain(findings.bounds.on_roofs(replace(tiny(), workloads=pd.concat([low, few])))) == text
     third = low.assign(batch=16, footprint_intensity=1e6)
     text = plain(findings.bounds.on_roofs(replace(tiny(), workloads=pd.concat([low, third]))))
     assert "by footprint 1 at batch size 1 to 8 (lean) and none at 16" in text

@@ -59,8 +59,13 @@ def _bound(rows: pd.DataFrame, limit: Limit, definition: str) -> str:
 
 @finding
 def on_roofs(paper: Paper) -> str:
-    """How many models each roof leaves memory-bound, for each definition of intensity and batch size."""
+    """How many models each roof leaves memory-bound, for each definition of intensity and batch size.
+
+    Of batch sizes, those that most models were counted at.
+    """
     rows = available.workloads(paper)
+    counted = rows.groupby("batch").model.nunique()
+    rows = rows[rows.batch.map(counted) == counted.max()]
     sentences = []
     for limit in compared_roofs(paper):
         how = "measured" if limit.measured else "datasheet"
