@@ -14,6 +14,8 @@ GAP = 2.0
 """Free pixels around each label."""
 RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)
 """Distances tried between a mark and its label's nearest side."""
+FARTHEST = 0.4
+"""The longest of them, as a share of the shorter side of the panel."""
 STEP = 4.0
 """Pixels from one to the next of the boxes that cover a line."""
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
@@ -136,6 +138,9 @@ def place(
         x, y, _ = points[index]
         return -sum(hypot(x - other[0], y - other[1]) < 60 for other in points)
 
+    rings = [
+        ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)
+    ]
     boxes = list(taken)
     leaders: list[tuple[tuple[float, float], tuple[float, float]]] = []
     placed = []
@@ -149,7 +154,7 @@ def place(
             *(near[at] for at, mark in enumerate(marks) if not mark.overlaps(marks[index])),
         ]
         label = None
-        for ring in RINGS:
+        for ring in rings:
             for angle in DIRECTIONS:
                 box = _around(x, y, width + 2 * GAP, height, ring, angle)
                 if not (box.inside(panel) and box.clear_of(barred)):

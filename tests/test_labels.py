@@ -59,6 +59,14 @@ def test_a_name_without_room_is_left_out():
     assert place([(5, 5, "a name too long for its panel")], Box(0, 0, 40, 10), 9) == []
 
 
+def test_no_name_stands_across_the_panel_from_its_point():
+    """Up to 110 pixels from the point there is room for a leader alone: more than 0.4 of 230, less than 0.4 of 400."""
+    point, taken = [(30.0, 115.0, "abc")], [Box(0, 0, 145, 113), Box(0, 117, 145, 400)]
+    assert place(point, Box(0, 0, 230, 230), 9, taken) == []
+    (label,) = place(point, Box(0, 0, 400, 400), 9, taken)
+    assert label.box.left > 145
+
+
 @pytest.mark.parametrize(
     ("start", "end", "crosses"),
     [((0, 5), (20, 5), True), ((0, 0), (20, 4), False), ((5, -5), (5, 20), False), ((12, 6), (13, 7), True)],
