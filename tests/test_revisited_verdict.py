@@ -1,7 +1,7 @@
 import pytest
 
 from report.quantities import SPACE
-from report.revisited.verdict import AGREES, DIFFERS, OPEN, Comparison, Verdict, judge
+from report.revisited.verdict import AGREES, DIFFERS, OPEN, Comparison, Verdict, interval_between, judge
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,9 @@ def test_a_ratio_needs_something_of_ours():
     comparison = Comparison("s", "net", "FLOP", "FLOP", 10.0, None, "", verdict)
     assert comparison.ratio is None
     assert Comparison("s", "net", "FLOP", "FLOP", 10.0, 4.0, "counted", verdict).ratio == 2.5
+
+
+def test_an_interval_whose_ends_are_not_known_is_none():
+    assert interval_between(2.2, 2.0) == interval_between(2.0, 2.2) == (2.0, 2.2)
+    assert interval_between(float("nan"), 2.2) is None
+    assert interval_between(2.0, float("nan")) is None

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
 from report.chips import datasheet, fastest
@@ -17,6 +16,7 @@ from report.revisited.verdict import (
     OPEN,
     Comparison,
     Verdict,
+    interval_between,
     judge,
     near,
 )
@@ -179,8 +179,7 @@ def _time(paper: Paper, step: Step) -> Comparison:
     measured = measured_step(paper, row.chip_key, row.model_key, int(row.batch))
     if measured is not None:
         ours = float(measured.latency_s)
-        ends = (float(measured.latency_low_s), float(measured.latency_high_s))
-        interval = None if any(map(isnan, ends)) else ends  # one round of few samples has none
+        interval = interval_between(float(measured.latency_low_s), float(measured.latency_high_s))
         verdict = judge(row.time_s, row.time_s_rounding, ours, {}, MEASURED_TOLERANCE)
         return Comparison(
             row.study,

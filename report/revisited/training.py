@@ -1,7 +1,6 @@
 """The printed forward and backward passes beside exact counts and our measured steps."""
 
 from collections.abc import Iterator
-from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -11,7 +10,15 @@ from report.paper import BASE_PRECISION, Paper
 from report.published import BACKWARD_TO_FORWARD, FLOP
 from report.revisited import counts
 from report.revisited.counts import COUNTED
-from report.revisited.verdict import DIFFERS, MEASURED_TOLERANCE, OPEN, Comparison, Verdict, judge
+from report.revisited.verdict import (
+    DIFFERS,
+    MEASURED_TOLERANCE,
+    OPEN,
+    Comparison,
+    Verdict,
+    interval_between,
+    judge,
+)
 from report.rows import each
 
 LINEAR_ONLY = "the backward pass of the linear layers alone; that of convolutions is missing"
@@ -132,8 +139,8 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
         return Comparison(row.study, _name(row), quantity, "", printed, None, "", Verdict(OPEN, reason))
     title, step = found
     ours = _turned(row, 1.0, float(step.time_ratio))
-    ends = [_turned(row, 1.0, float(value)) for value in (step.time_ratio_low, step.time_ratio_high)]
-    interval = None if any(map(isnan, ends)) else (min(ends), max(ends))  # one round of few samples has none
+    ends = (_turned(row, 1.0, float(step.time_ratio_low)), _turned(row, 1.0, float(step.time_ratio_high)))
+    interval = interval_between(*ends)
     uncertain = max(abs(end - ours) for end in interval) if interval else 0.0
     verdict = judge(printed, max(rounding, uncertain), ours, {}, MEASURED_TOLERANCE)
     if not verdict.explained:

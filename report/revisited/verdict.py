@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 
 from report.quantities import percent, significant
 
@@ -33,6 +34,11 @@ class Verdict:
     def what(self) -> str:
         """The verdict as the rest of a sentence about a figure: ``is the sparse peak``, ``agrees within 1 %``."""
         return str(self).replace("differs because it is", "is")
+
+
+def interval_between(one: float, other: float) -> tuple[float, float] | None:
+    """The ends of an interval, the lower first; None where they are not known: one round of few samples has none."""
+    return None if isnan(one) or isnan(other) else (min(one, other), max(one, other))
 
 
 @dataclass(frozen=True)
