@@ -13,13 +13,14 @@ FLOP = ["fp64_flop", "fp32_flop", "fp16_flop", "tensor_flop"]
 SUMMED = ["time_s", "dram_read_byte", "dram_write_byte", "l2_byte", "l1_byte", *FLOP]
 
 
-def machines(
-    paper: Paper, otherwise: str = "Nothing stands here without hardware counters."
-) -> tuple[Machine, ...]:
-    """The machines whose kernels were counted, imported ones last; at least one, or what stands ``otherwise``."""
+def machines(paper: Paper) -> tuple[Machine, ...]:
+    """The machines whose kernels were counted, imported ones last; at least one."""
     found = tuple(each for each in (*paper.machines, *paper.imported) if not each.counters.empty)
     if not found:
-        raise DataMissingError(otherwise)
+        raise DataMissingError(
+            "No hardware counters have been read yet; on an NVIDIA GPU python -m measure --device cuda --sections "
+            "workload counters reads them, and python -m measure import-ncu takes what was read elsewhere."
+        )
     return found
 
 

@@ -9,7 +9,6 @@ from sentences import plain
 from test_figures import rows, titles
 from training_papers import trained
 
-from report import findings
 from report.available import Missing
 from report.figures import kernels
 
@@ -79,6 +78,4 @@ def test_without_data_every_figure_is_a_sentence():
     for figure in ALL:
         assert isinstance(figure(empty()), Missing)
     assert "--device cpu --sections workload operators profiles them" in kernels.shares(tiny())
-    assert kernels.counted_bytes(tiny()) == "Nothing stands here without hardware counters."
-    for how in ("--sections workload counters reads them", "import-ncu"):
-        assert how in findings.kernels.counted(tiny())
+    assert "import-ncu" in kernels.counted_bytes(tiny())

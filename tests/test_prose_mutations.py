@@ -104,8 +104,7 @@ SECTIONS = {
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
     "hardware counters": Section(
         without_files("machines/*/counter_profiles.csv", "machines/*/counters.csv"),
-        r"findings\.kernels\.counted",
-        r"kernel_tables\.flop",
+        r"findings\.kernels\.counted|kernel_tables\.flop",
     ),
     "ceilings": Section(
         without_files("machines/*/ceilings.csv"),

@@ -149,12 +149,7 @@ def waiting(paper: Paper) -> str:
 @finding
 def counted(paper: Paper) -> str:
     """What hardware counters say of bytes and FLOP, and what they do not, on each machine that has them."""
-    found = counted_kernels.machines(
-        paper,
-        "No hardware counters have been read yet; on an NVIDIA GPU python -m measure --device cuda --sections "
-        "workload counters reads them, and python -m measure import-ncu takes what was read elsewhere.",
-    )
-    return " ".join(counters_of(paper, of) for of in found)
+    return " ".join(counters_of(paper, of) for of in counted_kernels.machines(paper))
 
 
 def counters_of(paper: Paper, of: Machine) -> str:
