@@ -38,14 +38,14 @@ def test_ratios():
 def test_reasons():
     text = plain(steps.reasons(trained()))
     assert (
-        "On the Example CPU (4 cores), where the backward pass takes longer than its FLOP say, most of the gap is in "
-        in text
+        "On the Example CPU (4 cores), where the backward pass takes longer than its FLOP say, most of the gap comes "
+        "from " in text
     )
     assert "activation in 1" in text
     assert "convolution in 1" in text
     assert (
-        "On the Example GPU, where the backward pass takes less than its FLOP say, most of the gap is in outside the "
-        "layers in 1 of 1 model." in text
+        "On the Example GPU, where the backward pass takes less than its FLOP say, most of the gap comes from outside "
+        "the layers in 1 of 1 model." in text
     )
 
 

@@ -68,7 +68,8 @@ def reasons(paper: Paper) -> str:
             known[known.time_ratio < known.flop_ratio],
         )
         parts = [
-            f"where the backward pass takes {how} than its FLOP say, most of the gap is in {counts(own.cause, 'model')}"
+            f"where the backward pass takes {how} than its FLOP say, most of the gap comes from "
+            f"{counts(own.cause, 'model')}"
             for how, own in (("longer", slower), ("less", faster))
             if not own.empty
         ]
