@@ -17,6 +17,7 @@ from measure.models.model import Model
 from measure.ranges import STAGE, ModuleRanges
 from measure.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.stopwatch import Stopwatch
+from measure.system_use import Observed, SystemUse
 from measure.timing import Sampling, sample
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Profiled:
 
     ``plain_s`` is the median without the profiler, ``profiled_s`` the mean under it: with the host's clock, the device
     synchronised. What a profiled call takes besides its operators is the framework, the ranges that name the modules,
-    and the profiler itself. In ``busy_s`` of it the device worked. There are kernels on a GPU only.
+    and the profiler itself. In ``busy_s`` of it the device worked. There are kernels on a GPU only. ``system_use`` is
+    what a plain call asks of the host's operating system, if that says so.
     """
 
     steps: int
@@ -46,6 +48,7 @@ class Profiled:
     operators: tuple[AttributedTime, ...]
     busy_s: float | None = None
     kernels: tuple[AttributedKernel, ...] = ()
+    system_use: SystemUse | None = None
 
 
 def measure(
@@ -102,7 +105,8 @@ def profile(
                 run()
 
     step_in_ranges = partial(step, torch.profiler.record_function)
-    plain_s = median(sample(step, device.synchronize, PLAIN, beat=beat).latencies_s)
+    plain = Observed(step)
+    plain_s = median(sample(plain, device.synchronize, PLAIN, beat=beat).latencies_s)
     steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
     stopwatch = Stopwatch(step_in_ranges, device.synchronize, time.perf_counter_ns, beat, None, None)
     with _profiler(device):  # what a process sets up once for its first profile is no part of the step
@@ -120,6 +124,7 @@ def profile(
         tuple(attribute(events, ranges, steps, by_kernels=on_gpu)),
         busy_s(events, ranges, steps, by_kernels=on_gpu),
         tuple(launched(events, ranges, steps)) if on_gpu else (),
+        plain.use(),
     )
 
 

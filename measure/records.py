@@ -318,8 +318,10 @@ class Profile:
 
     ``plain_s`` is the median host time of one call in the same process without the profiler, ``profiled_s`` the mean
     of the ``steps`` calls under it: the difference is what the profiler costs. ``busy_s`` is the part of such a call in
-    which the device worked: in which a kernel ran, on a processor an operator; empty also in tables of an earlier
-    version. All are empty where the status is not ``ok``.
+    which the device worked: in which a kernel ran, on a processor an operator. ``system_s`` is the processors' time,
+    of all threads of the process together, that a call without the profiler takes in the host's operating system, and
+    ``page_faults`` how many it causes, means of several calls; empty where the system does not say. These three are
+    empty also in tables of an earlier version. All are empty where the status is not ``ok``.
     """
 
     environment_id: str
@@ -335,6 +337,8 @@ class Profile:
     plain_s: float | None = None
     profiled_s: float | None = None
     busy_s: float | None = None
+    system_s: float | None = None
+    page_faults: float | None = None
 
 
 @dataclass(frozen=True)

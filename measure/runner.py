@@ -151,8 +151,9 @@ class Store:
             return Profile(*cell, outcome.status, outcome.reason, now()), [], []
         assert isinstance(outcome, Profiled)
         times = (outcome.steps, outcome.plain_s, outcome.profiled_s, outcome.busy_s)
+        asked = outcome.system_use or (None, None)
         return (
-            Profile(*cell, "ok", None, now(), *times),
+            Profile(*cell, "ok", None, now(), *times, *asked),
             [OperatorTime(*cell, *each) for each in outcome.operators],
             [KernelTime(*cell, *each) for each in outcome.kernels],
         )

@@ -4,12 +4,14 @@ from typing import Any
 
 import pandas as pd
 
+from report.operator_groups import GROUPS
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.rows import each
 from report.waterfall import BOUND, CELL, RESIDUAL, terms
 
-LARGER_BATCH, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
+LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
     "larger batch",
+    "kept memory",
     "fusion",
     "lower precision",
     "other layout",
@@ -17,8 +19,9 @@ LARGER_BATCH, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
     "measure again",
 )
 
-HALVED = 0.5
-"""A larger batch is the remedy where one that was profiled brings the term of each input to this share or less."""
+HALF = 0.5
+"""A larger batch is the remedy where one that was profiled brings the term of each input to this share or less, and
+kept memory where the operating system takes this share of a group's term or more."""
 
 ARITHMETIC = (BOUND, "matrix product")
 """Terms that a lower precision shortens, on a machine that is faster at one."""
@@ -36,8 +39,10 @@ def largest(paper: Paper, of: Machine) -> pd.DataFrame:
 
 def _remedy(row: Any, rows: pd.DataFrame, of: Machine) -> str:
     larger = rows[(rows.model == row.model) & (rows.term == row.term) & (rows.batch > row.batch)]
-    if row.term != RESIDUAL and (larger.time_s / larger.batch <= HALVED * row.time_s / row.batch).any():
+    if row.term != RESIDUAL and (larger.time_s / larger.batch <= HALF * row.time_s / row.batch).any():
         return LARGER_BATCH
+    if row.term in GROUPS and row.system_share >= HALF * row.share:
+        return KEPT_MEMORY
     if row.term in ARITHMETIC:
         peaks = of.roofs.set_index("precision").peak_flop_per_s
         return LOWER_PRECISION if peaks.max() > peaks[BASE_PRECISION] else NOTHING

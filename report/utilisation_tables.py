@@ -1,5 +1,7 @@
 """The tables of utilisation: shares of the roofs, the terms of latencies, and what would shorten the largest."""
 
+from pandas import isna
+
 from report import available, remedies, waterfall
 from report.available import or_missing
 from report.operator_groups import GROUPS
@@ -53,7 +55,7 @@ def shares(paper: Paper) -> str:
 
 @or_missing
 def terms(paper: Paper) -> str:
-    """The terms of every profiled cell as shares of its latency, those of operators together; the profiler's cost."""
+    """The terms of every profiled cell as shares of its latency, those of operators together, and what lies within."""
     rows = available.rows_of_each(paper, lambda of: waterfall.terms(paper, of))
     rows = rows.assign(part=rows.term.where(~rows.term.isin(GROUPS), INEFFICIENCY))
     cell = ["device", "model", "batch"]
@@ -61,11 +63,12 @@ def terms(paper: Paper) -> str:
     header = [("Device", LEFT), ("Model", LEFT), ("Batch", RIGHT), ("Latency", RIGHT), ("Bound", RIGHT)]
     header += [("Operator by operator", RIGHT), ("Inefficiency", RIGHT), ("Framework", RIGHT)]
     return pipe(
-        [*header, ("Residual", RIGHT), ("Profiler", RIGHT)],
+        [*header, ("Residual", RIGHT), ("System", RIGHT), ("Profiler", RIGHT)],
         [
             [
                 row.device, escape(row.model), str(row.batch), si(row.latency_s, "s"),
                 *(signed(parts.get((row.device, row.model, row.batch, part), 0)) for part in SHOWN),
+                NONE if isna(row.system_share) else signed(row.system_share),
                 signed(row.profiled_s / row.plain_s - 1),
             ]
             for row in each(rows.drop_duplicates(cell).sort_values(cell))

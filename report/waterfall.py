@@ -30,20 +30,30 @@ BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL = "model bound", "operator by operator",
 CELL = ["model", "batch", "precision"]
 
 
+OBSERVED = ["plain_s", "profiled_s", "system_s", "page_faults"]
+"""What a profile says of a call beside its operators."""
+
+
 def profiled(of: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
-    """The measured cells with bounds and a profile, with ``plain_s`` and ``profiled_s``; at least one."""
+    """The measured cells with bounds and a profile, with what that observed of a call; at least one.
+
+    ``system_share`` is the part of the time of all threads, on a processor, that the operating system takes of a plain
+    call; empty where that is not known.
+    """
     profiles = of.profiles[
         (of.profiles.status == "ok") & (of.profiles.phase == INFERENCE) & (of.profiles.variant == EAGER)
     ]
     cells = available.cells(of, precision)
     available.roof(of, precision)
-    cells = cells[cells.operator_bound_s.notna()].merge(profiles[[*CELL, "plain_s", "profiled_s"]], on=CELL)
+    cells = cells[cells.operator_bound_s.notna()].merge(profiles[[*CELL, *OBSERVED]], on=CELL)
     if cells.empty:
         raise DataMissingError(
             f"The time of the operators on the {available.title(of)} at {precision} has not been measured; "
             f"{command(of, precision)} measures it."
         )
-    return cells.astype({"plain_s": float, "profiled_s": float})
+    cells = cells.astype(dict.fromkeys(OBSERVED, float))
+    threads = of.environment.threads if of.kind == "cpu" else None
+    return cells.assign(system_share=cells.system_s / ((threads or float("nan")) * cells.plain_s))
 
 
 def command(of: Machine, precision: str = BASE_PRECISION) -> str:
@@ -66,7 +76,7 @@ def terms(paper: Paper, of: Machine, precision: str = BASE_PRECISION) -> pd.Data
         FRAMEWORK: cells.plain_s - cells.spent_s,
         RESIDUAL: cells.latency_s - cells.plain_s,
     }
-    columns = [*CELL, "latency_s", "plain_s", "profiled_s"]
+    columns = [*CELL, "latency_s", "plain_s", "profiled_s", "system_share"]
     lost = groups.assign(time_s=groups.spent_s - groups.bound_s).merge(cells[columns], on=CELL)
     rows = pd.concat(
         [

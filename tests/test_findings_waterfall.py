@@ -9,7 +9,7 @@ from sentences import check_whole_sentences, plain
 from report.available import Missing
 from report.findings import waterfall
 
-FINDINGS = (waterfall.waiting, waterfall.gaps, waterfall.largest, waterfall.profiled)
+FINDINGS = (waterfall.waiting, waterfall.gaps, waterfall.system, waterfall.largest, waterfall.profiled)
 
 
 @pytest.mark.parametrize("finding", FINDINGS)
@@ -52,6 +52,37 @@ def test_gaps():
         "at batch size 8, a latency is 2.00 times the bound of the whole model in the median of 1 model. The bound is "
         "50 % of the latency in the median; running operator by operator adds 33 %, the inefficiency of operators "
         "−3.8 %, the framework 24 %. The operators that lose most are convolution in 1 of 1 model." in text
+    )
+
+
+def with_system(**columns):
+    """The CPU alone, its three profiles with these columns, in the order deep at 1, lean at 1 and at 8."""
+    cpu = profiled().machine("cpu")
+    taken = cpu.profiles[cpu.profiles.status == "ok"].sort_values(["model", "batch"])
+    return replace(profiled(), machines=(replace(cpu, profiles=taken.assign(**columns)),))
+
+
+def test_system():
+    # Of two threads: 19.64 of 2 x 98.2 ms; 0.784 of 2 x 3.92 ms; 16.5 of 2 x 16.5 ms
+    text = plain(
+        waterfall.system(
+            with_system(system_s=[19.64e-3, 0.784e-3, 16.5e-3], page_faults=[70.0, 5.0, 81234.5])
+        )
+    )
+    assert text == (
+        "On the Example CPU (4 cores) the operating system takes, of the threads' time in the median, by batch size, "
+        "10 % at 1 (2 models) and 50 % at 8 (1 model); the most in lean at 8, 50 %, where a call causes 81,200 page "
+        "faults."
+    )
+
+
+def test_system_that_was_not_measured():
+    text = waterfall.system(with_system(system_s=None, page_faults=None))
+    assert isinstance(text, Missing)
+    assert (
+        "What the operating system takes of a call on the Example CPU (4 cores) has not been measured; python -m "
+        "measure --device cpu --sections workload operators --precisions fp32 --force measures it."
+        in plain(text)
     )
 
 

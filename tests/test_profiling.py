@@ -93,6 +93,8 @@ def test_operators_take_at_most_the_time_of_the_profiled_step(net, phase):
     assert 0 < profiled.busy_s <= profiled.profiled_s
     assert profiled.kernels == ()  # a processor runs none
     assert profiled.plain_s > 0
+    assert profiled.system_use.system_s >= 0
+    assert profiled.system_use.page_faults >= 0
 
 
 def test_signs_of_life_come_between_the_stages_of_a_step(net):

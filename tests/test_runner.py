@@ -13,6 +13,7 @@ from measure.plan import CeilingTask, CounterTask, InferenceTask, ProfileTask, T
 from measure.profiling import Profiled
 from measure.records import Ceiling, Environment, KernelCounters, KernelTime, OperatorTime, Workload
 from measure.sensors import Conditions
+from measure.system_use import SystemUse
 from measure.timing import TimedSample, Timing
 from measure.training import StepTiming
 from measure.worker import BudgetSpent, Failure
@@ -241,9 +242,10 @@ def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
         AttributedTime("update", None, "add_", 16, 0.125),
     )
     kernels = (AttributedKernel("forward", "features.0", "conv2d", "implicit_gemm", 2, 0.25),)
-    do(tmp_path, folder, [PROFILE], [Profiled(3, 0.5, 0.625, times, 0.375, kernels)])
+    use = SystemUse(0.0625, 1200.0)
+    do(tmp_path, folder, [PROFILE], [Profiled(3, 0.5, 0.625, times, 0.375, kernels, use)])
     (row,) = folder.profiles()
-    assert row.busy_s == 0.375
+    assert (row.busy_s, row.system_s, row.page_faults) == (0.375, 0.0625, 1200.0)
     assert (row.phase, row.variant, row.status, row.steps, row.plain_s, row.profiled_s) == (
         "step",
         "adam",

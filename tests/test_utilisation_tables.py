@@ -28,14 +28,23 @@ def test_shares():
 def test_terms():
     assert cells(utilisation_tables.terms(profiled())) == [
         # 50, 1.1, 41 + 1.9 + 1.0 + 0.5, 2.7 and 1.8 of 100 ms; 99.2 ms under the profiler, 98.2 without
-        ["CPU", "deep", "1", "100 ms", "50 %", "1 %", "44 %", "3 %", "2 %", "1 %"],
+        ["CPU", "deep", "1", "100 ms", "50 %", "1 %", "44 %", "3 %", "2 %", "10 %", "1 %"],
         # 1.0, 1.0, 0.5 + 0.2 + 0.1, 1.12 and 0.08 of 4 ms; 4.5 over 3.92
-        ["CPU", "lean", "1", "4.00 ms", "25 %", "25 %", "20 %", "28 %", "2 %", "15 %"],
+        ["CPU", "lean", "1", "4.00 ms", "25 %", "25 %", "20 %", "28 %", "2 %", "10 %", "15 %"],
         # 8.0, 5.3, 1.0 - 2.0 + 0.4, 3.8 and -0.5 of 16 ms; 18 over 16.5
-        ["CPU", "lean", "8", "16.0 ms", "50 %", "33 %", "−4 %", "24 %", "−3 %", "9 %"],
+        ["CPU", "lean", "8", "16.0 ms", "50 %", "33 %", "−4 %", "24 %", "−3 %", "10 %", "9 %"],
         # 12.5, 27.5, 60, 900 and 0 us of 1 ms; 2 over 1
-        ["GPU", "lean", "1", "1.00 ms", "1 %", "3 %", "6 %", "90 %", "0 %", "100 %"],
+        ["GPU", "lean", "1", "1.00 ms", "1 %", "3 %", "6 %", "90 %", "0 %", "–", "100 %"],
     ]
+
+
+def test_terms_with_what_the_system_takes():
+    # 3.92 of 2 threads x 98.2, 3.92 and 16.5 ms; on a GPU the threads of the host are not what a call waits for.
+    machines = tuple(
+        replace(each, profiles=each.profiles.assign(system_s=3.92e-3)) for each in profiled().machines
+    )
+    shares = [row[-2] for row in cells(utilisation_tables.terms(replace(profiled(), machines=machines)))]
+    assert shares == ["2 %", "50 %", "12 %", "–"]
 
 
 def test_remedy():

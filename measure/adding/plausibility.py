@@ -42,7 +42,7 @@ RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("latency_s", "latency_low_s", "latency_high_s", "plain_s", "profiled_s"), (1e-12, DAY_S)
     ),
-    **dict.fromkeys(("event_s", "time_s", "busy_s"), (0, DAY_S)),
+    **dict.fromkeys(("event_s", "time_s", "busy_s", "system_s"), (0, DAY_S)),
     "load": (0, 1),
     "clock_hz": (1e6, 1e11),
     "temperature_c": (-100, 300),

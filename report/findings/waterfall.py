@@ -4,12 +4,12 @@ import pandas as pd
 
 from measure.records import INFERENCE
 from report import available, operator_bounds, remedies, waterfall
-from report.available import finding
+from report.available import DataMissingError, finding
 from report.findings.utilisation import named
 from report.operator_groups import GROUPS
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.predictors import common_batches
-from report.quantities import listing, number, percent, significant
+from report.quantities import exact, listing, number, percent, significant
 from report.rows import highest, lowest
 from report.waterfall import BOUND, BY_OPERATOR, CELL, FRAMEWORK
 
@@ -74,6 +74,29 @@ def gaps(paper: Paper) -> str:
         return " ".join(gap(of, own) for _, own in waterfall.terms(paper, of).groupby("batch"))
 
     return available.told_of_each(paper, part)
+
+
+@finding
+def system(paper: Paper) -> str:
+    """What the operating system takes of the calls on the processor that was measured last."""
+    of = available.machine(paper, "cpu")
+    cells = waterfall.profiled(of)
+    known = cells[cells.system_share.notna()]
+    if known.empty:
+        raise DataMissingError(
+            f"What the operating system takes of a call on the {available.title(of)} has not been measured; "
+            f"{waterfall.command(of)} --force measures it."
+        )
+    parts = [
+        f"{percent(own.system_share.median())} at {batch} ({number(len(own), 'model')})"
+        for batch, own in known.groupby("batch")
+    ]
+    most = highest(known, "system_share")
+    return (
+        f"On the {available.title(of)} the operating system takes, of the threads' time in the median, by batch size, "
+        f"{listing(parts)}; the most in {most.model} at {most.batch}, {percent(most.system_share)}, where a call "
+        f"causes {exact(round(float(significant(most.page_faults))), 'page faults')}."
+    )
 
 
 @finding
