@@ -87,7 +87,7 @@ def parser() -> CommandLine:
         nargs="+",
         metavar="V",
         default=[EAGER],
-        help="eager, autocast, channels_last, compile, cold, or several joined by '+' (default: eager)",
+        help="eager, autocast, channels_last, kept_memory, compile, cold, or several joined by '+' (default: eager)",
     )
     flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
     flags.add_argument(

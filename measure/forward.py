@@ -4,14 +4,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure import catalog
+from measure import allocator, catalog
 from measure.counting.traffic import tensors_in
 from measure.devices import Device
 from measure.models.call import mapped
 from measure.models.model import Model
 from measure.precisions import torch_dtype
 from measure.records import FULL_PRECISION, TF32, stored_as
-from measure.variants import AUTOCAST, CHANNELS_LAST, COMPILE, parts
+from measure.variants import AUTOCAST, CHANNELS_LAST, COMPILE, KEPT_MEMORY, parts
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +55,10 @@ def prepare(device: Device, model: Model, batch: int, precision: str, variant: s
     if AUTOCAST in how and precision in (FULL_PRECISION, TF32):
         raise NotImplementedError(f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}")
     device.allow_tf32(precision == TF32)
+    if KEPT_MEMORY in how:
+        if device.kind != "cpu":
+            raise NotImplementedError(f"torch keeps the memory of {device.kind} in any case")
+        allocator.keep_memory()
     call = catalog.prepare(model, batch, device.torch_name, torch_dtype(stored))
     network, inputs, keywords = call.network, call.inputs, call.keywords
     if CHANNELS_LAST in how:

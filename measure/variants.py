@@ -5,10 +5,12 @@ from measure.records import EAGER
 from measure.suggestion import did_you_mean
 
 AUTOCAST, CHANNELS_LAST, COMPILE, COLD = "autocast", "channels_last", "compile", "cold"
+KEPT_MEMORY = "kept_memory"
 
-PARTS = (AUTOCAST, CHANNELS_LAST, COMPILE, COLD)
+PARTS = (AUTOCAST, CHANNELS_LAST, KEPT_MEMORY, COMPILE, COLD)
 """torch's autocast chooses what runs in the precision, and weights and inputs stay fp32; images lie in memory pixel by
-pixel; ``torch.compile`` with its default backend; each sample is one call with cold caches."""
+pixel; a process on a processor keeps the memory that it frees; ``torch.compile`` with its default backend; each sample
+is one call with cold caches."""
 
 SGD, ADAM = OPTIMIZERS = ("sgd", "adam")
 """What updates the weights of a training step: SGD with momentum, which a variant does not name, or Adam."""

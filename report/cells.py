@@ -60,6 +60,15 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def of_variants(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell of inference in another variant than eager: its latency with interval (s)."""
+    taken = samples[(samples.phase == INFERENCE) & (samples.variant != EAGER)]
+    wanted = runs[(runs.phase == INFERENCE) & (runs.variant != EAGER)]
+    if wanted.empty:
+        return pd.DataFrame(columns=[*runs.columns, "rounds", *NUMBERS])
+    return joined(wanted).merge(latencies(taken), on=CELL_COLUMNS, how="left")
+
+
 def derive(
     runs: pd.DataFrame,
     samples: pd.DataFrame,

@@ -44,9 +44,9 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 class Machine:
     """One machine in its newest environment: its ceilings, what follows from them (``report.roofs``), its cells.
 
-    ``cells`` are those of inference, ``steps`` those of training (``report.steps``); ``profiles`` are the cells that
-    ran under a profiler, ``operators`` and ``kernels`` the times in them; ``counter_profiles`` are those under hardware
-    counters, ``counters`` what these said of each kernel.
+    ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
+    (``report.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the times in
+    them; ``counter_profiles`` are those under hardware counters, ``counters`` what these said of each kernel.
     """
 
     folder: str
@@ -57,6 +57,7 @@ class Machine:
     levels: tuple[MemoryLevel, ...]
     clock: Clock | None
     cells: pd.DataFrame
+    variants: pd.DataFrame
     steps: pd.DataFrame
     profiles: pd.DataFrame
     operators: pd.DataFrame
@@ -190,6 +191,7 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         measured_clock(ceilings),
         pd.DataFrame(),
         pd.DataFrame(),
+        pd.DataFrame(),
         ours(folder.profiles(), Profile),
         ours(folder.operators(), OperatorTime),
         ours(folder.kernels(), KernelTime),
@@ -200,5 +202,6 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
     return replace(
         machine,
         cells=cells.derive(runs, samples, counted, operators, machine.roof),
+        variants=cells.of_variants(runs, samples),
         steps=steps.derive(runs, samples, counted, operators, machine.roof),
     )

@@ -2,14 +2,15 @@
 
 from pandas import isna
 
-from report import available, remedies, waterfall
+from report import available, remedies, variants, waterfall
 from report.available import or_missing
+from report.findings.conclusions.conclusion import median_of
 from report.operator_groups import GROUPS
 from report.paper import Paper
 from report.predictors import common_batches
 from report.prose import escape
-from report.quantities import SPACE, percent, si
-from report.rows import each
+from report.quantities import SPACE, percent, si, significant
+from report.rows import each, highest, lowest
 from report.tables import LEFT, NONE, RIGHT, pipe
 from report.waterfall import BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL
 
@@ -72,6 +73,26 @@ def terms(paper: Paper) -> str:
                 signed(row.profiled_s / row.plain_s - 1),
             ]
             for row in each(rows.drop_duplicates(cell).sort_values(cell))
+        ],
+    )  # fmt: skip
+
+
+@or_missing
+def tried(paper: Paper) -> str:
+    """What each variant brings over eager mode at each precision and batch size: the speed-ups of the models."""
+    rows = available.rows_of_each(paper, variants.compared)
+    key = ["device", "variant", "precision", "batch"]
+    header = [("Device", LEFT), ("Variant", LEFT), ("Precision", LEFT), ("Batch", RIGHT), ("Models", RIGHT)]
+    header += [("Speed-up", RIGHT), ("Least", LEFT), ("Most", LEFT)]
+    return pipe(
+        header,
+        [
+            [
+                *(escape(str(own[column].iloc[0])) for column in key), str(len(own)), str(median_of(own.speed_up)),
+                *(f"{significant(row.speed_up)} ({escape(row.model)})"
+                  for row in (lowest(own, "speed_up"), highest(own, "speed_up"))),
+            ]
+            for _, own in rows.groupby(key)
         ],
     )  # fmt: skip
 

@@ -56,6 +56,37 @@ def test_precision():
         settings.precision(many(), cpu())
 
 
+def with_variants(**faster):
+    """Cells of variants too, each so many times as fast as in eager mode, by batch size."""
+    cells = cpu().cells
+    rows = [
+        cells.assign(variant=name, latency_s=cells.latency_s / cells.batch.map(factors))
+        for name, factors in faster.items()
+    ]
+    return replace(cpu(), variants=pd.concat(rows, ignore_index=True))
+
+
+def test_variant():
+    found = settings.variant(
+        many(), with_variants(kept_memory={1: 1.0, 4: 2.0, 16: 3.0}, channels_last={1: 1.5, 4: 1.5, 16: 1.5})
+    )
+    assert found.effect.factor == pytest.approx(2)  # of the batch sizes with most models
+    assert text(found) == (
+        "On the Example CPU (4 cores), run inference with kept_memory at batch size 4 and 16: the speed with it over "
+        "that in eager mode is 1.00 (1.00 to 1.00) in the median of 8 models at batch size 1, 2.00 (2.00 to 2.00) of 8 "
+        "at 4 and 3.00 (3.00 to 3.00) of 7 at 16."
+    )
+    assert "at batch size 4 runs 2.00 (2.00 to 2.00) times as fast with kept_memory as without" in found.brief
+    slower = settings.variant(many(), with_variants(cold={1: 0.5, 4: 0.5, 16: 0.5}))
+    assert "do without cold: the speed with it over that in eager mode is 0.500" in text(slower)
+    neither = settings.variant(many(), with_variants(compile={1: 1.0, 4: 1.0, 16: 1.0}))
+    assert "expect no speed of compile:" in text(neither)
+    with pytest.raises(
+        DataMissingError, match="--precisions fp32 --variants eager channels_last kept_memory"
+    ):
+        settings.variant(many(), cpu())
+
+
 def test_batch_size():
     # At 16 the eight models but g: 1, 4 and five times 2.04. Seven have 95 % of their best at 4: 2 / 2.04 is 98 %.
     found = settings.batch_size(many(), cpu())

@@ -1,6 +1,6 @@
 import pytest
 
-from measure import catalog, devices, forward
+from measure import allocator, catalog, devices, forward
 from measure.models.call import Call
 
 torch = pytest.importorskip("torch", reason="models are run with torch")
@@ -34,6 +34,24 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
     first = call.network.features[0].weight
     assert first.is_contiguous(memory_format=torch.channels_last)
     assert not first.is_contiguous()
+
+
+def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
+    asked = []
+    monkeypatch.setattr(allocator, "keep_memory", lambda: asked.append("keep"))
+    original = catalog.prepare
+    monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
+    prepare("squeezenet1_0")
+    prepare("squeezenet1_0", variant="kept_memory")
+    assert asked == ["build", "keep", "build"]
+
+
+def test_a_device_whose_memory_torch_keeps_has_no_such_variant():
+    class Gpu(devices.Cpu):
+        kind = "cuda"
+
+    with pytest.raises(NotImplementedError, match="torch keeps the memory of cuda in any case"):
+        prepare("squeezenet1_0", variant="kept_memory", device=Gpu())
 
 
 def test_channels_last_is_for_images_alone():

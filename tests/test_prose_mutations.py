@@ -81,13 +81,13 @@ class Section:
 SECTIONS = {
     "machines": Section(
         without_files("machines/*/machine.csv"),
-        r"findings\.(machines|benchmarks|predictors|exceptions|roofs|utilisation|waterfall|steps|layer_costs)\.|"
-        r"findings\.(speed_ups|abstract\.measured)|\(tables\.",
+        r"findings\.(machines|benchmarks|predictors|exceptions|roofs|utilisation|variants|waterfall|steps|"
+        r"layer_costs)\.|findings\.(speed_ups|abstract\.measured)|\(tables\.",
         r"findings\.conclusions\.",
     ),
     "inference": Section(
         without_phases(INFERENCE),
-        r"findings\.(benchmarks|predictors|exceptions|waterfall)\.|findings\.(utilisation\.attained|speed_ups)|"
+        r"findings\.(benchmarks|predictors|exceptions|variants|waterfall)\.|findings\.(utilisation\.attained|speed_ups)|"
         r"findings\.(abstract\.measured|machines\.shown)|benchmark_tables\.(ranking|saturations)|"
         r"\(tables\.latencies|utilisation_tables\.",
         r"benchmark_tables\.speed_ups|findings\.conclusions\.",
@@ -98,7 +98,7 @@ SECTIONS = {
     ),
     "operators": Section(
         without_files("machines/*/profiles.csv", "machines/*/operators.csv", "machines/*/kernels.csv"),
-        r"findings\.waterfall\.(gaps|profiled|largest)|findings\.layer_costs\.|findings\.steps\.reasons|"
+        r"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.layer_costs\.|findings\.steps\.reasons|"
         r"findings\.kernels\.(spent|gaps|launched|waiting)|utilisation_tables\.(terms|remedy)",
     ),
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
@@ -111,7 +111,7 @@ SECTIONS = {
         r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
         r"findings\.steps\.(rates|estimates)|findings\.kernels\.waiting|"
         r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|\(tables\.measured_roofs|roof_tables\.|"
-        r"utilisation_tables\.",
+        r"utilisation_tables\.(shares|terms|remedy)",
         r"findings\.bounds\.on_roofs|\(tables\.datasheet_roofs",
     ),
     "workload": Section(

@@ -4,6 +4,7 @@ import pypandoc
 import pytest
 from papers import empty, tiny
 from profiled_papers import profiled
+from test_report_variants import TRIED, with_variants
 from test_tables import cells
 
 from report import utilisation_tables
@@ -45,6 +46,16 @@ def test_terms_with_what_the_system_takes():
     )
     shares = [row[-2] for row in cells(utilisation_tables.terms(replace(profiled(), machines=machines)))]
     assert shares == ["2 %", "50 %", "12 %", "–"]
+
+
+def test_tried():
+    rows = [row for row in TRIED if row[2] == "fp32"]
+    # 4 over 2 and 100 over 200 ms; of fewer than six models no interval
+    assert cells(utilisation_tables.tried(with_variants(rows))) == [
+        ["CPU", r"kept\_memory", "fp32", "1", "2", "1.3", "0.500 (deep)", "2.00 (lean)"],
+        ["CPU", r"kept\_memory", "fp32", "8", "1", "1.0", "1.00 (lean)", "1.00 (lean)"],
+    ]
+    assert "measures some" in utilisation_tables.tried(tiny())
 
 
 def test_remedy():

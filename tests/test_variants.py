@@ -13,6 +13,7 @@ from measure.errors import UserError
         ("eager+cold", "cold"),
         ("cold+cold", "cold"),
         ("cold+compile+channels_last+autocast", "autocast+channels_last+compile+cold"),
+        ("compile+kept_memory", "kept_memory+compile"),
     ],
 )
 def test_a_variant_has_one_name(text, name):

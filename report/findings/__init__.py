@@ -29,6 +29,7 @@ from report.findings import (
     steps,
     training_memory,
     utilisation,
+    variants,
     waterfall,
     workload,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "steps",
     "training_memory",
     "utilisation",
+    "variants",
     "waterfall",
     "workload",
 ]

@@ -29,6 +29,7 @@ OF_PAPER: tuple[Callable[[Paper], Conclusion], ...] = (
 OF_MACHINES: tuple[Callable[[Paper, Machine], Conclusion], ...] = (
     settings.precision,
     settings.batch_size,
+    settings.variant,
     estimates.flop,
     estimates.predictor,
     estimates.peak,

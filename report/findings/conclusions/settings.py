@@ -1,6 +1,6 @@
 """What to run a model with: the precision, the batch size, the device."""
 
-from report import available, saturation, speed_up
+from report import available, saturation, speed_up, variants
 from report.available import DataMissingError
 from report.findings.conclusions.conclusion import Conclusion, at, by_batch, largest, on_side, told
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -39,6 +39,30 @@ def precision(paper: Paper, of: Machine) -> Conclusion:
         f"{advice}: the speed at {LOWER} over that at {BASE_PRECISION} is {told(effects)}.",
         f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER} as at {BASE_PRECISION}",
         ("sec-throughput", "fig-attained"),
+    )
+
+
+def variant(paper: Paper, of: Machine) -> Conclusion:
+    """What the variant that matters most brings over eager mode, by batch size."""
+    rows, title = variants.compared(of, BASE_PRECISION), available.title(of)
+    tried = {str(name): by_batch(own, "speed_up") for name, own in rows.groupby("variant")}
+    strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
+    name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
+    effects = tried[name]
+    faster, slower = on_side(effects, 1), on_side(effects, -1)
+    if faster:
+        advice = f"run inference with {name}{at(faster, effects)}"
+    elif slower:
+        advice = f"do without {name}{at(slower, effects)}"
+    else:
+        advice = f"expect no speed of {name}"
+    return Conclusion(
+        "Variant",
+        strongest[name],
+        title,
+        f"{advice}: the speed with it over that in eager mode is {told(effects)}.",
+        f"inference at batch size {largest(effects)} runs {strongest[name]} times as fast with {name} as without",
+        ("tbl-variants",),
     )
 
 
