@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.host_checks import memory_findings, processor_findings
 from measure.diagnosis.library_checks import library_findings
+from measure.diagnosis.tuning_checks import tuning_findings
 from measure.environment import installed_version
 from measure.errors import UserError
 from measure.records import FULL_PRECISION, Workload
@@ -58,7 +60,8 @@ def examine(data: Path) -> list[Finding]:
         processor, memory = host.observe()
         found += [*processor_findings(processor), *memory_findings(memory, needed)]
     installed = libraries.observe()
-    return [*found, *library_findings(installed), *nvidia_findings(gpus.observe(), installed)]
+    found += [*tuning_findings(os.environ), *library_findings(installed)]
+    return [*found, *nvidia_findings(gpus.observe(), installed)]
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:

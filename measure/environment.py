@@ -12,6 +12,7 @@ from measure.devices import Device
 from measure.errors import UserError
 from measure.memory_levels import text_of
 from measure.records import Environment
+from measure.tuning import check_precisions, tuning
 
 
 def _hash(facts: dict[str, Any], length: int) -> str:
@@ -28,14 +29,18 @@ def installed_version(package: str) -> str | None:
 
 
 def current(device: Device, threads: int) -> Environment:
-    """This machine as it is now."""
+    """This machine as it is now. Raises UserError where torch is missing, or a variable decides over precisions."""
     torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
     identity = device.identity()
     hardware_id = _hash(identity, 12)
+    check_precisions()
     cpu_vendor, cpu_family, cpu_model = processor.numbers()
     checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
+    tuned = tuning()
+    if tuned:  # not otherwise, so that the identity of what was never tuned stays
+        checked["tuning"] = tuned
     return Environment(
         environment_id=_hash(checked, 12),
         hardware_id=hardware_id,
@@ -57,6 +62,7 @@ def current(device: Device, threads: int) -> Environment:
         cpu_model=cpu_model,
         physical_cores=processor.physical_cores(),
         caches=text_of(processor.caches()) if device.kind == "cpu" else None,
+        tuning=tuned,
     )
 
 

@@ -83,6 +83,7 @@ COLUMNS: dict[type, dict[str, Form]] = {
     Environment: {
         "device": DEVICE,
         "caches": Form(re.compile(r"\d+:\d+:\d+(?:;\d+:\d+:\d+)*"), "level:byte:count joined by ';'"),
+        "tuning": Form(re.compile(r"[A-Z_]+=[^;]+(?:;[A-Z_]+=[^;]+)*"), "NAME=value joined by ';'"),
     },
     Ceiling: {
         "kernel": _one_of(("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad")),

@@ -185,12 +185,14 @@ class Environment:
     """A machine as it was when it measured: hardware, driver, library versions, threads.
 
     ``environment_id`` is a hash of what can change a measurement (``hardware_id``, ``driver``, ``torch``,
-    ``threads``); every measured row carries it. ``hardware_id`` is a hash of the hardware alone.
+    ``threads``, ``tuning``); every measured row carries it. ``hardware_id`` is a hash of the hardware alone.
     ``recorded_at`` is the UTC time at which this environment was first seen. ``cores`` are logical ones.
     ``cpu_vendor``, ``cpu_family`` and ``cpu_model`` are the numbers by which a processor says what it is (on Arm its
     implementer, architecture and part); empty, as ``physical_cores``, where an earlier version did not record them.
     ``caches`` are the data caches of a processor as the system reports them, ``level:byte:count`` joined by ``;``, the
-    bytes of all caches of a level together (``measure/memory_levels.py``); empty where it does not. Of a machine whose
+    bytes of all caches of a level together (``measure/memory_levels.py``); empty where it does not. ``tuning`` are the
+    environment variables that decide how fast libraries run (``measure/tuning.py``), ``NAME=value`` joined by ``;``;
+    empty where none is set, and where an earlier version did not look. Of a machine whose
     counters were imported (``measure/import_ncu.py``) only the device and its name are known.
     """
 
@@ -214,6 +216,7 @@ class Environment:
     cpu_model: int | None = None
     physical_cores: int | None = None
     caches: str | None = None
+    tuning: str | None = None
 
 
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}

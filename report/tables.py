@@ -142,6 +142,7 @@ def machines(paper: Paper) -> str:
         ("torch", [each.torch for each in about]),
         ("torchvision", [each.torchvision for each in about]),
         ("torchaudio", [each.torchaudio for each in about]),
+        ("tuned by", [each.tuning for each in about]),
         ("environment", [each.environment_id for each in about]),
         ("first seen (UTC)", [each.recorded_at[:16].replace("T", " ") for each in about]),
     ]

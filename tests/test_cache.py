@@ -128,7 +128,7 @@ def test_an_environment_is_kept_once(folder):
 def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_it_changes(folder):
     path = folder.folder / "machine.csv"
     write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
-    later = ("cpu_vendor", "cpu_family", "cpu_model", "physical_cores", "caches")
+    later = ("cpu_vendor", "cpu_family", "cpu_model", "physical_cores", "caches", "tuning")
     header, *lines = path.read_text().splitlines()
     assert header.endswith("," + ",".join(later))
     path.write_text(

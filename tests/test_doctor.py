@@ -11,13 +11,16 @@ from measure.cache import Workloads
 from measure.diagnosis import gpus, host, libraries
 from measure.doctor import largest
 from measure.records import Workload
+from measure.tuning import ALLOCATOR, KERNELS, PRECISION, PRELOADED, THREADS
 
 pytest.importorskip("rich", reason="findings are printed with rich")
 
 
 @pytest.fixture
 def healthy(monkeypatch):
-    """A machine without a fault."""
+    """A machine without a fault, and without a variable that tunes it."""
+    for name in (*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS, *PRECISION):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host, "observe", lambda: (IDEAL, ROOMY))
     monkeypatch.setattr(libraries, "observe", lambda: SOUND)
     monkeypatch.setattr(gpus, "observe", lambda: HERE)
@@ -90,3 +93,14 @@ def test_a_machine_without_psutil_still_hears_of_its_libraries(healthy, tmp_path
         "psutil is not installed: cores and memory cannot be told; pip install psutil"
         in capsys.readouterr().out
     )
+
+
+def test_a_variable_that_tunes_is_a_warning_and_one_that_decides_over_precisions_a_problem(
+    healthy, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    assert main(["doctor", "--data", str(tmp_path)]) == 0
+    assert "set, and deciding over speed: OMP_PROC_BIND=close; unset" in capsys.readouterr().out
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    assert main(["doctor", "--data", str(tmp_path)]) == 1
+    assert "NVIDIA_TF32_OVERRIDE=1 decides in what precision" in capsys.readouterr().out

@@ -4,13 +4,17 @@ import pytest
 
 from measure import devices, processor
 from measure.environment import current, folder_name, installed_version
+from measure.errors import UserError
+from measure.tuning import ALLOCATOR, KERNELS, PRECISION, PRELOADED, THREADS
 
 psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
 
 
 @pytest.fixture
-def environment():
+def environment(monkeypatch):
     pytest.importorskip("torch", reason="an environment names torch's version")
+    for name in (*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS, *PRECISION):
+        monkeypatch.delenv(name, raising=False)
     return current(devices.find("cpu"), 2)
 
 
@@ -41,3 +45,19 @@ def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypat
     again = current(devices.find("cpu"), 2)
     assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
     assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
+
+
+def test_a_variable_that_tunes_makes_another_environment_of_the_same_hardware(monkeypatch, environment):
+    assert environment.tuning is None
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    other = current(devices.find("cpu"), 2)
+    assert other.tuning == "OMP_PROC_BIND=close"
+    assert other.hardware_id == environment.hardware_id
+    assert other.environment_id != environment.environment_id
+
+
+def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 decides"):
+        current(devices.find("cpu"), 2)

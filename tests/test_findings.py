@@ -266,6 +266,11 @@ def test_machines():
     assert "torch 2.14.1 on Python 3.12.1 with 2 threads (environment cpu-new" in plain(
         findings.machines.environments(tiny())
     )
+    first = tiny().machines[0]
+    tuned = replace(first.environment, tuning="LD_PRELOAD=libx.so;OMP_PROC_BIND=close")
+    assert "with 2 threads, LD_PRELOAD=libx.so and OMP_PROC_BIND=close (environment" in plain(
+        findings.machines.environments(replace(tiny(), machines=(replace(first, environment=tuned),)))
+    )
 
 
 def test_latency():

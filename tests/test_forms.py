@@ -21,6 +21,12 @@ def test_columns_with_a_form_are_texts_of_their_record(record):
         (Run, "variant", ["eager", "channels_last+compile", "compile+adam"], ["fast", "eager+", "+eager"]),
         (Environment, "device", ["cpu", "cuda"], ["tpu", "cuda:0"]),
         (Environment, "caches", ["1:65536:2;3:33554432:1"], ["1:2", "one:2:3", "1;2"]),
+        (
+            Environment,
+            "tuning",
+            ["OMP_PROC_BIND=close", "MALLOC_MMAP_MAX_=0;LD_PRELOAD=a.so,b.so"],
+            ["fast", "A=", "A=1;"],
+        ),
         (Workload, "uncounted", ["sort:2:0.1", "a:b:1:2e-05;sort:2:1"], ["sort", "sort:2", ";"]),
     ],
 )
@@ -39,6 +45,7 @@ WORDS = (
     "eager",
     "matmul",
     "burst",
+    "MKL_CBWR=AUTO",
     "wide",
     "1:1:1",
     "a:1:1",

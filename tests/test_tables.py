@@ -34,6 +34,7 @@ def test_machines():
     assert rows["processor"] == ["ExampleVendor family 1 model 5", "–"]
     assert rows["torch"] == ["2\\.14\\.1", "2\\.14\\.1"]  # the newest environment, not 2.13
     assert rows["memory"] == ["8\\.00 GB", "8\\.00 GB"]
+    assert rows["tuned by"] == ["–", "–"]
 
 
 def test_latencies():

@@ -53,6 +53,7 @@ ENVIRONMENT = (
     "torch",
     "torchvision",
     "torchaudio",
+    "tuning",
 )
 """What of an environment is shown where it changed."""
 

@@ -49,9 +49,11 @@ def environments(paper: Paper) -> str:
 
 def _environment(machine: Machine) -> str:
     of = machine.environment
-    threads = "" if of.threads is None else f" with {number(of.threads, 'thread')}"
+    under = [] if of.threads is None else [number(of.threads, "thread")]
+    under += of.tuning.split(";") if of.tuning else []
+    how = f" with {listing(under)}" if under else ""
     return (
-        f"The {available.title(machine)} ran torch {of.torch} on Python {of.python}{threads} "
+        f"The {available.title(machine)} ran torch {of.torch} on Python {of.python}{how} "
         f"(environment {of.environment_id}, first seen {of.recorded_at[:10]})."
     )
 
