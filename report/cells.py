@@ -11,6 +11,9 @@ from report import operator_bounds, workloads
 from report.rows import each
 
 CELL_COLUMNS = list(CELL)
+INFERENCE_CELL = ["model", "batch", "precision"]
+"""What tells a machine's cells of inference in eager mode apart."""
+
 NUMBERS = ["latency_s", "latency_low_s", "latency_high_s", "sample_count"]
 
 
@@ -85,7 +88,7 @@ def derive(
     counted.
     """
     wanted = runs[(runs.phase == INFERENCE) & (runs.variant == EAGER)]
-    inference = latencies(samples[samples.phase == INFERENCE])
+    inference = latencies(samples[(samples.phase == INFERENCE) & (samples.variant == EAGER)])
     cells = with_workload(joined(wanted).merge(inference, on=CELL_COLUMNS, how="left"), counted)
     roofs = [roof_of(precision) for precision in cells.precision]
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s

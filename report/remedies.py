@@ -4,10 +4,11 @@ from typing import Any
 
 import pandas as pd
 
+from report.cells import INFERENCE_CELL
 from report.operator_groups import GROUPS
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.rows import each
-from report.waterfall import BOUND, CELL, RESIDUAL, terms
+from report.waterfall import BOUND, RESIDUAL, terms
 
 LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
     "larger batch",
@@ -33,7 +34,7 @@ BY_TERM = {RESIDUAL: AGAIN, "convolution": OTHER_LAYOUT, "depthwise convolution"
 def largest(paper: Paper, of: Machine) -> pd.DataFrame:
     """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``."""
     rows = terms(paper, of)
-    most = rows.loc[rows.groupby(CELL).time_s.idxmax()]
+    most = rows.loc[rows.groupby(INFERENCE_CELL).time_s.idxmax()]
     return most.assign(remedy=[_remedy(row, rows, of) for row in each(most)])
 
 

@@ -4,7 +4,7 @@ from pandas import isna
 
 from report import available, remedies, variants, waterfall
 from report.available import or_missing
-from report.findings.conclusions.conclusion import median_of
+from report.effect import median_of
 from report.operator_groups import GROUPS
 from report.paper import Paper
 from report.predictors import common_batches

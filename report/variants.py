@@ -5,9 +5,8 @@ import pandas as pd
 from measure.records import EAGER
 from report import available
 from report.available import DataMissingError
+from report.cells import INFERENCE_CELL
 from report.paper import Machine
-
-KEY = ["model", "batch", "precision"]
 
 TRY = {"cpu": "channels_last kept_memory", "gpu": "channels_last compile"}
 """Variants worth a try on a kind of machine."""
@@ -22,8 +21,8 @@ def compared(of: Machine, precision: str | None = None) -> pd.DataFrame:
     if precision is not None:
         rows = rows[rows.precision == precision]
     if not rows.empty:
-        eager = available.cells(of, precision)[[*KEY, "latency_s"]]
-        rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=KEY)
+        eager = available.cells(of, precision)[[*INFERENCE_CELL, "latency_s"]]
+        rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=INFERENCE_CELL)
     if rows.empty:
         flag = "" if precision is None else f" --precisions {precision}"
         raise DataMissingError(

@@ -21,14 +21,12 @@ import pandas as pd
 from measure.records import EAGER, INFERENCE
 from report import available, operator_bounds
 from report.available import DataMissingError
+from report.cells import INFERENCE_CELL
 from report.operator_groups import grouped, kinds_of
 from report.paper import BASE_PRECISION, Machine, Paper
 
 BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL = "model bound", "operator by operator", "framework", "residual"
 """The terms beside those of groups of operators, which are called by their group."""
-
-CELL = ["model", "batch", "precision"]
-
 
 OBSERVED = ["plain_s", "profiled_s", "system_s", "page_faults"]
 """What a profile says of a call beside its operators."""
@@ -45,7 +43,9 @@ def profiled(of: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     ]
     cells = available.cells(of, precision)
     available.roof(of, precision)
-    cells = cells[cells.operator_bound_s.notna()].merge(profiles[[*CELL, *OBSERVED]], on=CELL)
+    cells = cells[cells.operator_bound_s.notna()].merge(
+        profiles[[*INFERENCE_CELL, *OBSERVED]], on=INFERENCE_CELL
+    )
     if cells.empty:
         raise DataMissingError(
             f"The time of the operators on the {available.title(of)} at {precision} has not been measured; "
@@ -69,15 +69,15 @@ def terms(paper: Paper, of: Machine, precision: str = BASE_PRECISION) -> pd.Data
     """
     cells = profiled(of, precision)
     groups = _groups(paper, of, cells, precision)
-    cells = cells.merge(groups.groupby(CELL, as_index=False).spent_s.sum(), on=CELL)
+    cells = cells.merge(groups.groupby(INFERENCE_CELL, as_index=False).spent_s.sum(), on=INFERENCE_CELL)
     parts = {
         BOUND: cells.model_bound_s,
         BY_OPERATOR: cells.operator_bound_s - cells.model_bound_s,
         FRAMEWORK: cells.plain_s - cells.spent_s,
         RESIDUAL: cells.latency_s - cells.plain_s,
     }
-    columns = [*CELL, "latency_s", "plain_s", "profiled_s", "system_share"]
-    lost = groups.assign(time_s=groups.spent_s - groups.bound_s).merge(cells[columns], on=CELL)
+    columns = [*INFERENCE_CELL, "latency_s", "plain_s", "profiled_s", "system_share"]
+    lost = groups.assign(time_s=groups.spent_s - groups.bound_s).merge(cells[columns], on=INFERENCE_CELL)
     rows = pd.concat(
         [
             *(cells[columns].assign(term=term, time_s=time_s) for term, time_s in parts.items()),
@@ -96,7 +96,7 @@ def _groups(paper: Paper, of: Machine, cells: pd.DataFrame, precision: str) -> p
     least = operator_bounds.timed(counted, precision, available.roof(of, precision)).assign(
         precision=precision
     )
-    key = [*CELL, "term"]
+    key = [*INFERENCE_CELL, "term"]
     both = pd.concat(
         [
             times.groupby(key).time_s.sum().rename("spent_s"),
@@ -104,4 +104,4 @@ def _groups(paper: Paper, of: Machine, cells: pd.DataFrame, precision: str) -> p
         ],
         axis=1,
     )
-    return both.fillna(0.0).reset_index().merge(cells[CELL], on=CELL)
+    return both.fillna(0.0).reset_index().merge(cells[INFERENCE_CELL], on=INFERENCE_CELL)

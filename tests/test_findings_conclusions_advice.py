@@ -9,8 +9,8 @@ from sentences import plain
 
 from report import remedies
 from report.available import DataMissingError
+from report.effect import Effect
 from report.findings.conclusions import chips, estimates, operators, settings, training
-from report.findings.conclusions.conclusion import Effect
 from report.paper import Clock
 from report.revisited.verdict import AGREES, DIFFERS, OPEN, Comparison, Verdict
 
@@ -79,6 +79,8 @@ def test_variant():
     assert "at batch size 4 runs 2.00 (2.00 to 2.00) times as fast with kept_memory as without" in found.brief
     slower = settings.variant(many(), with_variants(cold={1: 0.5, 4: 0.5, 16: 0.5}))
     assert "do without cold: the speed with it over that in eager mode is 0.500" in text(slower)
+    both = settings.variant(many(), with_variants(compile={1: 0.5, 4: 2.0, 16: 3.0}))
+    assert "run inference with compile at batch size 4 and 16, without it at batch size 1: the" in text(both)
     neither = settings.variant(many(), with_variants(compile={1: 1.0, 4: 1.0, 16: 1.0}))
     assert "expect no speed of compile:" in text(neither)
     with pytest.raises(

@@ -6,6 +6,7 @@ from profiled_papers import profiled
 
 from report import waterfall
 from report.available import DataMissingError
+from report.cells import INFERENCE_CELL
 
 
 def terms(kind, model, batch):
@@ -52,10 +53,10 @@ def test_terms_on_a_gpu():
 def test_terms_sum_to_the_latency():
     for machine in profiled().machines:
         rows = waterfall.terms(profiled(), machine)
-        sums = rows.groupby(waterfall.CELL).agg(time_s=("time_s", "sum"), latency_s=("latency_s", "first"))
+        sums = rows.groupby(INFERENCE_CELL).agg(time_s=("time_s", "sum"), latency_s=("latency_s", "first"))
         assert len(sums) == {"cpu": 3, "gpu": 1}[machine.kind]
         assert sums.time_s.tolist() == pytest.approx(sums.latency_s.tolist(), rel=1e-12)
-        assert rows.groupby(waterfall.CELL).share.sum().tolist() == pytest.approx([1] * len(sums))
+        assert rows.groupby(INFERENCE_CELL).share.sum().tolist() == pytest.approx([1] * len(sums))
 
 
 def test_only_profiles_that_worked_count():

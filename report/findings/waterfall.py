@@ -5,13 +5,14 @@ import pandas as pd
 from measure.records import INFERENCE
 from report import available, operator_bounds, remedies, waterfall
 from report.available import DataMissingError, finding
+from report.cells import INFERENCE_CELL
 from report.findings.utilisation import named
 from report.operator_groups import GROUPS
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.predictors import common_batches
 from report.quantities import exact, listing, number, percent, significant
 from report.rows import highest, lowest
-from report.waterfall import BOUND, BY_OPERATOR, CELL, FRAMEWORK
+from report.waterfall import BOUND, BY_OPERATOR, FRAMEWORK
 
 
 def counts(values: pd.Series, noun: str) -> str:
@@ -137,7 +138,8 @@ def absent(of: Machine, cells: pd.DataFrame) -> str:
     """Which measured cells at the batch sizes that were profiled have no profile."""
     measured = available.cells(of)
     measured = measured[measured.batch.isin(cells.batch)]
-    missing = measured.merge(cells[CELL], on=CELL, how="left", indicator=True).query("_merge == 'left_only'")
+    profiled = measured.merge(cells[INFERENCE_CELL], on=INFERENCE_CELL, how="left", indicator="found")
+    missing = profiled[profiled.found == "left_only"]
     where = f"at the same batch {'size' if cells.batch.nunique() == 1 else 'sizes'}"
     if missing.empty:
         return f"Every cell that was measured {where} was profiled."

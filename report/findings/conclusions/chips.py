@@ -3,7 +3,8 @@
 from report import available
 from report import chips as table
 from report.available import DataMissingError
-from report.findings.conclusions.conclusion import Conclusion, Effect, median_of
+from report.effect import Effect, median_of
+from report.findings.conclusions.conclusion import Conclusion
 from report.growth import fit
 from report.paper import Paper
 from report.product_lines import DATA_CENTER_GPUS, LINES

@@ -4,7 +4,8 @@ from math import isnan
 
 from report import available, datasheet, revisited
 from report.available import DataMissingError
-from report.findings.conclusions.conclusion import LITTLE, Conclusion, Effect, largest, median_of, told
+from report.effect import Effect, median_of
+from report.findings.conclusions.conclusion import LITTLE, Conclusion, largest, told
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.paper import BASE_PRECISION, Machine, Paper

@@ -50,7 +50,9 @@ def variant(paper: Paper, of: Machine) -> Conclusion:
     name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
     effects = tried[name]
     faster, slower = on_side(effects, 1), on_side(effects, -1)
-    if faster:
+    if faster and slower:
+        advice = f"run inference with {name}{at(faster, effects)}, without it{at(slower, effects)}"
+    elif faster:
         advice = f"run inference with {name}{at(faster, effects)}"
     elif slower:
         advice = f"do without {name}{at(slower, effects)}"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from report import resampling
-from report.findings.conclusions.conclusion import Effect
+from report.effect import Effect
 from report.resampling import Numbers
 
 

@@ -1,8 +1,9 @@
 """What training costs beside inference, in time and in memory."""
 
 from report import available
+from report.effect import median_of
 from report.figures.memory import PARTS
-from report.findings.conclusions.conclusion import Conclusion, median_of
+from report.findings.conclusions.conclusion import Conclusion
 from report.findings.steps import of_batch
 from report.paper import Machine, Paper
 from report.quantities import number, percent, significant
