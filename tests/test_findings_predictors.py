@@ -18,14 +18,14 @@ def only(kind, **columns):
 def test_estimates():
     text = plain(predictors.estimates(many()))
     assert (
-        "On the Example CPU (4 cores) FLOP order the models by latency closely at batch size 1 "
-        "(ρ = 1.00 (1.00 to 1.00)), closely at batch size 4 (ρ = 1.00 (1.00 to 1.00)) and closely at" in text
+        "On the Example CPU (4 cores) FLOP order the models by latency closely (ρ = 1.00 (1.00 to 1.00) at batch size "
+        "1, 1.00 (1.00 to 1.00) at 4 and" in text
     )
     assert "twice the FLOP take 2.00 times as long at batch size 1." in text
     # Ranks 8 1 7 2 6 3 5 4 against 1 to 8: 1 - 6 * 100 / 504
-    assert "parameters order the models by latency hardly at batch size 1 (ρ = −0.19 (" in text
+    assert "parameters order the models by latency hardly (ρ = −0.19 (" in text
     # On the GPU: 1 - 6 * 34 / 504; exponent 0.334 of the hand-made line, 2 ** 0.334
-    assert "On the Example GPU FLOP order the models by latency loosely at batch size 1 (ρ = 0.60 (" in text
+    assert "On the Example GPU FLOP order the models by latency loosely (ρ = 0.60 (" in text
     assert "latency in FLOP is 0.33 (" in text
     assert "twice the FLOP take 1.26 times as long" in text
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pandas as pd
 from papers import tiny
 from sentences import plain
 from test_findings import with_cells
@@ -22,6 +23,17 @@ def test_attained():
     assert "lowest in lean at batch size 1 (25 %)" in text
     # of the peak .25 .255 .5 .5 .8 .85 1.25
     assert "Of the peak it is 50 % in the median and at most 130 % (deep at batch size 8)" in text
+
+
+def test_batch_sizes_with_the_same_memory_bound_models_are_told_together():
+    cells = pd.DataFrame(
+        [(model, batch, model == "a") for batch in (1, 4, 8) for model in "abc"],
+        columns=["model", "batch", "memory_bound"],
+    )
+    eight = pd.DataFrame({"model": ["a", "b"], "batch": 16, "memory_bound": [True, False]})
+    assert "1 of 3 models is memory-bound at batch size 1, 4 and 8 (a) and 1 of 2 models at 16 (a);" in plain(
+        utilisation.bounds(pd.concat([cells, eight]))
+    )
 
 
 def test_a_point_above_the_roof_within_the_error_bars():

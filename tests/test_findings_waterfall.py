@@ -99,7 +99,14 @@ def test_profiled():
     text = plain(waterfall.profiled(profiled(gpu=False)))
     # 99.2 / 98.2, 4.5 / 3.92 and 18 / 16.5; residuals 1.8, 2.0 and 3.1 %
     assert "takes 9.1 % longer in the median of 3 cells, at most 15 % (lean at batch size 1)" in text
-    assert "The residual is 2.0 % of the latency in the median, at most 3.1 % (lean at batch size 8)" in text
+    assert (
+        "The residual is 2.0 % of the latency in the median, at most 3.1 % (lean at batch size 8). It" in text
+    )
+    # 98.2 of 100, 3.92 of 4 and 16.5 of 16 ms
+    assert (
+        "slower than the cell's rounds, in 0 of 2 cells at batch size 1 and 1 of 1 cell at batch size 8."
+        in text
+    )
     # Of 7 cells at batch sizes 1 and 8, those of broad, tokens, and deep at 8
     assert (
         "Of 7 cells measured at the same batch sizes, 4 have no profile (broad, deep and tokens); python -m measure "

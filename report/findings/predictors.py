@@ -105,10 +105,11 @@ def ranked_of(machine: Machine) -> dict[int | None, list[Rank]]:
 def _estimate(machine: Machine, ranks: dict[int | None, Rank]) -> str:
     """How well one predictor orders the models and how far the line is off, at each batch size."""
     (name,) = {rank.predictor.name for rank in ranks.values()}
-    orders = [
-        f"{_graded(rank.spearman)} at batch size {batch} (ρ = {rank.spearman})"
-        for batch, rank in ranks.items()
-    ]
+    graded: dict[str, list[str]] = {}
+    for batch, rank in ranks.items():
+        alike = graded.setdefault(_graded(rank.spearman), [])
+        alike.append(f"{rank.spearman} at {batch}" if alike else f"ρ = {rank.spearman} at batch size {batch}")
+    orders = [f"{grade} ({listing(alike)})" for grade, alike in graded.items()]
     first = next(iter(ranks.values()))
     bends = listing(
         [f"{correlations.written(rank.law.exponent, rank.law.interval)}" for rank in ranks.values()]

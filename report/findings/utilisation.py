@@ -86,15 +86,20 @@ def excess(paper: Paper, machine: Machine) -> str:
 
 
 def bounds(cells: pd.DataFrame) -> str:
-    """How many models are memory-bound at each batch size, by their footprint."""
+    """How many models are memory-bound at each batch size, by their footprint; sizes that say the same together."""
     if not cells.memory_bound.any():
         return "By footprint, against the measured ridge point, every model is compute-bound at every batch size."
-    parts: list[str] = []
+    alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for batch, rows in cells.groupby("batch"):
-        bound = sorted(rows[rows.memory_bound].model)
+        bound = tuple(sorted(rows[rows.memory_bound].model))
+        alike.setdefault((len(rows), bound), []).append(str(batch))
+    parts: list[str] = []
+    for (count, bound), batches in alike.items():
         verb = "are" if len(bound) > 1 else "is"
         said = f"{verb} memory-bound at batch size" if not parts else "at"
-        parts.append(f"{len(bound) or 'none'} of {number(len(rows), 'model')} {said} {batch}{named(bound)}")
+        parts.append(
+            f"{len(bound) or 'none'} of {number(count, 'model')} {said} {listing(batches)}{named(list(bound))}"
+        )
     return f"By footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
 
 

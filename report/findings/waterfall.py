@@ -120,15 +120,19 @@ def profiled(paper: Paper) -> str:
 
     def part(of: Machine) -> str:
         cells = waterfall.profiled(of)
-        cells = cells.assign(
-            cost=cells.profiled_s / cells.plain_s - 1, residual=(1 - cells.plain_s / cells.latency_s).abs()
-        )
+        residual = 1 - cells.plain_s / cells.latency_s
+        cells = cells.assign(cost=cells.profiled_s / cells.plain_s - 1, residual=residual.abs())
+        slower = [
+            f"{int((own < 0).sum())} of {number(len(own), 'cell')} at batch size {batch}"
+            for batch, own in residual.groupby(cells.batch)
+        ]
         dearest, farthest = highest(cells, "cost"), highest(cells, "residual")
         return (
             f"Under the profiler, a call on the {available.title(of)} takes {share(cells.cost.median())} longer in the "
             f"median of {number(len(cells), 'cell')}, at most {share(dearest.cost)} ({dearest.model} at batch size "
             f"{dearest.batch}). The residual is {percent(cells.residual.median())} of the latency in the median, at "
-            f"most {percent(farthest.residual)} ({farthest.model} at batch size {farthest.batch}). {absent(of, cells)}"
+            f"most {percent(farthest.residual)} ({farthest.model} at batch size {farthest.batch}). It is negative, the "
+            f"profiled process slower than the cell's rounds, in {listing(slower)}. {absent(of, cells)}"
         )
 
     return available.told_of_each(paper, part)
