@@ -36,6 +36,9 @@ from report.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, mem
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
 
+LOWER_PRECISION = "bf16"
+"""The precision that is held against it."""
+
 DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 """Device of an environment to kind of chip."""
 

@@ -123,3 +123,32 @@ def test_everything_profiled():
 
 def test_counts():
     assert plain(waterfall.counts(pd.Series(["b", "a", "b"]), "cell")) == "b in 2 of 3 cells and a in 1"
+
+
+def shares(**terms):
+    """The terms of models at one batch size, with the share of each, by model."""
+    rows = [(model, 8, term, part) for model, parts in terms.items() for term, part in parts.items()]
+    return pd.DataFrame(rows, columns=["model", "batch", "term", "share"])
+
+
+def test_lowered():
+    base = shares(
+        a={"model bound": 0.5, "convolution": 0.3, "pooling": 0.1, "framework": 0.1},
+        b={"model bound": 0.25, "convolution": 0.5, "framework": 0.25},
+    )
+    lower = shares(
+        a={"model bound": 0.4, "convolution": 0.4, "framework": 0.2},
+        b={"model bound": 0.1, "convolution": 0.7, "framework": 0.2},
+    )
+    # Over the bound: 1 / 0.4 = 2.5 and 1 / 0.1 = 10, in the median 6.25; at fp32 2 and 4, in the median 3.
+    assert plain(waterfall.lowered(tiny().machine("cpu"), base, lower)) == (
+        "On the Example CPU (4 cores) at batch size 8 and bf16, a latency is 6.25 times the bound of the whole model "
+        "in the median of 2 models, and 3.00 times at fp32. Of the latency the bound is 25 % (at fp32 38 "
+        "%), the inefficiency of operators 55 % (45 %) and the framework 20 % (18 %)."
+    )
+
+
+def test_without_profiles_at_the_lower_precision_the_command_is_named():
+    text = waterfall.at_lower_precision(profiled(gpu=False))
+    assert isinstance(text, Missing)
+    assert "--precisions bf16" in plain(text)

@@ -6,7 +6,7 @@ from report import available, quantities, saturation
 from report.available import finding
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, si, significant
 from report.rows import highest, lowest
 
@@ -59,16 +59,19 @@ def best_batches(cells: pd.DataFrame) -> str:
 
 
 def half_precision(cells: pd.DataFrame) -> str:
-    """What bf16 changes, cell by cell."""
+    """What the lower precision changes, cell by cell."""
     pairs = cells[cells.precision == BASE_PRECISION].merge(
-        cells[cells.precision == "bf16"], on=["model", "batch"], suffixes=("_base", "_half")
+        cells[cells.precision == LOWER_PRECISION], on=["model", "batch"], suffixes=("_base", "_half")
     )
     if pairs.empty:
-        return f"Nothing was measured at both {BASE_PRECISION} and bf16; python -m measure --precisions fp32 bf16 does."
+        return (
+            f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION}; python -m measure --precisions "
+            f"{BASE_PRECISION} {LOWER_PRECISION} does."
+        )
     gain = pairs.latency_s_base / pairs.latency_s_half
     slower = int((gain < 1).sum())
     return (
-        f"At bf16 the same cells run {significant(gain.median())} times as fast as at {BASE_PRECISION} in "
+        f"At {LOWER_PRECISION} the same cells run {significant(gain.median())} times as fast as at {BASE_PRECISION} in "
         "the median of "
         f"{number(len(pairs), 'pair')}; {slower or 'none'} of them {'is' if slower == 1 else 'are'} slower."
     )

@@ -8,7 +8,7 @@ from report.available import DataMissingError, finding
 from report.cells import INFERENCE_CELL
 from report.findings.utilisation import named
 from report.operator_groups import GROUPS
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.predictors import common_batches
 from report.quantities import exact, listing, number, percent, significant
 from report.rows import highest, lowest
@@ -48,10 +48,16 @@ def waiting(paper: Paper) -> str:
     return available.told_of_each(paper, part)
 
 
+def _shares(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The terms' shares, a row a model and a column a term; and of these those of the groups of operators."""
+    shares = rows.pivot_table(index="model", columns="term", values="share", aggfunc="sum", fill_value=0.0)
+    return shares, shares[[group for group in GROUPS if group in shares]]
+
+
 def gap(of: Machine, rows: pd.DataFrame) -> str:
     """How far the cells of one batch size are from the bounds of their models, and what the rest is."""
-    shares = rows.pivot_table(index="model", columns="term", values="share", aggfunc="sum", fill_value=0.0)
-    times, groups = 1 / shares[BOUND], shares[[group for group in GROUPS if group in shares]]
+    shares, groups = _shares(rows)
+    times = 1 / shares[BOUND]
     text = (
         f"On the {available.title(of)} at batch size {rows.batch.iloc[0]}, a latency is "
         f"{significant(times.median())} times the bound of the whole model in the median of "
@@ -75,6 +81,46 @@ def gaps(paper: Paper) -> str:
         return " ".join(gap(of, own) for _, own in waterfall.terms(paper, of).groupby("batch"))
 
     return available.told_of_each(paper, part)
+
+
+@finding
+def at_lower_precision(paper: Paper) -> str:
+    """What becomes of the terms where arithmetic is faster, on each machine shown."""
+
+    def part(of: Machine) -> str:
+        at_base, at_lower = (
+            waterfall.terms(paper, of, precision) for precision in (BASE_PRECISION, LOWER_PRECISION)
+        )
+        common = at_base.merge(at_lower[["model", "batch"]].drop_duplicates())
+        if common.empty:
+            raise DataMissingError(
+                f"No cell of the {available.title(of)} was profiled at both {BASE_PRECISION} and {LOWER_PRECISION}; "
+                f"{waterfall.command(of, LOWER_PRECISION)} profiles those that were measured."
+            )
+        return " ".join(
+            lowered(of, own, at_lower[(at_lower.batch == batch) & at_lower.model.isin(own.model)])
+            for batch, own in common.groupby("batch")
+        )
+
+    return available.told_of_each(paper, part)
+
+
+def lowered(of: Machine, at_base: pd.DataFrame, at_lower: pd.DataFrame) -> str:
+    """How far the same models are from their bounds at both precisions, at one batch size."""
+    (base, base_groups), (lower, lower_groups) = _shares(at_base), _shares(at_lower)
+    times, before = ((1 / shares[BOUND]).median() for shares in (lower, base))
+
+    def told(now: pd.Series, then: pd.Series, at: str = "") -> str:
+        return f"{share(now.median())} ({at}{share(then.median())})"
+
+    bound = told(lower[BOUND], base[BOUND], f"at {BASE_PRECISION} ")
+    return (
+        f"On the {available.title(of)} at batch size {at_lower.batch.iloc[0]} and {LOWER_PRECISION}, a latency is "
+        f"{significant(times)} times the bound of the whole model in the median of {number(len(lower), 'model')}, and "
+        f"{significant(before)} times at {BASE_PRECISION}. Of the latency the bound is {bound}, the inefficiency of "
+        f"operators {told(lower_groups.sum(axis=1), base_groups.sum(axis=1))} and the framework "
+        f"{told(lower[FRAMEWORK], base[FRAMEWORK])}."
+    )
 
 
 @finding

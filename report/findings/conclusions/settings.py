@@ -3,41 +3,39 @@
 from report import available, saturation, speed_up, variants
 from report.available import DataMissingError
 from report.findings.conclusions.conclusion import Conclusion, at, by_batch, largest, on_side, told
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, significant
-
-LOWER = "bf16"
-"""The precision that is held against the base precision."""
 
 
 def precision(paper: Paper, of: Machine) -> Conclusion:
     """What a lower precision buys, by batch size."""
     cells, title = available.cells(of, None), available.title(of)
     pairs = cells[cells.precision == BASE_PRECISION].merge(
-        cells[cells.precision == LOWER], on=["model", "batch"], suffixes=("", "_lower")
+        cells[cells.precision == LOWER_PRECISION], on=["model", "batch"], suffixes=("", "_lower")
     )
     if pairs.empty:
         raise DataMissingError(
-            f"Nothing was measured at both {BASE_PRECISION} and {LOWER} on the {title}; python -m measure "
-            f"--device {of.environment.device} --precisions {BASE_PRECISION} {LOWER} does."
+            f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION} on the {title}; python -m measure "
+            f"--device {of.environment.device} --precisions {BASE_PRECISION} {LOWER_PRECISION} does."
         )
     effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
     faster, slower = on_side(effects, 1), on_side(effects, -1)
     if faster and slower:
-        advice = f"run inference at {LOWER}{at(faster, effects)}, at {BASE_PRECISION}{at(slower, effects)}"
+        advice = f"run inference at {LOWER_PRECISION}{at(faster, effects)}, at {BASE_PRECISION}{at(slower, effects)}"
     elif faster:
-        advice = f"run inference at {LOWER}{at(faster, effects)}"
+        advice = f"run inference at {LOWER_PRECISION}{at(faster, effects)}"
     elif slower:
         advice = f"stay at {BASE_PRECISION}{at(slower, effects)}"
     else:
-        advice = f"expect no speed of {LOWER}"
+        advice = f"expect no speed of {LOWER_PRECISION}"
     batch = largest(effects)
     return Conclusion(
         "Precision",
         effects[batch],
         title,
-        f"{advice}: the speed at {LOWER} over that at {BASE_PRECISION} is {told(effects)}.",
-        f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER} as at {BASE_PRECISION}",
+        f"{advice}: the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is {told(effects)}.",
+        f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER_PRECISION} as at "
+        f"{BASE_PRECISION}",
         ("sec-throughput", "fig-attained"),
     )
 
