@@ -153,11 +153,12 @@ def machines(paper: Paper) -> str:
 
 
 def _latency(row: pd.Series) -> list[str]:
-    """A cell's median, interval and sample count, or what became of it."""
+    """A cell's median, interval, rounds and samples, or what became of it."""
     if row.status != "ok" or pd.isna(row.latency_s):
         return [
             NONE,
             escape(f"{row.status}: {row.reason}" if row.reason and not pd.isna(row.reason) else row.status),
+            NONE,
             NONE,
         ]
     known = (
@@ -165,7 +166,7 @@ def _latency(row: pd.Series) -> list[str]:
         if pd.isna(row.latency_low_s)
         else with_interval(row.latency_s, row.latency_low_s, row.latency_high_s, "s")
     )
-    return [*known, str(int(row.sample_count))]
+    return [*known, str(int(row.rounds)), str(int(row.sample_count))]
 
 
 @or_missing
@@ -183,6 +184,7 @@ def latencies(paper: Paper) -> str:
         ("Batch", RIGHT),
         ("Latency", RIGHT),
         ("95 % interval", RIGHT),
+        ("Rounds", RIGHT),
         ("Samples", RIGHT),
     ]
     header += [("Throughput", RIGHT), ("Share of attainable", RIGHT)]

@@ -87,7 +87,7 @@ FLAGS = {
 
 
 def outcome(paper: Paper) -> str:
-    """The cells of all machines, those without an interval, and those with a flag."""
+    """The cells of all machines, those without an interval or with one of a single round, and those with a flag."""
     sentences = []
     for machine in available.machines(paper):
         sentences.append(f"On the {available.title(machine)}, {cells(machine)}.")
@@ -106,4 +106,11 @@ def outcome(paper: Paper) -> str:
         ]
         if flagged:
             sentences.append(f"Hollow as well: {listing(flagged)}.")
+        alone = int((ok.latency_low_s.notna() & (ok.rounds == 1)).sum())
+        if alone:
+            verb = "has" if alone == 1 else "have"
+            sentences.append(
+                f"{number(alone, 'cell')} {verb} an interval of one round, so of one process, which leaves out how "
+                "processes differ."
+            )
     return " ".join(sentences)
