@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-PLAIN = Sampling(target=0.05, warm_up_s=2.0, least_s=0.5, limit_s=2.0)
-"""How a cell is timed without the profiler, to warm it up and to say what the profiler costs."""
+PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
+"""How a cell is timed without the profiler, to warm it up and to say what the profiler costs.
+
+It warms up for as long as a round does: the first seconds of a process are slower where its memory is new to it.
+"""
 
 PROFILED_S = 1.0
 FEWEST_STEPS, MOST_STEPS = 3, 20

@@ -1,9 +1,12 @@
 from collections import defaultdict
+from statistics import median
 
 import pytest
+from hands import Hands
 
 from measure import catalog, devices, profiling
 from measure.models.model import Model
+from measure.timing import sample
 
 torch = pytest.importorskip("torch", reason="networks are profiled with torch")
 from torch import nn  # noqa: E402
@@ -108,6 +111,13 @@ class Silent(devices.Cpu):
 
     kind = "mps"
     is_asynchronous = True
+
+
+def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
+    # Three calls in 6 s, in which memory is new to the process; then 1 s each
+    hands = Hands([2.0, 2.0, 2.0, 1.0])
+    timing = sample(hands.call, hands.synchronize, profiling.PLAIN, hands.clock)
+    assert median(timing.latencies_s) == 1.0
 
 
 @pytest.mark.parametrize(

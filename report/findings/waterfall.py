@@ -6,6 +6,7 @@ from measure.records import INFERENCE
 from report import available, operator_bounds, remedies, waterfall
 from report.available import DataMissingError, finding
 from report.cells import INFERENCE_CELL
+from report.effect import median_of
 from report.findings.utilisation import named
 from report.operator_groups import GROUPS
 from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
@@ -167,18 +168,19 @@ def profiled(paper: Paper) -> str:
     def part(of: Machine) -> str:
         cells = waterfall.profiled(of)
         residual = 1 - cells.plain_s / cells.latency_s
-        cells = cells.assign(cost=cells.profiled_s / cells.plain_s - 1, residual=residual.abs())
+        cells = cells.assign(cost=cells.profiled_s / cells.plain_s, residual=residual.abs())
         slower = [
             f"{int((own < 0).sum())} of {number(len(own), 'cell')} at batch size {batch}"
             for batch, own in residual.groupby(cells.batch)
         ]
         dearest, farthest = highest(cells, "cost"), highest(cells, "residual")
         return (
-            f"Under the profiler, a call on the {available.title(of)} takes {share(cells.cost.median())} longer in the "
-            f"median of {number(len(cells), 'cell')}, at most {share(dearest.cost)} ({dearest.model} at batch size "
-            f"{dearest.batch}). The residual is {percent(cells.residual.median())} of the latency in the median, at "
-            f"most {percent(farthest.residual)} ({farthest.model} at batch size {farthest.batch}). It is negative, the "
-            f"profiled process slower than the cell's rounds, in {listing(slower)}. {absent(of, cells)}"
+            f"Under the profiler, a call on the {available.title(of)} takes {median_of(cells.cost)} times as long as "
+            f"without in the median of {number(len(cells), 'cell')}, at most {significant(dearest.cost)} times "
+            f"({dearest.model} at batch size {dearest.batch}). The residual is {percent(cells.residual.median())} of "
+            f"the latency in the median, at most {percent(farthest.residual)} ({farthest.model} at batch size "
+            f"{farthest.batch}). It is negative, the profiled process slower than the cell's rounds, in "
+            f"{listing(slower)}. {absent(of, cells)}"
         )
 
     return available.told_of_each(paper, part)
