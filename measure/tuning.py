@@ -57,6 +57,9 @@ KERNELS = (
 )
 """Which kernels are chosen, and how they are launched."""
 
+SPEED = tuple(sorted((*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS)))
+"""All that decide over speed alone."""
+
 PRECISION = ("DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT_FPMATH_MODE")
 """In what precision libraries multiply fp32, whatever a program asks for (oneDNN's and cuBLAS's manuals)."""
 
@@ -66,11 +69,7 @@ def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
 
     Of libraries that are loaded first only the files' names are told.
     """
-    told = [
-        f"{name}={_plain(name, variables[name])}"
-        for name in sorted((*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS))
-        if variables.get(name)
-    ]
+    told = [f"{name}={_plain(name, variables[name])}" for name in SPEED if variables.get(name)]
     return ";".join(told) or None
 
 

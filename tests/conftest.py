@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from measure.tuning import PRECISION, SPEED
+
 ROOT = Path(__file__).parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -18,6 +20,13 @@ def site(tmp_path_factory):
         [sys.executable, "-m", "report", "--engine", "embedded", "--out", out], cwd=ROOT, check=True
     )
     return out
+
+
+@pytest.fixture
+def untuned(monkeypatch):
+    """No variable tunes torch's libraries, whatever is set where the tests run."""
+    for name in (*SPEED, *PRECISION):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,13 @@ from measure.cache import Workloads
 from measure.diagnosis import gpus, host, libraries
 from measure.doctor import largest
 from measure.records import Workload
-from measure.tuning import ALLOCATOR, KERNELS, PRECISION, PRELOADED, THREADS
 
 pytest.importorskip("rich", reason="findings are printed with rich")
 
 
 @pytest.fixture
-def healthy(monkeypatch):
+def healthy(monkeypatch, untuned):
     """A machine without a fault, and without a variable that tunes it."""
-    for name in (*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS, *PRECISION):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host, "observe", lambda: (IDEAL, ROOMY))
     monkeypatch.setattr(libraries, "observe", lambda: SOUND)
     monkeypatch.setattr(gpus, "observe", lambda: HERE)

@@ -5,16 +5,13 @@ import pytest
 from measure import devices, processor
 from measure.environment import current, folder_name, installed_version
 from measure.errors import UserError
-from measure.tuning import ALLOCATOR, KERNELS, PRECISION, PRELOADED, THREADS
 
 psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
 
 
 @pytest.fixture
-def environment(monkeypatch):
+def environment(untuned):
     pytest.importorskip("torch", reason="an environment names torch's version")
-    for name in (*PRELOADED, *ALLOCATOR, *THREADS, *KERNELS, *PRECISION):
-        monkeypatch.delenv(name, raising=False)
     return current(devices.find("cpu"), 2)
 
 

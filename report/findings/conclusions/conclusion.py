@@ -71,6 +71,18 @@ def at(batches: list[int], effects: dict[int, Effect]) -> str:
     )
 
 
+def advised(effects: dict[int, Effect], take: str, leave: str, avoid: str, neither: str) -> str:
+    """The advice on a choice, with the batch sizes at which it holds.
+
+    To ``take`` it where the effect is above 1, and beside that to ``leave`` it where the effect is below; to ``avoid``
+    it where the effect is below 1 and nowhere above; ``neither`` where there is none.
+    """
+    better, worse = on_side(effects, 1), on_side(effects, -1)
+    if better:
+        return f"{take}{at(better, effects)}" + (f", {leave}{at(worse, effects)}" if worse else "")
+    return f"{avoid}{at(worse, effects)}" if worse else neither
+
+
 def on_side(effects: dict[int, Effect], side: int) -> list[int]:
     """The batch sizes at which the effect is on this side."""
     return [batch for batch, effect in effects.items() if effect.side == side]

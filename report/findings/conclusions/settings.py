@@ -2,7 +2,7 @@
 
 from report import available, saturation, speed_up, variants
 from report.available import DataMissingError
-from report.findings.conclusions.conclusion import Conclusion, at, by_batch, largest, on_side, told
+from report.findings.conclusions.conclusion import Conclusion, advised, at, by_batch, largest, on_side, told
 from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.quantities import listing, number, percent, significant
 
@@ -19,15 +19,13 @@ def precision(paper: Paper, of: Machine) -> Conclusion:
             f"--device {of.environment.device} --precisions {BASE_PRECISION} {LOWER_PRECISION} does."
         )
     effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
-    faster, slower = on_side(effects, 1), on_side(effects, -1)
-    if faster and slower:
-        advice = f"run inference at {LOWER_PRECISION}{at(faster, effects)}, at {BASE_PRECISION}{at(slower, effects)}"
-    elif faster:
-        advice = f"run inference at {LOWER_PRECISION}{at(faster, effects)}"
-    elif slower:
-        advice = f"stay at {BASE_PRECISION}{at(slower, effects)}"
-    else:
-        advice = f"expect no speed of {LOWER_PRECISION}"
+    advice = advised(
+        effects,
+        take=f"run inference at {LOWER_PRECISION}",
+        leave=f"at {BASE_PRECISION}",
+        avoid=f"stay at {BASE_PRECISION}",
+        neither=f"expect no speed of {LOWER_PRECISION}",
+    )
     batch = largest(effects)
     return Conclusion(
         "Precision",
@@ -47,15 +45,13 @@ def variant(paper: Paper, of: Machine) -> Conclusion:
     strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
     name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
     effects = tried[name]
-    faster, slower = on_side(effects, 1), on_side(effects, -1)
-    if faster and slower:
-        advice = f"run inference with {name}{at(faster, effects)}, without it{at(slower, effects)}"
-    elif faster:
-        advice = f"run inference with {name}{at(faster, effects)}"
-    elif slower:
-        advice = f"do without {name}{at(slower, effects)}"
-    else:
-        advice = f"expect no speed of {name}"
+    advice = advised(
+        effects,
+        take=f"run inference with {name}",
+        leave="without it",
+        avoid=f"do without {name}",
+        neither=f"expect no speed of {name}",
+    )
     return Conclusion(
         "Variant",
         strongest[name],
