@@ -26,10 +26,10 @@ from process import apart, peak_byte, prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import table
+from measure.cache import table
+from measure.cache.models import Model
+from measure.cache.records import CounterResult, shape_name
 from measure.errors import UserError
-from measure.models.model import Model
-from measure.records import CounterResult, shape_name
 
 TABLE = Path(__file__).parents[1] / "data" / "workload" / "counters.csv"
 MEMORY_LIMIT_BYTE = 2_000_000_000
@@ -39,7 +39,7 @@ def classification_models(pattern: str) -> list[Model]:
     """The classification models of torchvision whose names match, at the size of their default weights."""
     from torchvision import models
 
-    from measure import catalog
+    from measure.models import catalog
 
     wanted = fnmatch.filter(models.list_models(module=models), pattern)
     if not wanted:
@@ -52,8 +52,8 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
     """The columns that a counter fills for a model."""
     import torch
 
-    from measure import catalog
-    from measure.worker import classify
+    from measure.models import catalog
+    from measure.run.worker import classify
 
     try:
         start = time.perf_counter()
@@ -116,10 +116,12 @@ def results_of(name: str, pattern: str) -> list[CounterResult]:
 
 def show_scores(results: Sequence[CounterResult]) -> None:
     """A line a counter, then a line a target."""
-    from report import counters
-    from report.paper import frame
+    from report.load import counting_programs
+    from report.load.paper import frame
 
-    scores = counters.scores(counters.derive(frame(list(results), CounterResult))).set_index("counter")
+    scores = counting_programs.scores(
+        counting_programs.derive(frame(list(results), CounterResult))
+    ).set_index("counter")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
@@ -132,7 +134,7 @@ def show_scores(results: Sequence[CounterResult]) -> None:
         ]
         print(f"{counter:18}" + "".join(f"{cell!s:>14}" for cell in cells))
     print("right: within 1 % of the published MACs, or their rounding; equal: within their rounding\n")
-    ours = scores.loc[counters.OURS]
+    ours = scores.loc[counting_programs.OURS]
     exact = min(ours.equal, ours.same_parameters)
     verdict = "all" if exact == ours.models else "NOT ALL"
     print(f"{'equal, parameters too':42}{exact:.0f} of {ours.models}, {verdict}")

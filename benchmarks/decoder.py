@@ -83,7 +83,7 @@ def count(sizes: Sizes) -> DecoderCount:
     """What one input asks for, forward and backward: the main function of a process of its own."""
     import torch
 
-    from measure.workload import count_network
+    from measure.counting.count import count_network
 
     with torch.device("meta"):
         network = decoder(sizes)

@@ -29,10 +29,10 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.cache import MachineFolder, Workloads, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import KEYS, Ceiling, Profile, Run, Sample, Workload
+from measure.cache.table import read
 from measure.errors import UserError
-from measure.records import KEYS, Ceiling, Profile, Run, Sample, Workload
-from measure.table import read
 
 ROOT = Path(__file__).parents[1]
 SELECTION = (

@@ -3,16 +3,16 @@
     python benchmarks/memory.py
     python benchmarks/memory.py --device cuda --batch 64 --models 'resnet*' vit_b_32
 
-Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.records.Workload``. They are compared with
-real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD with
-momentum, as the second step, which finds its momentum there and no gradients. Forward pass and step are those that are
-timed (``measure/forward.py``, ``measure/training.py``). What a loss keeps is in the trace and not in the count, which
-starts from given gradients: of note where outputs are large (fcn_resnet50).
+Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.cache.records.Workload``. They are compared
+with real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD
+with momentum, as the second step, which finds its momentum there and no gradients. Forward pass and step are those that
+are timed (``measure/timing/forward.py``, ``measure/timing/training.py``). What a loss keeps is in the trace and not in
+the count, which starts from given gradients: of note where outputs are large (fcn_resnet50).
 
 The trace's peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at
-once during the step (``measure/allocations.py``). Shown first is the peak apart from workspace, which depends on the
-library that serves an operator and not on the network; then the peak with it, in one more step, as the allocator of a
-GPU has it, and the operator that held the largest workspace at that moment.
+once during the step (``measure/timing/allocations.py``). Shown first is the peak apart from workspace, which depends on
+the library that serves an operator and not on the network; then the peak with it, in one more step, as the allocator of
+a GPU has it, and the operator that held the largest workspace at that moment.
 
 Where devices keep different things, the count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an
 element, not of a floating-point number, and attention with dropout keeps no matrix of weights: less than is counted
@@ -29,13 +29,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import catalog, devices, forward, processor, training, workload
-from measure.allocations import peak, peak_byte, traced, without_workspace
+from measure.cache.models import Model
+from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE
+from measure.counting import count
 from measure.counting.traffic import tensors_in
 from measure.errors import UserError
-from measure.models.model import Model
-from measure.records import EAGER, FULL_PRECISION, INFERENCE
-from measure.worker import classify
+from measure.machine import devices, processor
+from measure.models import catalog
+from measure.run.worker import classify
+from measure.timing import forward, training
+from measure.timing.allocations import peak, peak_byte, traced, without_workspace
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +126,7 @@ def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
 
 def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison]:
     """Inference and training of a model. Raises whatever the network raises."""
-    row = workload.count(model, batch).workload
+    row = count.count(model, batch).workload
     phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
     if row.training_peak_byte is not None:
         phases.append((TRAINING, row.training_peak_byte, training_peak))

@@ -21,7 +21,7 @@ Count = tuple[float, int | None]
 
 def ridgepoint(network: "nn.Module", images: "torch.Tensor") -> Count:
     """All that the paper needs: forward, backward, bytes, memory and layers."""
-    from measure.workload import count_network
+    from measure.counting.count import count_network
 
     columns, *_ = count_network(network, (images,))
     return columns["forward_flop"] / 2, columns["parameter_count"]

@@ -25,7 +25,7 @@ def peak_byte() -> int:
 
 def prepare() -> str:
     """Sets this process up to measure on all cores; gives this machine's key."""
-    from measure import devices, environment, processor
+    from measure.machine import devices, environment, processor
 
     threads = processor.physical_cores()
     cpu = devices.find("cpu")

@@ -22,9 +22,10 @@ from process import prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import ceilings, devices, environment, processor
-from measure.records import STREAM_ARRAYS, SUSTAINED, Environment
-from report import bibliography, flop_per_cycle
+from measure.cache.records import STREAM_ARRAYS, SUSTAINED, Environment
+from measure.machine import devices, environment, processor
+from measure.roofs import roofs
+from report.load import bibliography, flop_per_cycle
 
 ROOT = Path(__file__).parents[1]
 TURNS = 3
@@ -34,14 +35,14 @@ CPU = devices.find("cpu")
 
 def rate(kernel: str, precision: str, size: int) -> float:
     """FLOP or bytes per second of a kernel, as ``python -m measure`` measures it."""
-    row = ceilings.measure(CPU, "", kernel, precision, size, SUSTAINED, lambda: None)
+    row = roofs.measure(CPU, "", kernel, precision, size, SUSTAINED, lambda: None)
     assert row.latency_s is not None
     return (row.byte if kernel in STREAM_ARRAYS else row.flop) / row.latency_s
 
 
 def kernels(name: str) -> list[tuple[str, str, int]]:
     """The kernels of this name and of all precisions and sizes that are measured over seconds."""
-    return [task[:3] for task in ceilings.kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
+    return [task[:3] for task in roofs.kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
 
 
 def best(names: list[str]) -> float:
@@ -99,7 +100,7 @@ def products() -> float:
     import torch
 
     rates = []
-    for rows in ceilings.MATMUL_ROWS["cpu"]:
+    for rows in roofs.MATMUL_ROWS["cpu"]:
         matrices = [torch.randn(rows, rows) for _ in range(3)]
         rates += [product(torch.mm, *matrices), product(np.matmul, *(matrix.numpy() for matrix in matrices))]
     return max(rates)
@@ -112,10 +113,10 @@ def derived(here: Environment) -> Callable[[], float] | None:
     known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]
     if not known:
         return None
-    size = dict(ceilings.CHAINS)["int64"]
+    size = dict(roofs.CHAINS)["int64"]
 
     def peak() -> float:
-        row = ceilings.measure(CPU, "", "chain", "int64", size, SUSTAINED, lambda: None)
+        row = roofs.measure(CPU, "", "chain", "int64", size, SUSTAINED, lambda: None)
         assert row.latency_s is not None
         return processor.physical_cores() * max(known) * size / row.latency_s
 

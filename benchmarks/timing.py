@@ -24,14 +24,16 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure import arguments, catalog, devices, plan, runner
-from measure.cache import MachineFolder, Workloads
-from measure.environment import current, folder_name
+from measure.cache.folders import MachineFolder, Workloads
 from measure.errors import UserError
-from measure.fit import Memory
-from measure.progress import RunProgress
-from measure.timing import Sampling, sample
-from measure.worker import Worker
+from measure.machine import devices
+from measure.machine.environment import current, folder_name
+from measure.models import catalog
+from measure.run import arguments, plan, runner
+from measure.run.memory_fit import Memory
+from measure.run.progress import RunProgress
+from measure.run.worker import Worker
+from measure.timing.sampling import Sampling, sample
 
 CELLS = (
     ("alexnet", 1),
@@ -66,7 +68,7 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
     logging.disable(logging.WARNING)  # torch's extensions miss a GPU
     from torch.utils.benchmark import Timer
 
-    from measure import forward
+    from measure.timing import forward
 
     device = devices.find("cpu")
     latencies_s, ratios = [], []

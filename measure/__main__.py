@@ -11,8 +11,18 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from measure import catalog, devices, freshness, plan
-from measure.arguments import (
+from measure.cache.folders import Workloads
+from measure.cache.models import Model
+from measure.cache.records import Environment
+from measure.cli.suggestion import did_you_mean
+from measure.cli.terminal import INTERRUPTED, answer, log_to_stderr
+from measure.counting import freshness
+from measure.errors import UserError
+from measure.hardware_counters import counted_cell
+from measure.machine import devices
+from measure.machine.environment import current
+from measure.run import plan
+from measure.run.arguments import (
     VERBS,
     check_device,
     check_together,
@@ -22,20 +32,13 @@ from measure.arguments import (
     parse_time,
     parser,
 )
-from measure.cache import Workloads
-from measure.destination import check_folder, check_writable, data_flag, machine_folder
-from measure.environment import current
-from measure.errors import UserError
-from measure.nsight import counted_cell
-from measure.overview import models_as_json, models_as_lines, plan_as_json
-from measure.records import Environment
-from measure.suggestion import did_you_mean
-from measure.terminal import INTERRUPTED, answer, log_to_stderr
+from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
+from measure.run.listing import models_as_json, models_as_lines, plan_as_json
 
 _log = logging.getLogger("measure")
 
 
-def show_models(data: Path, models: Sequence[catalog.Model], as_json: bool) -> None:
+def show_models(data: Path, models: Sequence[Model], as_json: bool) -> None:
     """Prints models, with what the workload table knows of them."""
     counted = Workloads(data).models()
     if as_json:
@@ -102,10 +105,10 @@ def measure(arguments: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from measure import runner, summary_text
-    from measure.fit import Memory
-    from measure.progress import RunProgress
-    from measure.worker import Worker
+    from measure.run import runner, summary
+    from measure.run.memory_fit import Memory
+    from measure.run.progress import RunProgress
+    from measure.run.worker import Worker
 
     print(
         f"Measuring {environment.name} ({device.torch_name}, {threads} threads) into {folder.folder}",
@@ -122,11 +125,11 @@ def measure(arguments: argparse.Namespace) -> int:
     places = {
         str(workloads.models_path.parent if task.section == "workload" else folder.folder) for task in tasks
     }
-    resume = summary_text.resumption(arguments.command, request.force)
+    resume = summary.resumption(arguments.command, request.force)
     try:
         with alone, progress:
             refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
-            summary = runner.run(tasks, worker, store, progress, deadline, refusal)
+            outcome = runner.run(tasks, worker, store, progress, deadline, refusal)
     except KeyboardInterrupt:
         print(
             f"\nStopped after {progress.done} of {len(tasks)}. Everything measured so far is kept; the files are in "
@@ -136,7 +139,7 @@ def measure(arguments: argparse.Namespace) -> int:
     finally:
         worker.close()
     report = f"python -m report{data_flag(arguments.data)}"
-    print("\n".join(summary_text.lines(summary, sorted(places), resume, report)))
+    print("\n".join(summary.lines(outcome, sorted(places), resume, report)))
     return 0
 
 

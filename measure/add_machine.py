@@ -8,13 +8,13 @@ from typing import Any
 
 from measure.adding import handed_in, placing, plausibility
 from measure.adding.handed_in import HandedIn
-from measure.arguments import check_folder_name
-from measure.cache import FILES, MachineFolder, Workloads
-from measure.command_line import CommandLine
-from measure.destination import check_folder, data_flag
-from measure.environment import folder_name
+from measure.cache.folders import FILES, MachineFolder, Workloads
+from measure.cache.records import CounterProfile, Environment, Profile, Run
+from measure.cli.flags import CommandLine
 from measure.errors import UserError
-from measure.records import CounterProfile, Environment, Profile, Run
+from measure.machine.environment import folder_name
+from measure.run.arguments import check_folder_name
+from measure.run.destination import check_folder, data_flag
 
 NAMED = 5
 """So many names stand in a line; of more, how many there are."""

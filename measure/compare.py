@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from measure.arguments import parse_percent
-from measure.command_line import CommandLine
+from measure.cache.spreadsheet import as_text
+from measure.cli.flags import CommandLine
 from measure.comparing import comparison, sides
 from measure.comparing.comparison import RUNS, Comparison
 from measure.comparing.comparison_text import show
 from measure.comparing.sides import Side
-from measure.destination import check_folder
 from measure.errors import UserError
-from measure.spreadsheet import as_text
+from measure.run.arguments import parse_percent
+from measure.run.destination import check_folder
 
 
 def parser() -> CommandLine:

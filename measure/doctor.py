@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from measure.cache import Workloads
-from measure.command_line import CommandLine
-from measure.destination import check_folder
+from measure.cache.folders import Workloads
+from measure.cache.records import FULL_PRECISION, Workload
+from measure.cli.flags import CommandLine
 from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.host_checks import memory_findings, processor_findings
 from measure.diagnosis.library_checks import library_findings
 from measure.diagnosis.tuning_checks import tuning_findings
-from measure.environment import installed_version
 from measure.errors import UserError
-from measure.records import FULL_PRECISION, Workload
+from measure.machine.environment import installed_version
+from measure.run.destination import check_folder
 
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 

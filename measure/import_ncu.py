@@ -4,16 +4,25 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure import catalog
-from measure.arguments import check_folder_name, parse_batch_sizes
-from measure.cache import MachineFolder
-from measure.command_line import CommandLine
-from measure.destination import check_folder
-from measure.environment import folder_name, now
+from measure.cache.folders import MachineFolder
+from measure.cache.records import (
+    EAGER,
+    INFERENCE,
+    PRECISIONS,
+    STEP,
+    CounterProfile,
+    Environment,
+    KernelCounters,
+)
+from measure.cli.flags import CommandLine
+from measure.cli.suggestion import unknown
 from measure.errors import UserError
-from measure.nsight import raw_csv
-from measure.records import EAGER, INFERENCE, PRECISIONS, STEP, CounterProfile, Environment, KernelCounters
-from measure.suggestion import unknown
+from measure.hardware_counters import raw_csv
+from measure.machine.environment import folder_name
+from measure.models import catalog
+from measure.run.arguments import check_folder_name, parse_batch_sizes
+from measure.run.destination import check_folder
+from measure.utc import now
 
 TOOL = "imported"
 """How the table names a tool whose output was imported."""

@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure.command_line import CommandLine
+from measure.cli.flags import CommandLine
+from measure.cli.suggestion import unknown
+from measure.cli.terminal import answer
 from measure.errors import UserError
-from measure.suggestion import unknown
-from measure.terminal import answer
 
 PROJECT = Path(__file__).resolve().parent.parent
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
@@ -110,8 +110,8 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
     """Writes the figures with these labels, or all, and their data; returns the files written."""
+    from report.charts.figure_files import write_figures
     from report.engine.project import read_project
-    from report.figure_files import write_figures
 
     _require(project, data)
     out = out or read_project(project).output_directory / "figures"
@@ -120,8 +120,8 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 
 def check(project: Path, data: Path) -> str:
     """Reads every table of the cache and says what is in it; raises UserError for the first row that is wrong."""
-    from report.paper import load
-    from report.quantities import SPACE, number
+    from report.load.paper import load
+    from report.text.quantities import SPACE, number
 
     _require(project, data)
     paper = load(data, project / "bib" / "references.bib", chosen=())
@@ -138,7 +138,7 @@ def _require(project: Path, data: Path) -> None:
     """Complains at once of what would only be found once the cells run."""
     from report.engine.chapters import left_out
     from report.engine.project import read_project
-    from report.options import machines
+    from report.load.options import machines
 
     if not data.is_dir():
         raise UserError(
@@ -170,7 +170,7 @@ def run(words: Sequence[str], project: Path) -> int:
     """Does what the words say. Raises UserError for bad input."""
     flags = parser(project).parse_args(words)
     # Imported late: --help answers at once.
-    from report.options import in_environment
+    from report.load.options import in_environment
 
     chosen = {
         "RIDGEPOINT_CHAPTERS": ",".join(flags.chapters),

@@ -2,13 +2,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from helpers.places import ROOT
 
-from measure.tuning import PRECISION, SPEED
+from measure.machine.tuning import PRECISION, SPEED
 
-ROOT = Path(__file__).parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -17,20 +17,21 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from helpers.places import ROOT, TESTS
 
 from measure import __main__ as measure_command
-from measure import devices, dictionary, doctor, import_ncu
-from measure.arguments import VERBS
-from measure.arguments import parser as measure_parser
+from measure import doctor, import_ncu
+from measure.cache import dictionary
+from measure.machine import devices
+from measure.run.arguments import VERBS
+from measure.run.arguments import parser as measure_parser
 from report import __main__ as report_command
 
-ROOT = Path(__file__).parents[1]
-TESTS = ROOT / "tests"
 DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/*.md"),
-        ROOT / "report/reproducibility.qmd",
+        ROOT / "report/chapters/reproducibility.qmd",
         ROOT / "notebooks/colab.ipynb",
     ]
 )
@@ -144,7 +145,7 @@ def add_the_reference_machine(words, scratch):
     assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0
 
 
-@rule("python", "-m", "measure.dictionary")
+@rule("python", "-m", "measure.cache.dictionary")
 def compare_what_is_written(words, _scratch):
     """tests/test_dictionary.py compares the file with what the command prints."""
     assert words in ([], [">", "docs/data.md"])

@@ -5,17 +5,16 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import nbformat
 import pytest
+from helpers.places import ROOT
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
-from measure import devices
-from measure.cache import MachineFolder
+from measure.cache.folders import MachineFolder
+from measure.machine import devices
 
-ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
 ADDRESS = re.compile(r"github\.com/([\w.-]+/[\w.-]+)|colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)")
 

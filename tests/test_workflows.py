@@ -2,14 +2,13 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
+from helpers.places import ROOT
 
 from report.engine.quarto import OLDEST_VERSION
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".github" / "workflows"
 
 

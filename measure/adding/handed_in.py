@@ -17,9 +17,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from measure.cache import FILES
+from measure.cache.folders import FILES
+from measure.cache.records import Environment
 from measure.errors import UserError
-from measure.records import Environment
 
 MOST_FILES = 1000
 MOST_BYTE = 2**28

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from measure.cache import FILES, MachineFolder, machine_names
+from measure.cache.folders import FILES, MachineFolder, machine_names
+from measure.cache.records import KEYS, Environment
 from measure.errors import UserError
-from measure.records import KEYS, Environment
 
 Tables = Mapping[type, Sequence[Any]]
 

@@ -11,9 +11,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from measure.cache import FILES
-from measure.errors import UserError
-from measure.records import (
+from measure.cache.folders import FILES
+from measure.cache.records import (
     BACKWARD,
     FORWARD,
     INFERENCE,
@@ -29,7 +28,8 @@ from measure.records import (
     Sample,
     Workload,
 )
-from measure.table import numbered
+from measure.cache.table import numbered
+from measure.errors import UserError
 
 LONGEST_TEXT = 4000
 """Characters: names of kernels spell out the types of their arguments."""

@@ -4,19 +4,19 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from measure.arguments import make_request, make_sampling, parse_time
-from measure.cache import Workloads
+from measure.cache.folders import Workloads
+from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
 from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
-from measure.destination import check_writable, data_flag
 from measure.errors import UserError
-from measure.plan import Request
-from measure.runner import Summary
-from measure.summary_text import lines, resumption
-from measure.terminal import INTERRUPTED
-from measure.timing import Sampling
+from measure.run.arguments import make_request, make_sampling, parse_time
+from measure.run.destination import check_writable, data_flag
+from measure.run.plan import Request
+from measure.run.runner import Summary
+from measure.run.summary import lines, resumption
+from measure.timing.sampling import Sampling
 
 
 class Crew:

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from measure.cache.records import Environment
 from measure.cluster.places import Place
 from measure.cluster.station import Station
 from measure.errors import UserError, in_short
-from measure.records import Environment
-from measure.timing import Sampling
+from measure.timing.sampling import Sampling
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -7,16 +7,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from measure import freshness, plan, runner
-from measure.cache import MachineFolder, Workloads
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Environment
 from measure.cluster.crew import Manned
 from measure.cluster.lane import Lane, Shared
 from measure.cluster.queue import Queue
 from measure.cluster.remote import Remote
-from measure.destination import machine_folder
+from measure.counting import freshness
 from measure.errors import UserError
-from measure.fit import Memory
-from measure.records import Environment
+from measure.run import plan, runner
+from measure.run.destination import machine_folder
+from measure.run.memory_fit import Memory
 
 
 @dataclass

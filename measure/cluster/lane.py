@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from measure.plan import Task
-from measure.progress import TimeLeft, describe, duration
-from measure.worker import Outcome
+from measure.run.plan import Task
+from measure.run.progress import TimeLeft, describe, duration
+from measure.run.worker import Outcome
 
 
 class Shared:

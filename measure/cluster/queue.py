@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from measure.plan import Cell, Task
+from measure.run.plan import Cell, Task
 
 TRIES = 2
 """How many nodes a task may lose: one that loses more is what kills them."""

@@ -4,8 +4,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from measure.cluster.queue import TRIES, Queue
-from measure.plan import Task
-from measure.worker import BudgetSpent, Failure, Outcome, Stopped
+from measure.run.plan import Task
+from measure.run.worker import BudgetSpent, Failure, Outcome, Stopped
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -7,14 +7,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from measure import devices
-from measure.arguments import parse_threads
-from measure.environment import current
-from measure.lock import held
-from measure.plan import Task
-from measure.records import Environment
-from measure.timing import Sampling
-from measure.worker import BudgetSpent, Outcome, Worker
+from measure.cache.lock import held
+from measure.cache.records import Environment
+from measure.machine import devices
+from measure.machine.environment import current
+from measure.run.arguments import parse_threads
+from measure.run.plan import Task
+from measure.run.worker import BudgetSpent, Outcome, Worker
+from measure.timing.sampling import Sampling
 
 
 class Station:

@@ -104,7 +104,7 @@ def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> N
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    from measure.progress import latency
+    from measure.run.progress import latency
 
     labels = (getattr(row, name) for name in LABELS[row.table])
     assert row.a_latency_s is not None

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from statistics import fmean, median, variance
 
-from measure.statistics import estimate_median
-from measure.student import critical, digamma, inverse_trigamma, trigamma, two_sided_p
+from measure.timing.statistics import estimate_median
+from measure.timing.student_t import critical, digamma, inverse_trigamma, trigamma, two_sided_p
 
 CONFIDENCE = 0.95
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from measure.cache import MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.records import Ceiling, Environment, Run, Sample
+from measure.cli.suggestion import did_you_mean
 from measure.comparing.difference import Repeats, error_of_interval, repeats
 from measure.errors import UserError
-from measure.records import Ceiling, Environment, Run, Sample
-from measure.suggestion import did_you_mean
 
 
 class Cell(NamedTuple):

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
+from measure.cache.records import BACKWARD, FORWARD, INFERENCE
 from measure.counting.layers import kind_of
 from measure.counting.passes import Call, Pass
 from measure.counting.recorder import Recorder
-from measure.records import BACKWARD, FORWARD, INFERENCE
 
 
 def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:

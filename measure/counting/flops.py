@@ -25,7 +25,8 @@ Formula = Callable[[Sequence[Any], Mapping[str, Any], Any], Work]
 
 NOTHING = Work()
 
-_FORMULAS: dict[str, Formula] = {}
+FORMULAS: dict[str, Formula] = {}
+"""Every formula by its operator's qualified name."""
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
@@ -33,16 +34,9 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
     def register(function: Formula) -> Formula:
         for name in names:
-            if name in _FORMULAS:
+            if name in FORMULAS:
                 raise ValueError(f"two formulas for {name}")
-            _FORMULAS[name] = function
+            FORMULAS[name] = function
         return function
 
     return register
-
-
-def formula_of(name: str) -> Formula | None:
-    """The formula of an operator; None where there is none. An operation in place is that of its twin."""
-    from measure.counting import movements, normalisations, products, recurrent, scalars, windows  # noqa: F401 - they register their formulas
-
-    return _FORMULAS.get(name) or _FORMULAS.get(name.removesuffix("_"))

@@ -3,8 +3,21 @@
 from functools import cache
 from typing import Any
 
-from measure.counting.flops import NOTHING, Work, formula_of
+from measure.counting import (  # noqa: F401 - each registers its formulas
+    movements,
+    normalisations,
+    products,
+    recurrent,
+    scalars,
+    windows,
+)
+from measure.counting.flops import FORMULAS, NOTHING, Formula, Work
 from measure.counting.traffic import Signature, tensors_in
+
+
+def formula_of(name: str) -> Formula | None:
+    """The formula of an operator; None where there is none. An operation in place is that of its twin."""
+    return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
 
 
 class Operator:

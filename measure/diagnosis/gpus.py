@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import devices
-from measure.sensors import NoSensors, NvidiaSensors
+from measure.machine import devices
+from measure.machine.sensors import NoSensors, NvidiaSensors
 
 DRIVER = Path("/proc/driver/nvidia")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import processor
-from measure.sensors import Conditions, ProcessorSensors
+from measure.machine import processor
+from measure.machine.sensors import Conditions, ProcessorSensors
 
 WINDOW_S = 1.0
 """How long the load is watched."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from measure.environment import installed_version
+from measure.machine.environment import installed_version
 
 NAMES = ("torch", "torchvision", "torchaudio", "numba", "psutil", "rich")
 """As packages are called in Python and in the index alike."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from measure.diagnosis.finding import OK, PROBLEM, WARNING, Finding
-from measure.tuning import overriding, tuning
+from measure.machine.tuning import overriding, tuning
 
 
 def tuning_findings(variables: Mapping[str, str]) -> Iterator[Finding]:

@@ -8,14 +8,11 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.models.model import Model
+from measure.cache.models import SOUND, Model
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-SOUND = (16000,)
-"""One second at 16 kHz, the rate of speech recognition."""
 
 TEXT_LENGTH = 20
 """Symbols of the text that goes with one second of speech."""

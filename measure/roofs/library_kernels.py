@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from measure import processor
-from measure.precisions import torch_dtype
-from measure.records import PRECISION_BYTE, STREAM_ARRAYS, stored_as
+from measure.cache.records import PRECISION_BYTE, STREAM_ARRAYS, stored_as
+from measure.machine import processor
+from measure.models.casting import torch_dtype
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:

@@ -1,7 +1,7 @@
 """The chapters of a document, and those that a selection leaves out.
 
-A chapter is a file that the document includes, and is called by that file's name: `report/chips.qmd` is chips. Its
-heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
+A chapter is a file that the document includes, and is called by that file's name: `report/chapters/chips.qmd` is chips.
+Its heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from measure.cli.suggestion import unknown
 from measure.errors import UserError
-from measure.suggestion import unknown
 from report.engine.project import SETTINGS_FILE, Project, read_text
 from report.engine.source import included
 

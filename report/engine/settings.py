@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
-from measure.suggestion import did_you_mean
 
 #: What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
 #: mapping below it.

@@ -1,49 +1,5 @@
 """The figures, a module a subject: functions from the paper's frames to a chart, or to the sentence in its place."""
 
-from report.figures import (
-    benchmarks,
-    bounds,
-    chips,
-    correlations,
-    counters,
-    efficiency,
-    generations,
-    kernels,
-    layer_shares,
-    layers,
-    memory,
-    pies,
-    precisions,
-    predictors,
-    published,
-    ratios,
-    roofs,
-    strips,
-    utilisation,
-    waterfall,
-    workload,
-)
+from report.discovery import import_modules
 
-__all__ = [
-    "benchmarks",
-    "bounds",
-    "chips",
-    "correlations",
-    "counters",
-    "efficiency",
-    "generations",
-    "kernels",
-    "layer_shares",
-    "layers",
-    "memory",
-    "pies",
-    "precisions",
-    "predictors",
-    "published",
-    "ratios",
-    "roofs",
-    "strips",
-    "utilisation",
-    "waterfall",
-    "workload",
-]
+__all__ = import_modules(__name__)

@@ -5,13 +5,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, axes, quantities, theme
-from report.available import or_missing
-from report.axes import LogAxis
-from report.labels import text_size
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import number, si
-from report.rows import highest
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import text_size
+from report.load.paper import BASE_PRECISION, Paper
+from report.text import quantities
+from report.text.frame_rows import highest
+from report.text.quantities import number, si
 
 
 def interval(low: float, high: float) -> str:

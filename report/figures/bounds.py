@@ -5,12 +5,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, roofline, theme
-from report.available import or_missing
-from report.axes import LogAxis
-from report.bounds import Limit, compared_roofs
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import intensity, listing, number, si
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.analysis.bounds import Limit, compared_roofs
+from report.charts import roofline, theme
+from report.charts.axes import LogAxis
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.quantities import intensity, listing, number, si
 
 DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}
 """The bytes that an intensity may be over, and how titles name them."""

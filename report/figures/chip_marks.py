@@ -6,11 +6,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import chips, theme
-from report.axes import LogAxis
-from report.labels import Box, text_size
-from report.quantities import intensity, rate_unit, ridge_unit, si
-from report.rows import each
+from report.charts import theme
+from report.charts.axes import LogAxis
+from report.charts.labels import Box, text_size
+from report.load import chips
+from report.text.frame_rows import each
+from report.text.quantities import intensity, rate_unit, ridge_unit, si
 
 TOOLTIP = [
     "chip",

@@ -5,14 +5,17 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
-from report import available, axes, chips, roofline, theme
-from report.available import or_missing
-from report.axes import LogAxis
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, roofline, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import text_size
 from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, marks, rate, search_box
-from report.labels import text_size
-from report.paper import Paper, Roof
-from report.quantities import intensity, rate_unit, si
-from report.rows import each, highest, lowest
+from report.load import chips
+from report.load.paper import Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import intensity, rate_unit, si
 
 DIAGONALS = (1, 10, 100, 1000)
 """Ridge points (FLOP/B) whose diagonals are drawn in the plane."""

@@ -5,12 +5,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, correlations, predictors, theme
-from report.available import or_missing
-from report.paper import BASE_PRECISION, Paper
-from report.predictors import Pair
-from report.quantities import SPACE, listing, number
-from report.rows import highest, lowest
+from report.analysis import available, correlations, predictors
+from report.analysis.available import or_missing
+from report.analysis.predictors import Pair
+from report.charts import theme
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import SPACE, listing, number
 
 COLUMNS = 2
 

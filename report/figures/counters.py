@@ -3,13 +3,15 @@
 import altair as alt
 import pandas as pd
 
-from report import available, counters, theme
-from report.available import or_missing
-from report.axes import Layers
-from report.labels import text_size
-from report.paper import Paper
-from report.quantities import exact, listing
-from report.rows import each
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import theme
+from report.charts.axes import Layers
+from report.charts.labels import text_size
+from report.load import counting_programs
+from report.load.paper import Paper
+from report.text.frame_rows import each
+from report.text.quantities import exact, listing
 
 COLUMNS = 4
 SPACING = 10
@@ -22,7 +24,7 @@ TICKS = (-100, -10, 0, 10, 100)
 def _lines(results: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The lines of models that are present, in groups, and the first of each group but the topmost."""
     present = set(results.line)
-    groups = [[line for line in group if line in present] for group in counters.LINES.values()]
+    groups = [[line for line in group if line in present] for group in counting_programs.LINES.values()]
     groups.append(sorted(present - {line for group in groups for line in group}))
     groups = [group for group in groups if group]
     return [line for group in groups for line in group], [group[0] for group in groups[1:]]
@@ -37,7 +39,7 @@ def _points(results: pd.DataFrame) -> pd.DataFrame:
             "off": [float(f"{100 * value:.4g}") for value in results.deviation],
             "published": [exact(value, "MAC") for value in results.published_mac],
             "counted": [exact(int(value), "MAC") for value in results.forward_mac],
-            "deviation": [counters.signed(value) for value in results.deviation],
+            "deviation": [counting_programs.signed(value) for value in results.deviation],
         }
     )
 
@@ -62,7 +64,7 @@ def deviations(paper: Paper) -> alt.ConcatChart:
         labelOverlap=False,
     )
     picked, legend = theme.choice("family"), alt.Legend(orient="top", columns=7)
-    tolerance = 100 * counters.TOLERANCE
+    tolerance = 100 * counting_programs.TOLERANCE
 
     height = ROW * len(lines)
     whole = {"y": alt.value(0), "y2": alt.value(height)}
@@ -83,11 +85,14 @@ def deviations(paper: Paper) -> alt.ConcatChart:
         named = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, labels=number % COLUMNS == 0)
         rows = alt.Y("line:N", scale=alt.Scale(domain=lines), title=None, axis=named)
         layers = alt.layer(within, zero, borders, dots).encode(rows)
-        return layers.properties(title=counters.name(counter), width=width, height=height)
+        return layers.properties(title=counting_programs.name(counter), width=width, height=height)
 
     order = list(dict.fromkeys(results.counter))
     first, *others = [panel(counter, number) for number, counter in enumerate(order)]
-    told = [f"{counters.name(row.counter)} {row.right}" for row in each(counters.scores(results))]
+    told = [
+        f"{counting_programs.name(row.counter)} {row.right}"
+        for row in each(counting_programs.scores(results))
+    ]
     description = (
         f"Dot plots of the deviation from the published multiply-adds of {results.model.nunique()} models, a panel a "
         "counter, on axes that are close to linear within 1 % and logarithmic beyond. Right within 1 %: "

@@ -2,13 +2,15 @@
 
 import altair as alt
 
-from report import available, axes, chips, theme
-from report.available import or_missing
-from report.axes import LogAxis
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, theme
+from report.charts.axes import LogAxis
 from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, marks, search_box
-from report.paper import Paper
-from report.quantities import rate_unit, si
-from report.rows import highest, lowest
+from report.load import chips
+from report.load.paper import Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import rate_unit, si
 
 DIAGONALS = (1e8, 1e9, 1e10, 1e11, 1e12, 1e13)
 """Peaks per watt (FLOP/s/W) whose diagonals are drawn."""

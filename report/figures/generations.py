@@ -6,15 +6,16 @@ from itertools import pairwise
 import altair as alt
 import pandas as pd
 
-from report import available, axes, theme
-from report.available import or_missing
-from report.axes import LogAxis, YearAxis
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.analysis.product_lines import LINES, Series
+from report.charts import axes, theme
+from report.charts.axes import LogAxis, YearAxis
+from report.charts.labels import Box, along
+from report.charts.roofline import DASHED, SOLID
 from report.figures.chip_marks import TOOLTIP, described
-from report.labels import Box, along
-from report.paper import Paper
-from report.product_lines import LINES, Series
-from report.quantities import listing
-from report.roofline import DASHED, SOLID
+from report.load.paper import Paper
+from report.text.quantities import listing
 
 HEIGHT = 225
 """Of a panel, in pixels."""

@@ -6,17 +6,19 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.records import INFERENCE, STEP
-from report import available, axes, counted_kernels, kernels, roofline, theme
-from report.available import or_missing
-from report.axes import LogAxis
+from measure.cache.records import INFERENCE, STEP
+from report.analysis import available, counted_kernels, operator_shares
+from report.analysis.available import or_missing
+from report.analysis.operator_groups import OTHER
+from report.analysis.operator_shares import CELL, GAP
+from report.charts import axes, roofline, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import Box
 from report.figures.layers import PERCENT
-from report.kernels import CELL, GAP
-from report.labels import Box
-from report.operator_groups import OTHER
-from report.paper import BASE_PRECISION, Machine, Paper, Roof
-from report.quantities import intensity, listing, number, percent, si
-from report.rows import each, highest
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import each, highest
+from report.text.quantities import intensity, listing, number, percent, si
 
 PHASES = {INFERENCE: "inference", STEP: "training"}
 """The phases, as titles have them."""
@@ -76,9 +78,9 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
 
     def points(of: Machine) -> pd.DataFrame:
         available.roof(of)
-        rows = kernels.on_roof(paper, of)
+        rows = operator_shares.on_roof(paper, of)
         rows = rows[rows.share >= SEEN]
-        return rows.merge(kernels.pictured(rows), on=CELL).assign(folder=of.folder)
+        return rows.merge(operator_shares.pictured(rows), on=CELL).assign(folder=of.folder)
 
     rows = available.rows_of_each(paper, points)
     limits = {of.folder: _roofs(of) for of in paper.shown if of.folder in set(rows.folder)}
@@ -128,7 +130,11 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
 
     def points(of: Machine) -> pd.DataFrame:
         available.roof(of)
-        rows = kernels.whole(paper, of).sort_values("batch").drop_duplicates(["model", "phase"], keep="last")
+        rows = (
+            operator_shares.whole(paper, of)
+            .sort_values("batch")
+            .drop_duplicates(["model", "phase"], keep="last")
+        )
         return rows.assign(folder=of.folder)
 
     rows = available.rows_of_each(paper, points)
@@ -169,7 +175,7 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
 @or_missing
 def shares(paper: Paper) -> alt.ConcatChart:
     """What each profiled call takes, by group of operators: a bar a model, a panel a device, phase and batch size."""
-    rows = available.rows_of_each(paper, lambda of: kernels.parts(paper, of))
+    rows = available.rows_of_each(paper, lambda of: operator_shares.parts(paper, of))
     rows = rows.assign(group=rows.group.mask((rows.part < SMALL) & (rows.group != GAP), OTHER))
     rows = rows.groupby(["device", *CELL, "group"], as_index=False)[["part", "time_s"]].sum()
     ranks = {group: rank for rank, group in enumerate(theme.TERM_COLORS)}

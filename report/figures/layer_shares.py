@@ -5,15 +5,16 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.records import BACKWARD, FORWARD
-from report import available, layer_costs, theme
-from report.available import or_missing
+from measure.cache.records import BACKWARD, FORWARD
+from report.analysis import available, layer_costs
+from report.analysis.available import or_missing
+from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.charts import theme
+from report.charts.theme import OUTSIDE
 from report.figures.layers import PERCENT
-from report.layer_costs import PASSES, QUANTITIES
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import number, percent, si
-from report.theme import OUTSIDE
-from report.workloads import PRODUCTS
+from report.load.paper import BASE_PRECISION, Paper
+from report.load.workloads import PRODUCTS
+from report.text.quantities import number, percent, si
 
 SMALL, OTHER = 0.02, "other"
 """A kind with a smaller share than this is drawn with the others."""

@@ -5,10 +5,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, theme
-from report.available import or_missing
-from report.paper import Paper
-from report.quantities import number, percent
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import theme
+from report.load.paper import Paper
+from report.text.quantities import number, percent
 
 QUANTITIES = (("flop", "FLOP"), ("parameter_count", "parameters"), ("traffic_byte", "traffic"))
 """Column of ``by_kind`` and title of each panel of ``kinds``."""

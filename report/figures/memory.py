@@ -3,12 +3,13 @@
 import altair as alt
 import pandas as pd
 
-from report import available, theme
-from report.available import or_missing
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import theme
 from report.figures.layers import PERCENT
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import number, percent, si
-from report.rows import highest
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import highest
+from report.text.quantities import number, percent, si
 
 PARTS = {
     "parameters": "parameter_byte",

@@ -9,12 +9,13 @@ from typing import Any, Literal, get_args
 import altair as alt
 import pandas as pd
 
-from report import available, layer_costs, theme
-from report.available import or_missing
-from report.labels import Box, spread, text_size
-from report.layer_costs import PASSES, QUANTITIES
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import number, percent
+from report.analysis import available, layer_costs
+from report.analysis.available import or_missing
+from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.charts import theme
+from report.charts.labels import Box, spread, text_size
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.quantities import number, percent
 
 MODELS = (
     "alexnet", "vgg16", "squeezenet1_0", "googlenet", "resnet18", "resnet50", "mobilenet_v3_large", "vit_b_16",

@@ -3,15 +3,17 @@
 import altair as alt
 import pandas as pd
 
-from report import available, axes, roofline, theme
-from report.available import or_missing
-from report.axes import Layers, LogAxis
-from report.chips import KINDS
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, roofline, theme
+from report.charts.axes import Layers, LogAxis
+from report.charts.labels import text_size
 from report.figures.chip_marks import TOOLTIP, described
-from report.labels import text_size
-from report.paper import Paper, Roof
-from report.quantities import intensity, listing, rate_unit, si
-from report.rows import each
+from report.load.chips import KINDS
+from report.load.paper import Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import each
+from report.text.quantities import intensity, listing, rate_unit, si
 
 WIDTH, HEIGHT = theme.WIDTH / 2 - 22, 210
 """Of a panel, in pixels."""

@@ -6,17 +6,18 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, axes, correlations, power_law, predictors, theme
-from report.available import DataMissingError, or_missing
-from report.axes import LogAxis
-from report.chips import KINDS
+from report.analysis import available, correlations, power_law, predictors
+from report.analysis.available import DataMissingError, or_missing
+from report.analysis.power_law import PowerLaw
+from report.analysis.predictors import Predictor
+from report.charts import axes, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import MARK, Box
 from report.figures.benchmarks import described
-from report.labels import MARK, Box
-from report.paper import BASE_PRECISION, Paper
-from report.power_law import PowerLaw
-from report.predictors import Predictor
-from report.quantities import SPACE, listing, number, si
-from report.rows import each, highest, lowest
+from report.load.chips import KINDS
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import SPACE, listing, number, si
 
 WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 165
 """Of a panel, in pixels."""

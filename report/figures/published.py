@@ -5,14 +5,16 @@ from itertools import pairwise
 import altair as alt
 import pandas as pd
 
-from report import axes, revisited, roofline, theme
-from report.available import DataMissingError, or_missing
-from report.axes import LogAxis
-from report.labels import along
-from report.paper import BASE_PRECISION, Paper, Roof
-from report.quantities import intensity, number, percent, si, significant
-from report.revisited import steps
-from report.revisited.verdict import AGREES, DIFFERS
+from report.analysis.available import DataMissingError, or_missing
+from report.charts import axes, roofline, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import along
+from report.load.paper import BASE_PRECISION, Paper
+from report.load.roofs import Roof
+from report.published import steps
+from report.published.comparisons import comparisons
+from report.published.verdict import AGREES, DIFFERS
+from report.text.quantities import intensity, number, percent, si, significant
 
 HEIGHT = 300
 SQUARE = 400
@@ -98,7 +100,7 @@ def _covered(limits: dict[str, Roof], x: LogAxis, y: LogAxis) -> list[axes.Box]:
 @or_missing
 def flop_against_ours(paper: Paper) -> alt.LayerChart:
     """Every printed number of FLOP against our count, on equal axes, with the diagonal on which both are the same."""
-    found = [row for row in revisited.comparisons(paper) if row.unit == "FLOP" and row.ours]
+    found = [row for row in comparisons(paper) if row.unit == "FLOP" and row.ours]
     if not found:
         raise DataMissingError(
             "No printed number of FLOP in data/published has been counted; python -m measure --sections workload "

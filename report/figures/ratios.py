@@ -5,15 +5,16 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.records import BACKWARD, FORWARD
-from report import available, theme
-from report.available import or_missing
-from report.axes import Layers
+from measure.cache.records import BACKWARD, FORWARD
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.analysis.layer_costs import shown_batch
+from report.charts import theme
+from report.charts.axes import Layers
 from report.figures.layers import PERCENT
-from report.layer_costs import shown_batch
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import number, percent, si, significant
-from report.rows import highest, lowest
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import number, percent, si, significant
 
 MEASURED, COUNTED = "measured, in time", "counted, in FLOP"
 

@@ -6,15 +6,16 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, axes, roofline, theme
-from report.available import or_missing
-from report.axes import Layers, LogAxis
-from report.chips import KINDS
-from report.labels import Box, along, text_size
-from report.paper import Machine, Paper
-from report.quantities import listing, si
-from report.roofs import STREAMS, fastest_arithmetic, sustained
-from report.rows import each
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, roofline, theme
+from report.charts.axes import Layers, LogAxis
+from report.charts.labels import Box, along, text_size
+from report.load.chips import KINDS
+from report.load.paper import Machine, Paper
+from report.load.roofs import STREAMS, fastest_arithmetic, sustained
+from report.text.frame_rows import each
+from report.text.quantities import listing, si
 
 HEIGHT = 260
 """Of a panel, in pixels."""

@@ -6,12 +6,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, layer_costs, theme
-from report.available import or_missing
-from report.layer_costs import PASSES, QUANTITIES
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import number, percent
-from report.rows import highest
+from report.analysis import available, layer_costs
+from report.analysis.available import or_missing
+from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.charts import theme
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import highest
+from report.text.quantities import number, percent
 
 MODELS = ("alexnet", "vgg16", "squeezenet1_0", "resnet18")
 """Those that stand side by side in print, where they were measured; else the first of all models."""

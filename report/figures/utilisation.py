@@ -7,15 +7,17 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, axes, datasheet, roofline, theme
-from report.available import or_missing
-from report.axes import LogAxis
-from report.chips import KINDS
-from report.labels import Box, along, spread, text_size
-from report.paper import BASE_PRECISION, Machine, Paper, Roof
-from report.predictors import common_batches
-from report.quantities import intensity, listing, number, percent, si
-from report.rows import highest
+from report.analysis import available, datasheet
+from report.analysis.available import or_missing
+from report.analysis.predictors import common_batches
+from report.charts import axes, roofline, theme
+from report.charts.axes import LogAxis
+from report.charts.labels import Box, along, spread, text_size
+from report.load.chips import KINDS
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import highest
+from report.text.quantities import intensity, listing, number, percent, si
 
 Limits = list[tuple[dict[str, Any], Roof]]
 """Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""

@@ -5,14 +5,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report import available, theme, waterfall
-from report.available import or_missing
+from report.analysis import available, waterfall
+from report.analysis.available import or_missing
+from report.analysis.operator_groups import GROUPS, OTHER
+from report.analysis.waterfall import BOUND
+from report.charts import theme
 from report.figures.layers import PERCENT
-from report.operator_groups import GROUPS, OTHER
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import number, percent, si
-from report.rows import highest
-from report.waterfall import BOUND
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import highest
+from report.text.quantities import number, percent, si
 
 SMALL = 0.01
 """A group of operators whose inefficiency is a smaller share of a latency is drawn with the other operators."""

@@ -3,14 +3,15 @@
 import altair as alt
 import pandas as pd
 
-from report import available, axes, theme
-from report.available import or_missing
-from report.axes import Layers, LogAxis
+from report.analysis import available
+from report.analysis.available import or_missing
+from report.charts import axes, theme
+from report.charts.axes import Layers, LogAxis
+from report.charts.labels import text_size
 from report.figures.chip_marks import diagonals
-from report.labels import text_size
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import SPACE, exact, intensity, si
-from report.rows import highest, lowest
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import SPACE, exact, intensity, si
 
 QUANTITIES = (
     ("forward_flop", "FLOP of one forward pass", "FLOP"),

@@ -1,11 +1,11 @@
 """The abstract: what was counted and measured; what follows is of ``report.findings.conclusions``."""
 
-from report import available
-from report.available import finding
+from report.analysis import available
+from report.analysis.available import finding
 from report.findings import chips, machines, workload
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import intensity, number, percent, si
-from report.rows import highest, lowest
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import intensity, number, percent, si
 
 
 @finding

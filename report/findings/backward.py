@@ -1,11 +1,11 @@
 """What a training step asks for beside inference."""
 
-from report import available
-from report.available import finding
+from report.analysis import available
+from report.analysis.available import finding
 from report.figures.memory import PARTS
-from report.paper import Paper
-from report.quantities import number, percent, si, significant
-from report.rows import highest, lowest
+from report.load.paper import Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import number, percent, si, significant
 
 
 @finding

@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from report import available, quantities, saturation
-from report.available import finding
+from report.analysis import available, saturation
+from report.analysis.available import finding
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
-from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
-from report.quantities import listing, number, percent, si, significant
-from report.rows import highest, lowest
+from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.text import quantities
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import listing, number, percent, si, significant
 
 
 def extremes(cells: pd.DataFrame) -> str:

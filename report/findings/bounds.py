@@ -4,14 +4,14 @@ from itertools import groupby
 
 import pandas as pd
 
-from report import available
-from report.available import finding, or_missing
-from report.bounds import Demand, Limit, compared_roofs, example_chips, held_against_chips
+from report.analysis import available
+from report.analysis.available import finding, or_missing
+from report.analysis.bounds import Demand, Limit, compared_roofs, example_chips, held_against_chips
 from report.figures.bounds import DEFINITIONS
 from report.findings.utilisation import named
-from report.paper import Paper
-from report.quantities import intensity, listing, number, percent, significant
-from report.rows import highest, lowest
+from report.load.paper import Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import intensity, listing, number, percent, significant
 
 
 @finding

@@ -2,12 +2,21 @@
 
 import pandas as pd
 
-from report import available
-from report import chips as table
-from report.available import finding
-from report.paper import Paper
-from report.quantities import SPACE, intensity, listing, number, rate_unit, ridge_unit, si, significant
-from report.rows import highest, lowest
+from report.analysis import available
+from report.analysis.available import finding
+from report.load import chips as table
+from report.load.paper import Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import (
+    SPACE,
+    intensity,
+    listing,
+    number,
+    rate_unit,
+    ridge_unit,
+    si,
+    significant,
+)
 
 
 def count(paper: Paper) -> str:

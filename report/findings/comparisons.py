@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from report import available
-from report import chips as table
-from report.available import finding
-from report.paper import Paper
-from report.product_lines import DATA_CENTER_GPUS, PHONES
-from report.quantities import intensity, listing, number, rate_unit, si, significant
-from report.rows import highest, lowest
+from report.analysis import available
+from report.analysis.available import finding
+from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES
+from report.load import chips as table
+from report.load.paper import Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import intensity, listing, number, rate_unit, si, significant
 
 
 @finding

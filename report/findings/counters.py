@@ -4,11 +4,12 @@ from typing import Any
 
 import pandas as pd
 
-from report import available, counters
-from report.available import finding
-from report.paper import Paper
-from report.quantities import listing, number, percent, si, significant
-from report.rows import each
+from report.analysis import available
+from report.analysis.available import finding
+from report.load import counting_programs
+from report.load.paper import Paper
+from report.text.frame_rows import each
+from report.text.quantities import listing, number, percent, si, significant
 
 NAMED = 3
 """So many lines of models are named in a sentence."""
@@ -16,13 +17,13 @@ NAMED = 3
 
 def _scores(paper: Paper) -> tuple[Any, pd.DataFrame]:
     """The row of this program, and those of the others."""
-    scores = counters.scores(available.counted(paper))
-    ours = scores[scores.counter == counters.OURS]
+    scores = counting_programs.scores(available.counted(paper))
+    ours = scores[scores.counter == counting_programs.OURS]
     if ours.empty:
         raise available.DataMissingError(
             "The table data/workload/counters.csv lacks this program's counts; python benchmarks/counters.py fills it."
         )
-    return ours.iloc[0], scores[scores.counter != counters.OURS]
+    return ours.iloc[0], scores[scores.counter != counting_programs.OURS]
 
 
 @finding
@@ -49,10 +50,10 @@ def ranking(paper: Paper) -> str:
     if others.empty:
         return "No other counter was installed when the models were counted."
     others = others.sort_values("right", ascending=False, kind="stable")
-    parts = [f"{counters.name(row.counter)} for {row.right}" for row in each(others)]
+    parts = [f"{counting_programs.name(row.counter)} for {row.right}" for row in each(others)]
     return (
-        f"Within {percent(counters.TOLERANCE, 1)} of what is published, or within its rounding, are {listing(parts)} "
-        "of these models."
+        f"Within {percent(counting_programs.TOLERANCE, 1)} of what is published, or within its rounding, are "
+        f"{listing(parts)} of these models."
     )
 
 
@@ -61,14 +62,14 @@ def weighing(paper: Paper, counter: str) -> str:
     """The lines of models from which a counter deviates most, and the one from which it does least."""
     results = available.counted(paper)
     own = results[(results.counter == counter) & results.deviation.notna()]
-    name = counters.name(counter)
+    name = counting_programs.name(counter)
     if own.empty:
         raise available.DataMissingError(
             f"{name} was not installed when the models were counted; python benchmarks/counters.py compares it."
         )
     medians = own.groupby("line").deviation.median()
     medians = medians.loc[medians.abs().sort_values(ascending=False, kind="stable").index]
-    told = [f"{line} ({counters.signed(deviation)})" for line, deviation in medians.items()]
+    told = [f"{line} ({counting_programs.signed(deviation)})" for line, deviation in medians.items()]
     text = f"In the median of each line of models, what {name} counts is farthest from what is published for"
     if len(told) <= NAMED:
         return f"{text} {listing(told)}."
@@ -86,7 +87,10 @@ def pace(paper: Paper) -> str:
     others = others[others.counted > 0].sort_values("count_s")
     if others.empty:
         return text
-    told = [f"{counters.name(row.counter)} {significant(row.count_s / ours.count_s)}" for row in each(others)]
+    told = [
+        f"{counting_programs.name(row.counter)} {significant(row.count_s / ours.count_s)}"
+        for row in each(others)
+    ]
     return f"{text} The multiply-adds of the forward pass alone take {listing(told)} times as long."
 
 

@@ -4,15 +4,15 @@ from math import exp
 
 import pandas as pd
 
-from report import available
-from report.available import finding
-from report.correlations import correlation
+from report.analysis import available
+from report.analysis.available import finding
+from report.analysis.correlations import correlation
+from report.analysis.predictors import FLOP
+from report.analysis.traits import TRAITS, of_models
 from report.findings.predictors import ranked_of
-from report.paper import Machine, Paper
-from report.predictors import FLOP
-from report.quantities import listing, significant
-from report.rows import highest, lowest
-from report.traits import TRAITS, of_models
+from report.load.paper import Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import listing, significant
 
 
 @finding

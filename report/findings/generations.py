@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from report import available
-from report.available import finding
-from report.growth import fit
-from report.paper import Paper
-from report.product_lines import LINES, Series
-from report.quantities import SPACE, change, number, percent, significant
-from report.rows import highest
+from report.analysis import available
+from report.analysis.available import finding
+from report.analysis.growth import fit
+from report.analysis.product_lines import LINES, Series
+from report.load.paper import Paper
+from report.text.frame_rows import highest
+from report.text.quantities import SPACE, change, number, percent, significant
 
 LINE_NAMES = {line.name for line in LINES}
 

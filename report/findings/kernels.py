@@ -5,14 +5,14 @@ from math import log
 
 import pandas as pd
 
-from report import available, counted_kernels, kernels
-from report.available import DataMissingError, finding
+from report.analysis import available, counted_kernels, operator_shares
+from report.analysis.available import DataMissingError, finding
+from report.analysis.operator_groups import OTHER, group_of_kernel
+from report.analysis.operator_shares import CELL, GAP
 from report.figures.kernels import PHASES
-from report.kernels import CELL, GAP
-from report.operator_groups import OTHER, group_of_kernel
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import listing, number, percent, si, significant
-from report.rows import each, highest, lowest
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import listing, number, percent, si, significant
 
 NAMED = 4
 """So many groups are named in a sentence."""
@@ -45,7 +45,7 @@ def spent(paper: Paper) -> str:
     """Which groups of operators the time goes into, and what no rule matches, on each machine shown."""
 
     def part(of: Machine) -> str:
-        rows = kernels.groups(paper, of)
+        rows = operator_shares.groups(paper, of)
         told = [among(own) for _, own in rows.groupby(["phase", "batch"])]
         unmatched = rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum()
         of_what = "kernels" if of.kind == "gpu" else "operators"
@@ -65,7 +65,7 @@ def gaps(paper: Paper) -> str:
     """In what part of a call nothing runs, under the profiler and without, on each machine shown."""
 
     def part(of: Machine) -> str:
-        rows = kernels.parts(paper, of)
+        rows = operator_shares.parts(paper, of)
         rows = rows[rows.group == GAP]
         most, least = highest(rows, "part"), lowest(rows, "part")
         text = (
@@ -78,7 +78,7 @@ def gaps(paper: Paper) -> str:
                 f"{share(1 - least.part)} in {least.model} ({PHASES[least.phase]} at batch size {least.batch})"
             )
         text += "; the rest is the framework's, and the profiler's own."
-        busy = kernels.profiled(of)
+        busy = operator_shares.profiled(of)
         busy = busy[busy.busy_s.notna()]
         if busy.empty:
             return text
@@ -108,7 +108,7 @@ def launched(paper: Paper) -> str:
 
 def kernels_of(paper: Paper, of: Machine) -> str:
     """How many kernels there are, the longest, and how much of the time their names alone would sort the same way."""
-    rows = kernels.launched(paper, of)
+    rows = operator_shares.launched(paper, of)
     whole = rows.time_s.sum()
     by_name = rows.kernel.map(group_of_kernel)
     alike, unmatched = (
@@ -130,8 +130,8 @@ def waiting(paper: Paper) -> str:
 
     def part(of: Machine) -> str:
         roof = available.roof(of)
-        rows = kernels.on_roof(paper, of)
-        rows = rows.merge(kernels.pictured(rows), on=CELL)
+        rows = operator_shares.on_roof(paper, of)
+        rows = rows.merge(operator_shares.pictured(rows), on=CELL)
         told = []
         for (model, batch, phase), own in rows.groupby(CELL):
             left = own[own.intensity < roof.ridge_flop_per_byte]
@@ -216,22 +216,22 @@ def candidates(paper: Paper) -> str:
     """The FLOP of a training step that the study's rates imply, beside exact counts of what it may have trained."""
     rows = paper.training_steps
     asked = paper.workloads[
-        (paper.workloads.batch == kernels.STUDIED_BATCH)
+        (paper.workloads.batch == operator_shares.STUDIED_BATCH)
         & (paper.workloads.precision == BASE_PRECISION)
         & paper.workloads.backward_flop.notna()
-        & paper.workloads.model.isin(kernels.STUDIED)
+        & paper.workloads.model.isin(operator_shares.STUDIED)
     ]
     if rows.empty or asked.empty:
         raise DataMissingError(
             "The training steps of the study's models have not been counted; python -m measure --sections workload "
-            f"--models {' '.join(kernels.STUDIED)} --batch-sizes {kernels.STUDIED_BATCH} counts them."
+            f"--models {' '.join(operator_shares.STUDIED)} --batch-sizes {operator_shares.STUDIED_BATCH} counts them."
         )
     implied = (rows.flop_per_s * rows.time_s).groupby(rows.model_key).median()
     exact = {row.model: row.forward_flop + row.backward_flop for row in each(asked)}
     told = [
         f"{model} asks for {si(exact[model], 'FLOP')}"
         + (f" (by the study's counters {si(implied[model], 'FLOP')})" if model in implied else "")
-        for model in kernels.STUDIED
+        for model in operator_shares.STUDIED
         if model in exact
     ]
     mobilenets = [model for model in exact if model.startswith("mobilenet")]
@@ -241,7 +241,7 @@ def candidates(paper: Paper) -> str:
         model = min(mobilenets, key=lambda model: abs(log(exact[model] / meant)))
         nearest = f" Of the MobileNets, {model} is the nearer to the study's counters."
     return (
-        f"By exact counts, a training step at batch size {kernels.STUDIED_BATCH} of {listing(told)}, products alone."
-        f"{nearest} Counters of vector instructions miss what tensor cores do, and see the algorithm that a library "
-        "chose, which may take fewer operations."
+        f"By exact counts, a training step at batch size {operator_shares.STUDIED_BATCH} of {listing(told)}, products "
+        f"alone.{nearest} Counters of vector instructions miss what tensor cores do, and see the algorithm that a "
+        "library chose, which may take fewer operations."
     )

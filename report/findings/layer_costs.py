@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from measure.records import BACKWARD, FORWARD
-from report import available, layer_costs
-from report.available import finding
-from report.layer_costs import QUANTITIES
-from report.paper import Machine, Paper
-from report.quantities import listing, number, percent
-from report.rows import highest
-from report.theme import OUTSIDE
+from measure.cache.records import BACKWARD, FORWARD
+from report.analysis import available, layer_costs
+from report.analysis.available import finding
+from report.analysis.layer_costs import QUANTITIES
+from report.charts.theme import OUTSIDE
+from report.load.paper import Machine, Paper
+from report.text.frame_rows import highest
+from report.text.quantities import listing, number, percent
 
 
 @finding

@@ -1,12 +1,12 @@
 """Where within the models work and bytes sit."""
 
-from report import available
-from report.available import finding, or_missing
+from report.analysis import available
+from report.analysis.available import finding, or_missing
 from report.figures.layers import by_kind
-from report.paper import Machine, Paper
-from report.quantities import intensity, listing, number, percent, significant
-from report.rows import highest, lowest
-from report.workloads import PRODUCTS
+from report.load.paper import Machine, Paper
+from report.load.workloads import PRODUCTS
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import intensity, listing, number, percent, significant
 
 
 @finding

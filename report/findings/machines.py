@@ -1,11 +1,11 @@
 """Which machines were measured, and what became of their cells."""
 
-from report import available
-from report.available import finding
-from report.chips import KINDS
+from report.analysis import available
+from report.analysis.available import finding
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
-from report.paper import Machine, Paper
-from report.quantities import listing, number
+from report.load.chips import KINDS
+from report.load.paper import Machine, Paper
+from report.text.quantities import listing, number
 
 REASONS = {
     "oom": "ran out of memory",

@@ -2,14 +2,13 @@
 
 from itertools import count
 
-from measure import ceilings, memory_levels, statistics
-from measure.nsight.raw_csv import FLOP_PER_INSTRUCTION
-from measure.records import BURST, SUSTAINED
-from measure.timing import Sampling
-from report import roofs, saturation
-from report.prose import Prose
-from report.quantities import percent, si, significant
-from report.revisited import verdict
+from measure.cache import conventions, memory_levels
+from measure.timing import statistics
+from report.analysis import saturation
+from report.load import roofs
+from report.published import verdict
+from report.text.prose import Prose
+from report.text.quantities import percent, si, significant
 
 CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
 """Of every interval."""
@@ -17,21 +16,21 @@ CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
 FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_statistic_ranks(number)))
 """So many samples have an interval of their median."""
 
-TARGET = Prose(f"±{percent(Sampling.target, 1)}")
+TARGET = Prose(f"±{percent(conventions.TARGET, 1)}")
 """The width that an interval is measured to, by default."""
 
-CALL_LIMIT = Prose(si(Sampling.call_limit_s, "s", 2))
+CALL_LIMIT = Prose(si(conventions.CALL_LIMIT_S, "s", 2))
 """A call that takes longer is given up, by default."""
 
-BLOCK = Prose(si(ceilings.SAMPLINGS[SUSTAINED].block_s, "s", 2))
+BLOCK = Prose(si(conventions.SUSTAINED_BLOCK_S, "s", 2))
 """How long a block of calls lasts at least, where a roof is measured."""
 
-HEAT = Prose(si(ceilings.HEAT_S, "s", 1))
+HEAT = Prose(si(conventions.HEAT_S, "s", 1))
 """So long a chip has worked before a sustained rate is taken."""
 
-BURST_BLOCK = Prose(si(ceilings.SAMPLINGS[BURST].block_s, "s", 1))
+BURST_BLOCK = Prose(si(conventions.BURST_BLOCK_S, "s", 1))
 
-BURST_REST = Prose(si(ceilings.REST_S, "s", 2))
+BURST_REST = Prose(si(conventions.REST_S, "s", 2))
 """Before each block of a burst."""
 
 SWEEP_STEP = Prose(significant(roofs.STEP))
@@ -49,5 +48,5 @@ SATURATED = Prose(percent(saturation.SHARE))
 AGREEMENT = Prose(percent(verdict.TOLERANCE, 1))
 """Up to this two figures agree, where that is more than the printed one's rounding."""
 
-FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(FLOP_PER_INSTRUCTION["7.0"])
+FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(conventions.FLOP_PER_INSTRUCTION["7.0"])
 """Of the instructions of its tensor cores."""

@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from report import available
-from report import chips as table
-from report.available import finding
-from report.paper import Paper
-from report.quantities import intensity, listing, number, si, significant
-from report.rows import each, highest, lowest
+from report.analysis import available
+from report.analysis.available import finding
+from report.load import chips as table
+from report.load.paper import Paper
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import intensity, listing, number, si, significant
 
 SIXTEEN_BITS = ("bf16", "fp16")
 FEWER_BITS = ("fp8", "fp6", "fp4", "int8", "int4")

@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from report import available, correlations, predictors
-from report.available import finding, or_missing
-from report.correlations import Coefficient
-from report.paper import Machine, Paper
-from report.predictors import BOUND, FLOP, PARAMETERS, Predictor, Rank
-from report.quantities import listing, number, significant
+from report.analysis import available, correlations, predictors
+from report.analysis.available import finding, or_missing
+from report.analysis.correlations import Coefficient
+from report.analysis.predictors import BOUND, FLOP, PARAMETERS, Predictor, Rank
+from report.load.paper import Machine, Paper
+from report.text.quantities import listing, number, significant
 
 GRADES = ((0.9, "closely"), (0.7, "fairly"), (0.4, "loosely"), (-1.0, "hardly"))
 """How a coefficient of at least so much is called."""

@@ -1,11 +1,19 @@
 """What the measured roofs are made of: kernels, levels of memory, paces."""
 
-from report import available
-from report.available import finding
-from report.paper import Machine, Paper
-from report.quantities import listing, number, percent, si
-from report.roofs import ARITHMETIC, STREAMS, MemoryLevel, burst, fastest, fastest_arithmetic, sustained
-from report.rows import each
+from report.analysis import available
+from report.analysis.available import finding
+from report.load.paper import Machine, Paper
+from report.load.roofs import (
+    ARITHMETIC,
+    STREAMS,
+    MemoryLevel,
+    burst,
+    fastest,
+    fastest_arithmetic,
+    sustained,
+)
+from report.text.frame_rows import each
+from report.text.quantities import listing, number, percent, si
 
 NOTICED = 0.02
 """A share below which two rates are told as the same: the width that intervals are measured to."""

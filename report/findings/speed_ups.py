@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from report import available, speed_up
-from report.available import Missing, finding, or_missing
-from report.paper import Machine, Paper
-from report.quantities import number, significant
-from report.rows import highest, lowest
+from report.analysis import available, speed_up
+from report.analysis.available import Missing, finding, or_missing
+from report.load.paper import Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import number, significant
 
 
 @finding

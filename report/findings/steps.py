@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from report import available, ratio_reasons
-from report.available import finding
+from report.analysis import available, ratio_reasons
+from report.analysis.available import finding
+from report.analysis.layer_costs import shown_batch
 from report.findings.utilisation import named
 from report.findings.waterfall import counts
-from report.layer_costs import shown_batch
-from report.paper import Machine, Paper
-from report.quantities import listing, number, percent, si, significant
-from report.rows import highest, lowest
+from report.load.paper import Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import listing, number, percent, si, significant
 
 
 def of_batch(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from report import available
-from report.available import DataMissingError, finding
+from report.analysis import available
+from report.analysis.available import DataMissingError, finding
 from report.findings.steps import of_batch, span
-from report.paper import Machine, Paper
-from report.quantities import listing, number, percent, significant
-from report.rows import highest, lowest
-from report.steps import update_byte
+from report.load.paper import Machine, Paper
+from report.load.steps import update_byte
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import listing, number, percent, significant
 
 FIXED = ["parameter_byte", "gradient_byte", "momentum_byte"]
 """What a training step keeps whatever its batch size."""

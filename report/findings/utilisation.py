@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from report import available, datasheet
-from report.available import finding
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.quantities import intensity, listing, number, percent, si, significant
-from report.rows import highest, lowest
+from report.analysis import available, datasheet
+from report.analysis.available import finding
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import intensity, listing, number, percent, si, significant
 
 WANDERING = 0.03
 """A clock differs by no more than this share between the measurement of itself and that of arithmetic."""

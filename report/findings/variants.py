@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from report import available, variants
-from report.available import finding
-from report.paper import Machine, Paper
-from report.quantities import listing, number, significant
-from report.rows import highest, lowest
+from report.analysis import available, variants
+from report.analysis.available import finding
+from report.load.paper import Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import listing, number, significant
 
 
 def gain(name: str, rows: pd.DataFrame) -> str:

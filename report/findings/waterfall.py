@@ -2,18 +2,19 @@
 
 import pandas as pd
 
-from measure.records import INFERENCE
-from report import available, operator_bounds, remedies, waterfall
-from report.available import DataMissingError, finding
-from report.cells import INFERENCE_CELL
-from report.effect import median_of
+from measure.cache.records import INFERENCE
+from report.analysis import available, remedies, waterfall
+from report.analysis.available import DataMissingError, finding
+from report.analysis.effect import median_of
+from report.analysis.operator_groups import GROUPS
+from report.analysis.predictors import common_batches
+from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK
 from report.findings.utilisation import named
-from report.operator_groups import GROUPS
-from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
-from report.predictors import common_batches
-from report.quantities import exact, listing, number, percent, significant
-from report.rows import highest, lowest
-from report.waterfall import BOUND, BY_OPERATOR, FRAMEWORK
+from report.load import operator_bounds
+from report.load.cells import INFERENCE_CELL
+from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import exact, listing, number, percent, significant
 
 
 def counts(values: pd.Series, noun: str) -> str:

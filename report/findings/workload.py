@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from report import available
-from report.available import finding
-from report.bounds import demands
-from report.paper import BASE_PRECISION, Paper
-from report.quantities import intensity, listing, number, percent, si, significant
-from report.rows import each, highest, lowest
+from report.analysis import available
+from report.analysis.available import finding
+from report.analysis.bounds import demands
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import intensity, listing, number, percent, si, significant
 
 
 def count(paper: Paper) -> str:

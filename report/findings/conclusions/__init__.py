@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from measure.statistics import CONFIDENCE
-from report import available
-from report.available import DataMissingError, Missing, finding, or_missing
+from measure.timing.statistics import CONFIDENCE
+from report.analysis import available
+from report.analysis.available import DataMissingError, Missing, finding, or_missing
 from report.findings.conclusions import chips, estimates, operators, settings, training
 from report.findings.conclusions.conclusion import Conclusion, on
-from report.paper import Machine, Paper
-from report.prose import escape
-from report.quantities import listing, number, percent, significant
+from report.load.paper import Machine, Paper
+from report.text.prose import escape
+from report.text.quantities import listing, number, percent, significant
 
 OF_PAPER: tuple[Callable[[Paper], Conclusion], ...] = (
     settings.device,

@@ -1,14 +1,14 @@
 """What follows from the datasheets: sparse peaks, tensor units, and where ridge points go."""
 
-from report import available
-from report import chips as table
-from report.available import DataMissingError
-from report.effect import Effect, median_of
+from report.analysis import available
+from report.analysis.available import DataMissingError
+from report.analysis.effect import Effect, median_of
+from report.analysis.growth import fit
+from report.analysis.product_lines import DATA_CENTER_GPUS, LINES
 from report.findings.conclusions.conclusion import Conclusion
-from report.growth import fit
-from report.paper import Paper
-from report.product_lines import DATA_CENTER_GPUS, LINES
-from report.quantities import change, number
+from report.load import chips as table
+from report.load.paper import Paper
+from report.text.quantities import change, number
 
 SIXTEEN_BITS = ("bf16", "fp16")
 LINE_NAMES = {line.name for line in LINES}

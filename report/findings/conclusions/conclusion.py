@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from report.effect import Effect, median_of
-from report.predictors import common_batches
-from report.quantities import listing, number
+from report.analysis.effect import Effect, median_of
+from report.analysis.predictors import common_batches
+from report.text.quantities import listing, number
 
 LITTLE = 1.25
 """Up to this factor an effect that cannot be below 1 is little, and the advice is the opposite."""

@@ -2,17 +2,18 @@
 
 from math import isnan
 
-from report import available, datasheet, revisited
-from report.available import DataMissingError
-from report.effect import Effect, median_of
+from report.analysis import available, datasheet
+from report.analysis.available import DataMissingError
+from report.analysis.effect import Effect, median_of
+from report.analysis.predictors import FLOP, common_batches
 from report.findings.conclusions.conclusion import LITTLE, Conclusion, largest, told
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
-from report.paper import BASE_PRECISION, Machine, Paper
-from report.predictors import FLOP, common_batches
-from report.quantities import number, si, significant
-from report.revisited.verdict import DIFFERS, OPEN, Comparison
-from report.rows import highest, lowest
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.published.comparisons import comparisons
+from report.published.verdict import DIFFERS, OPEN, Comparison
+from report.text.frame_rows import highest, lowest
+from report.text.quantities import number, si, significant
 
 CHARTS = {"cpu": "fig-latency-cpu", "gpu": "fig-latency-gpu"}
 """Where latencies stand against predictors, by the kind of machine."""
@@ -105,7 +106,7 @@ def peak(paper: Paper, of: Machine) -> Conclusion:
 
 def printed_figures(paper: Paper) -> Conclusion:
     """How many printed figures differ from ours, and by what factor, whichever of the two is larger."""
-    found = [row for row in revisited.comparisons(paper) if row.verdict.outcome != OPEN]
+    found = [row for row in comparisons(paper) if row.verdict.outcome != OPEN]
     if not found:
         raise DataMissingError(
             "No printed figure has one of ours beside it; python -m measure --sections workload counts what most of "

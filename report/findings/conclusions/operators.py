@@ -1,11 +1,11 @@
 """What the operators of a model cost beyond what the roof allows: in all, by running one by one, by their kind."""
 
-from measure.records import INFERENCE
-from report import available, kernels, remedies
-from report.available import DataMissingError, Missing, or_missing
+from measure.cache.records import INFERENCE
+from report.analysis import available, operator_shares, remedies
+from report.analysis.available import DataMissingError, Missing, or_missing
 from report.findings.conclusions.conclusion import LITTLE, Conclusion, by_batch, largest, told
-from report.paper import Machine, Paper
-from report.quantities import number
+from report.load.paper import Machine, Paper
+from report.text.quantities import number
 
 FIRST = "before buying a faster chip"
 
@@ -74,7 +74,7 @@ def fusion(paper: Paper, of: Machine) -> Conclusion:
 
 def depthwise(paper: Paper, of: Machine) -> Conclusion:
     """How many times as long a FLOP takes in a depthwise convolution as in the others of the same model."""
-    rows, title = kernels.on_roof(paper, of), available.title(of)
+    rows, title = operator_shares.on_roof(paper, of), available.title(of)
     rows = rows[rows.phase == INFERENCE]
     pairs = rows[rows.group == "convolution"].merge(
         rows[rows.group == "depthwise convolution"], on=["model", "batch"], suffixes=("", "_depthwise")

@@ -1,10 +1,10 @@
 """What to run a model with: the precision, the batch size, the device."""
 
-from report import available, saturation, speed_up, variants
-from report.available import DataMissingError
+from report.analysis import available, saturation, speed_up, variants
+from report.analysis.available import DataMissingError
 from report.findings.conclusions.conclusion import Conclusion, advised, at, by_batch, largest, on_side, told
-from report.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
-from report.quantities import listing, number, percent, significant
+from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.text.quantities import listing, number, percent, significant
 
 
 def precision(paper: Paper, of: Machine) -> Conclusion:

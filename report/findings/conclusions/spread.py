@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from report import resampling
-from report.effect import Effect
-from report.resampling import Numbers
+from report.analysis import resampling
+from report.analysis.effect import Effect
+from report.analysis.resampling import Numbers
 
 
 def weighted_medians(values: Numbers, weights: Numbers) -> Numbers:
@@ -30,7 +30,8 @@ def _effect(logs: float, draws: Numbers, models: int) -> Effect:
 def apart(values: pd.Series, models: pd.Series) -> Effect:
     """The factor between the values of two models, in the median of all pairs; each model has one, above 0.
 
-    Models are resampled with all pairs that they are in (``report.resampling``); a model drawn twice is no pair.
+    Models are resampled with all pairs that they are in (``report.analysis.resampling``); a model drawn twice is no
+    pair.
     """
     logs = np.log(values.to_numpy(float))
     one, other = np.triu_indices(len(logs), 1)
@@ -44,7 +45,7 @@ def apart(values: pd.Series, models: pd.Series) -> Effect:
 def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> Effect:
     """By what factor half of the points are farther off the line through another quantity than off that through x.
 
-    The lines are those of ``report.power_law``, fitted again to each resample, the same for both.
+    The lines are those of ``report.analysis.power_law``, fitted again to each resample, the same for both.
     """
     weights = np.vstack([np.ones((1, len(y))), resampling.weights(models)])
     near, far = (_typical(quantity, y, weights) for quantity in (x, other))

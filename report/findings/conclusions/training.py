@@ -1,12 +1,12 @@
 """What training costs beside inference, in time and in memory."""
 
-from report import available
-from report.effect import median_of
+from report.analysis import available
+from report.analysis.effect import median_of
 from report.figures.memory import PARTS
 from report.findings.conclusions.conclusion import Conclusion
 from report.findings.steps import of_batch
-from report.paper import Machine, Paper
-from report.quantities import number, percent, significant
+from report.load.paper import Machine, Paper
+from report.text.quantities import number, percent, significant
 
 ACTIVATIONS = "saved activations"
 

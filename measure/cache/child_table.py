@@ -1,0 +1,76 @@
+"""Tables of what belongs to the rows of another table: samples to a run, layers to a workload.
+
+The parts of a row are written before it: the row commits them. What a killed writer left without its row is not read,
+and is replaced when it is measured again.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from measure.cache.table import append, read, read_firsts, write
+
+Part = TypeVar("Part")
+
+
+class Parts(Generic[Part]):
+    """One table of parts; ``key`` are the columns that name the row that a part belongs to.
+
+    ``modernised`` turns rows that an earlier version wrote into today's.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        record: type[Part],
+        key: Sequence[str],
+        modernised: Callable[[list[Part]], list[Part]] = list,
+    ) -> None:
+        self.path = path
+        self._record = record
+        self._names = key
+        self._key = attrgetter(*key)
+        self._modernised = modernised
+        self._owners: set[Any] | None = None
+
+    def _read(self) -> list[Part]:
+        return self._modernised(read(self.path, self._record))
+
+    def of(self, rows: Collection[Any]) -> list[Part]:
+        """The parts of these rows of the other table."""
+        owners = set(map(self._key, rows))
+        return [part for part in self._read() if self._key(part) in owners]
+
+    def has(self, row: Any) -> bool:
+        """Whether there are parts of a row of the other table."""
+        return self._key(row) in self._known()
+
+    def _known(self) -> set[Any]:
+        if self._owners is None:
+            firsts = self._modernised(read_firsts(self.path, self._record, self._names))
+            self._owners = set(map(self._key, firsts))
+        return self._owners
+
+    def forget(self) -> None:
+        """Reads the table anew for what comes next: another process may have written into it."""
+        self._owners = None
+
+    def put(self, parts: Sequence[tuple[Any, Sequence[Part]]]) -> None:
+        """Adds the parts of some rows of the other table, or replaces them where they stand."""
+        known = self._known()
+        again = {self._key(row): own for row, own in parts if self._key(row) in known}
+        new = [part for row, own in parts if self._key(row) not in again for part in own]
+        if again:
+            write(self.path, self._record, self._replaced(again))
+        append(self.path, self._record, new)
+        known |= set(map(self._key, new))
+        known -= {owner for owner, own in again.items() if not own}
+
+    def _replaced(self, again: Mapping[Any, Sequence[Part]]) -> list[Part]:
+        left = dict(again)
+        rows: list[Part] = []
+        for owner, old in itertools.groupby(self._read(), key=self._key):
+            rows += left.pop(owner, ()) if owner in again else old
+        return rows

@@ -1,0 +1,265 @@
+"""The only reader and writer of measured CSV.
+
+A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it; a profile
+likewise, after the times of its operators and kernels, or what the counters said of them. A run that is killed loses
+at most the round that it was in: a torn last line is set aside, and samples that no run committed are not read. The run
+of a training step is written after those of its stages, and commits them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from measure.cache.child_table import Parts
+from measure.cache.lock import in_turn, locked
+from measure.cache.models import OWN
+from measure.cache.records import (
+    CELL,
+    ROUND,
+    STAGES,
+    STEP,
+    WORKLOAD,
+    Ceiling,
+    CounterProfile,
+    Environment,
+    KernelCounters,
+    KernelTime,
+    Layer,
+    Operator,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+    Workload,
+)
+from measure.cache.table import append, merged, read, set_torn_line_aside, write
+
+
+def _completed(old: Environment, new: Environment) -> Environment:
+    """The old row, where it is of the same environment with the columns that an earlier version did not have."""
+    if old.environment_id != new.environment_id:
+        return old
+    later = [field.name for field in dataclasses.fields(Environment) if field.default is None]
+    unknown = [name for name in later if getattr(old, name) is None]
+    return dataclasses.replace(old, **{name: getattr(new, name) for name in unknown})
+
+
+Timed = TypeVar("Timed", Run, Sample)
+
+
+def _numbered(rows: list[Timed]) -> list[Timed]:
+    """Rows of an earlier version, which measured a cell in one round and did not number it, as those of round 0."""
+    return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
+
+
+_round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
+"""What tells the round of a training step apart, and is the same for its stages."""
+
+
+class Workloads:
+    """``data/workload``: what the models ask for, on any device.
+
+    A workload's layers and operators are written first and its row in ``models.csv`` last: that row commits them.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.models_path = data / "workload" / "models.csv"
+        self.layers_path = data / "workload" / "layers.csv"
+        self.operators_path = data / "workload" / "operators.csv"
+        self._layers = Parts(self.layers_path, Layer, WORKLOAD)
+        self._operators = Parts(self.operators_path, Operator, WORKLOAD)
+
+    def models(self) -> list[Workload]:
+        return read(self.models_path, Workload)
+
+    def counted(self) -> list[Workload]:
+        """The rows that need no further counting: an earlier version left some without operators."""
+        return [row for row in self.models() if row.status != "ok" or self._operators.has(row)]
+
+    def layers(self) -> list[Layer]:
+        """The layers of committed workloads."""
+        return self._layers.of(self._committed())
+
+    def operators(self) -> list[Operator]:
+        """The operators of committed workloads."""
+        return self._operators.of(self._committed())
+
+    def _committed(self) -> list[Workload]:
+        return [row for row in self.models() if row.status == "ok"]
+
+    def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
+        """Adds workloads, or replaces them where they stand, so that counting again changes nothing.
+
+        A user's own model has one input shape: its rows at another, from before its code was changed, go. Runs on two
+        devices may count into one folder at the same time.
+        """
+        counted = list(counted)
+        shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
+        with in_turn(self.models_path.parent):
+            for parts in (self._layers, self._operators):
+                parts.forget()
+            self._layers.put([(row, layers) for row, layers, _ in counted])
+            self._operators.put([(row, operators) for row, _, operators in counted])
+            known = [
+                row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)
+            ]
+            rows = merged(known, [row for row, _, _ in counted])
+            write(self.models_path, Workload, sorted(rows, key=_place))
+
+
+def _place(row: Workload) -> tuple[Any, ...]:
+    """By which workloads are sorted."""
+    return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
+
+
+FILES: dict[type[Any], str] = {
+    Environment: "machine.csv",
+    Ceiling: "ceilings.csv",
+    Run: "runs.csv",
+    Sample: "samples.csv",
+    Profile: "profiles.csv",
+    OperatorTime: "operators.csv",
+    KernelTime: "kernels.csv",
+    CounterProfile: "counter_profiles.csv",
+    KernelCounters: "counters.csv",
+}
+"""The files of a machine's folder, by what a row of each is."""
+
+
+class MachineFolder:
+    """``data/machines/<name>``, or a ``folder`` that lies elsewhere: everything that one machine measured."""
+
+    def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
+        self.name = name
+        self.folder = folder or data / "machines" / name
+        self._runs_path = self.folder / FILES[Run]
+        self._samples = Parts(self.folder / FILES[Sample], Sample, ROUND, _numbered)
+        self._profiles_path = self.folder / FILES[Profile]
+        self._operators = Parts(self.folder / FILES[OperatorTime], OperatorTime, CELL)
+        self._kernels = Parts(self.folder / FILES[KernelTime], KernelTime, CELL)
+        self._counter_profiles_path = self.folder / FILES[CounterProfile]
+        self._counters = Parts(self.folder / FILES[KernelCounters], KernelCounters, CELL)
+
+    def environments(self) -> list[Environment]:
+        return read(self.folder / FILES[Environment], Environment)
+
+    def ceilings(self) -> list[Ceiling]:
+        return read(self.folder / FILES[Ceiling], Ceiling)
+
+    def runs(self) -> list[Run]:
+        """The runs, those of stages only where that of their step is there."""
+        rows = self._written_runs()
+        steps = {_round_of_step(row) for row in rows if row.phase == STEP}
+        return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
+
+    def _written_runs(self) -> list[Run]:
+        return _numbered(read(self._runs_path, Run))
+
+    def samples(self) -> list[Sample]:
+        """The samples of committed runs: what a killed run left behind is not among them."""
+        return self._samples.of(self.runs())
+
+    def profiles(self) -> list[Profile]:
+        return read(self._profiles_path, Profile)
+
+    def operators(self) -> list[OperatorTime]:
+        """The times of operators in committed profiles."""
+        return self._operators.of(self.profiles())
+
+    def kernels(self) -> list[KernelTime]:
+        """The times of kernels in committed profiles."""
+        return self._kernels.of(self.profiles())
+
+    def counter_profiles(self) -> list[CounterProfile]:
+        return read(self._counter_profiles_path, CounterProfile)
+
+    def counters(self) -> list[KernelCounters]:
+        """What hardware counters said in committed profiles."""
+        return self._counters.of(self.counter_profiles())
+
+    def tables(self) -> dict[type, list[Any]]:
+        """All that is committed, by what a row is."""
+        return {
+            Environment: self.environments(),
+            Ceiling: self.ceilings(),
+            Run: self.runs(),
+            Sample: self.samples(),
+            Profile: self.profiles(),
+            OperatorTime: self.operators(),
+            KernelTime: self.kernels(),
+            CounterProfile: self.counter_profiles(),
+            KernelCounters: self.counters(),
+        }
+
+    def fill(self, tables: Mapping[type, Sequence[Any]]) -> None:
+        """Writes whole tables into a folder that nobody reads yet; of what has no row there is no file."""
+        for record, rows in tables.items():
+            if rows:
+                write(self.folder / FILES[record], record, rows)
+
+    def put_environment(self, environment: Environment) -> None:
+        """Adds an environment that is new; of a known one only what an earlier version did not record."""
+        path, known = self.folder / FILES[Environment], self.environments()
+        if environment.environment_id not in {row.environment_id for row in known}:
+            append(path, Environment, [environment])
+            return
+        completed = [_completed(row, environment) for row in known]
+        if completed != known:
+            write(path, Environment, completed)
+
+    def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
+        write(self.folder / FILES[Ceiling], Ceiling, merged(self.ceilings(), rows))
+
+    def put_run(
+        self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()
+    ) -> None:
+        """Commits a round of a cell, that of a training step with its stages.
+
+        One that was measured before is replaced only now that the new one is complete.
+        """
+        rounds = [*stages, (run, samples)]
+        self._samples.put(rounds)
+        _commit(self._runs_path, self._written_runs(), [each for each, _ in rounds])
+
+    def put_profile(
+        self, profile: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()
+    ) -> None:
+        """Commits a profile, in the same way."""
+        self._operators.put([(profile, operators)])
+        if kernels or self._kernels.has(profile):  # there is no table of kernels on a processor
+            self._kernels.put([(profile, kernels)])
+        _commit(self._profiles_path, self.profiles(), [profile])
+
+    def put_counters(self, profile: CounterProfile, counters: Sequence[KernelCounters]) -> None:
+        """Commits what the hardware counters said of a cell, likewise."""
+        self._counters.put([(profile, counters)])
+        _commit(self._counter_profiles_path, self.counter_profiles(), [profile])
+
+    @contextmanager
+    def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
+        """Keeps other writers out of this folder. Torn lines that a killed one left are set aside, which is said."""
+        with locked(self.folder):
+            for table in sorted(self.folder.glob("*.csv")):
+                if aside := set_torn_line_aside(table):
+                    say(f"A line of {table.name} was torn when a run was killed; it is set aside in {aside}")
+            yield
+
+
+Row = TypeVar("Row", Run, Profile, CounterProfile)
+
+
+def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
+    """Adds rows, or puts them in the place of those with their keys."""
+    together = merged(known, rows)
+    if len(together) == len(known) + len(rows):
+        append(path, type(rows[0]), rows)
+    else:
+        write(path, type(rows[0]), together)
+
+
+def machine_names(data: Path) -> list[str]:
+    """The names of the machines in a data folder, sorted."""
+    return sorted(path.parent.name for path in (data / "machines").glob("*/machine.csv"))

@@ -1,0 +1,74 @@
+"""The models that tables name, and the built-in ones among them."""
+
+from dataclasses import dataclass
+
+IMAGE = (3, 224, 224)
+"""A colour image of the size that ImageNet's classifiers are compared at."""
+
+SOUND = (16000,)
+"""One second at 16 kHz, the rate of speech recognition."""
+
+OWN = "own"
+"""The source and the family of a user's own model."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's name, the library that builds it, its family, and the shape of one input without the batch.
+
+    Where one call takes several inputs the shape is the first one's: see ``catalog.prepare``.
+    """
+
+    name: str
+    source: str
+    family: str
+    input_shape: tuple[int, ...]
+
+    @property
+    def selector(self) -> str:
+        """What ``--models`` calls this model and no other."""
+        return self.name if ":" in self.name else f"{self.source}:{self.name}"
+
+
+BUILT_IN = (
+    Model("alexnet", "torchvision", "plain", IMAGE),
+    Model("vgg11", "torchvision", "plain", IMAGE),
+    Model("vgg16", "torchvision", "plain", IMAGE),
+    Model("vgg19", "torchvision", "plain", IMAGE),
+    Model("resnet18", "torchvision", "residual", IMAGE),
+    Model("resnet50", "torchvision", "residual", IMAGE),
+    Model("wide_resnet101_2", "torchvision", "residual", IMAGE),
+    Model("densenet121", "torchvision", "residual", IMAGE),
+    Model("googlenet", "torchvision", "inception", IMAGE),
+    Model("inception_v3", "torchvision", "inception", (3, 299, 299)),
+    Model("squeezenet1_0", "torchvision", "compact", IMAGE),
+    Model("shufflenet_v2_x1_0", "torchvision", "compact", IMAGE),
+    Model("mobilenet_v2", "torchvision", "compact", IMAGE),
+    Model("mobilenet_v3_large", "torchvision", "compact", IMAGE),
+    Model("mnasnet1_0", "torchvision", "compact", IMAGE),
+    Model("efficientnet_b0", "torchvision", "compact", IMAGE),
+    Model("efficientnet_b7", "torchvision", "compact", IMAGE),
+    Model("regnet_y_400mf", "torchvision", "residual", IMAGE),
+    Model("convnext_tiny", "torchvision", "residual", IMAGE),
+    Model("fcn_resnet50", "torchvision", "segmentation", IMAGE),
+    Model("vit_b_16", "torchvision", "transformer", IMAGE),
+    Model("vit_b_32", "torchvision", "transformer", IMAGE),
+    Model("swin_t", "torchvision", "transformer", IMAGE),
+    Model("wav2vec2_base", "torchaudio", "audio", SOUND),
+)
+"""What is measured where no model is named."""
+
+QUICK = (
+    "alexnet",
+    "resnet18",
+    "resnet50",
+    "squeezenet1_0",
+    "shufflenet_v2_x1_0",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "vit_b_32",
+)
+"""The small selection of ``make report``: every kind of layer, a few minutes on two cores."""
+
+QUICK_TRAINING = ("resnet18", "squeezenet1_0")
+"""Those of it that are trained too: a step takes a few seconds on two cores, and each is timed in three rounds."""

@@ -1,0 +1,69 @@
+"""A command's flags, whose complaints are one sentence each instead of argparse's pages of usage."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from measure.cli.suggestion import did_you_mean, unknown
+from measure.errors import UserError
+
+
+class CommandLine(argparse.ArgumentParser):
+    """Parses a command's words. A flag that takes values may stand once: argparse would keep the last one alone.
+
+    ``parse_args`` raises UserError where argparse ends the program.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self._flags: list[str] = []
+        self._taking_values: set[str] = set()
+        super().__init__(*arguments, **settings)
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **settings)
+        self._flags += action.option_strings
+        if action.nargs != 0:
+            self._taking_values.update(action.option_strings)
+        return action
+
+    def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
+        """What the words say; ``command`` is the whole command, as a shell takes it."""
+        self._refuse_unknown(words)
+        self._refuse_repeated(words)
+        said = super().parse_args(words, namespace)
+        said.command = shlex.join([*self.prog.split(), *words])
+        return said
+
+    def _refuse_unknown(self, words: Iterable[str]) -> None:
+        """Raises UserError first: argparse would rather complain of what stands after an unknown flag."""
+        for word in words:
+            flag = word.partition("=")[0]
+            if word.startswith("--") and not any(known.startswith(flag) for known in self._flags):
+                raise self._complaint(f"unrecognized arguments: {word}")
+
+    def _refuse_repeated(self, words: Iterable[str]) -> None:
+        given = [word.partition("=")[0] for word in words]
+        for flag in given:
+            if flag in self._taking_values and given.count(flag) > 1:
+                raise UserError(
+                    f"{flag}: stands {given.count(flag)} times; give all its values after one {flag}"
+                )
+
+    def error(self, message: str) -> NoReturn:
+        """Turns argparse's complaint into one that says what to do."""
+        raise self._complaint(message)
+
+    def _complaint(self, message: str) -> UserError:
+        choice = re.fullmatch(
+            r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL
+        )
+        if choice:
+            return unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
+        stray = re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL)
+        if stray:
+            word = stray[1].partition("=")[0]
+            what = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
+            return UserError(f"{what}{did_you_mean(word, self._flags) or f'; see {self.prog} --help'}")
+        return UserError(f"{' '.join(message.removeprefix('argument ').split())}; see {self.prog} --help")

@@ -1,0 +1,187 @@
+"""What a model asks for, counted on the meta device: no weights, no arithmetic, no memory.
+
+The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
+operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and ``calls`` which ask for the same.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from measure.cache.models import Model
+from measure.cache.records import Layer, Operator, Workload, shape_name
+from measure.errors import in_short
+from measure.models.call import Call, without_values
+from measure.models.catalog import prepare_on_meta
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from measure.counting.recorder import Recorder
+
+
+class Count(NamedTuple):
+    """A workload, its layers, and the calls of its operators."""
+
+    workload: Workload
+    layers: list[Layer]
+    operators: list[Operator]
+
+
+ADAM_STEP_BYTE = 4
+"""Adam keeps, besides two averages a gradient, the number of its step for each parameter tensor."""
+
+
+def identity(model: Model, batch: int, precision: str, autocast: str | None) -> dict[str, Any]:
+    """The columns that say which workload a row is of."""
+    return {
+        "model": model.name,
+        "input_shape": shape_name(model.input_shape),
+        "batch": batch,
+        "precision": precision,
+        "autocast": autocast,
+    }
+
+
+def not_counted(
+    model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str
+) -> Count:
+    """The row of a workload that could not be counted, without layers and operators."""
+    named = identity(model, batch, precision, autocast)
+    return Count(
+        Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], []
+    )
+
+
+def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
+    """A model's workload, layers and operators at ``batch`` inputs.
+
+    ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
+    it weights and input have the precision. Raises NotImplementedError for a network that looks at values to decide
+    what it runs, and whatever else the network raises on the meta device.
+    """
+    return count_all(model, [batch], precision, autocast)[0]
+
+
+def count_all(
+    model: Model,
+    batches: Sequence[int],
+    precision: str,
+    autocast: str | None,
+    beat: Callable[[], None] = lambda: None,
+) -> list[Count]:
+    """The same at several batch sizes, a library's network being built once; ``beat`` is called after each."""
+    from measure.models.casting import casting
+
+    counted = []
+    calls = zip(batches, prepare_on_meta(model, batches), strict=True)
+    for network, own in groupby(calls, key=lambda each: each[1].network):
+        with casting(network, precision, autocast) as (device, dtype):
+            for batch, call in own:
+                counted.append(_count(model, batch, precision, autocast, without_values(call, device, dtype)))
+                beat()
+    return counted
+
+
+def _count(model: Model, batch: int, precision: str, autocast: str | None, call: Call) -> Count:
+    """Counts a call that has the precision already."""
+    try:
+        columns, layers, calls = count_network(call.network, call.inputs, call.keywords)
+    except RuntimeError as problem:  # NotImplementedError is one
+        why = in_short(problem).partition(": ")[2]
+        if not any(word in why.lower() for word in ("meta", "data-independent")):
+            raise
+        raise NotImplementedError(
+            f"what it runs depends on values, and counting computes none: {why}"
+        ) from problem
+    named = identity(model, batch, precision, autocast)
+    return Count(
+        Workload(source=model.source, family=model.family, status="ok", **named, **columns),
+        [Layer(**named, **layer) for layer in layers],
+        [Operator(**named, **call) for call in calls],
+    )
+
+
+def count_network(
+    network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """The counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
+
+    Of any network, and the arguments of one call of it: those by position, and those by keyword.
+
+    The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
+    normalisation of one value, say), its columns are None and ``reason`` says why.
+    """
+    from measure.counting.calls import call_rows
+    from measure.counting.layers import layer_rows
+    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.traffic import tensors_in
+
+    keywords = keywords or {}
+    inference, output = record_inference(network, inputs, keywords)
+    output_byte = _byte(tensors_in(output))
+    del output
+    training, reason = None, None
+    try:
+        training = record_training(network, inputs, keywords)
+    except Exception as problem:  # a model may raise anything
+        reason = f"backward not counted: {in_short(problem)}"
+    parameters = list(network.parameters())
+    given = tensors_in((inputs, dict(keywords)))
+    resident_byte = _byte([*parameters, *network.buffers(), *given])
+    columns: dict[str, Any] = {
+        "reason": reason,
+        "parameter_count": sum(parameter.numel() for parameter in parameters),
+        "parameter_byte": _byte(parameters),
+        "buffer_byte": _byte(list(network.buffers())),
+        "input_byte": _byte(given),
+        "output_byte": output_byte,
+        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
+        "uncounted": _uncounted(inference, training),
+    }
+    if training is not None:
+        columns |= _training_memory(parameters, resident_byte, training)
+    layers = layer_rows(network, inference, training)
+    sums = [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]
+    for name in sums:
+        parts = [layer[name] for layer in layers]
+        columns[name] = None if None in parts else sum(parts)
+    network.zero_grad(set_to_none=True)
+    return columns, layers, call_rows(inference, training)
+
+
+def _byte(tensors: "Sequence[torch.Tensor]") -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _training_memory(
+    parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder"
+) -> dict[str, int]:
+    """Gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradient_byte = _byte(gradients)
+    return {
+        "gradient_byte": gradient_byte,
+        "momentum_byte": gradient_byte,
+        "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
+        "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
+    }
+
+
+def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None:
+    """``name:calls:share`` of each operator without a formula, of inference's forward and training's backward pass;
+
+    the share is that of the bytes that both passes read and write.
+    """
+    passes = [inference.forward] + ([training.backward] if training else [])
+    traffic = sum(record.total("traffic_byte") for record in passes)
+    calls: Counter[str] = Counter()
+    byte: Counter[str] = Counter()
+    for record in passes:
+        for name, operator in record.uncounted.items():
+            calls[name] += operator.calls
+            byte[name] += operator.byte
+    listed = [f"{name}:{calls[name]}:{byte[name] / traffic:.2g}" for name in sorted(calls)]
+    return ";".join(listed) or None

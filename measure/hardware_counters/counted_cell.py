@@ -1,0 +1,60 @@
+"""A cell under the GPU's hardware counters: what each kernel of a forward pass, or of a training step, did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from measure.cache.models import Model
+from measure.errors import UserError
+from measure.hardware_counters import counted_step, ncu, raw_csv
+from measure.hardware_counters.raw_csv import Counted
+from measure.machine.devices import Device
+
+STEPS = 2
+"""The steps that are counted; more would say the same, and take longer by as much."""
+
+
+@dataclass(frozen=True)
+class CountedCell:
+    """What the counters said of the kernels of so many steps, and what read them."""
+
+    steps: int
+    tool: str
+    counted: Counted
+
+
+def check(device: Device) -> None:
+    """Raises UserError where hardware counters cannot be read, before anything is measured."""
+    if device.kind != "cuda":
+        raise UserError(
+            f"--sections counters: hardware counters are read on NVIDIA GPUs, not on {device.kind}; say --device cuda"
+        )
+    ncu.find()
+
+
+def measure(
+    device: Device,
+    model: Model,
+    batch: int,
+    precision: str,
+    variant: str,
+    phase: str,
+    beat: Callable[[], None],
+) -> CountedCell:
+    """Counts inference or a training step (``phase``) in a process of its own.
+
+    Raises NotImplementedError, with a reason, where counters are forbidden, and where the device has not this precision
+    or the model not this variant; RuntimeError where counting fails.
+    """
+    import torch
+
+    program = counted_step.arguments_of(
+        device.torch_name, torch.get_num_threads(), model.selector, batch, precision, variant, phase, STEPS
+    )
+    try:
+        lines, tool = ncu.count(program, beat)
+    except PermissionError as problem:
+        raise NotImplementedError(str(problem)) from None
+    try:
+        return CountedCell(STEPS, tool, raw_csv.parse(lines, "what ncu wrote", STEPS))
+    except UserError as problem:
+        raise RuntimeError(str(problem)) from None

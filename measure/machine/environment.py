@@ -1,0 +1,73 @@
+"""This machine as it is now: the row of ``machine.csv``, its identity, and the name of its folder."""
+
+import hashlib
+import importlib.metadata
+import platform
+import re
+from typing import Any
+
+from measure.cache.memory_levels import text_of
+from measure.cache.records import Environment
+from measure.errors import UserError
+from measure.machine import processor
+from measure.machine.devices import Device
+from measure.machine.tuning import check_precisions, tuning
+from measure.utc import now
+
+
+def _hash(facts: dict[str, Any], length: int) -> str:
+    text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, without importing it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def current(device: Device, threads: int) -> Environment:
+    """This machine as it is now. Raises UserError where torch is missing, or a variable decides over precisions."""
+    torch_version = installed_version("torch")
+    if torch_version is None:
+        raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
+    identity = device.identity()
+    hardware_id = _hash(identity, 12)
+    check_precisions()
+    cpu_vendor, cpu_family, cpu_model = processor.numbers()
+    checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
+    tuned = tuning()
+    if tuned:  # not otherwise, so that the identity of what was never tuned stays
+        checked["tuning"] = tuned
+    return Environment(
+        environment_id=_hash(checked, 12),
+        hardware_id=hardware_id,
+        device=device.kind,
+        name=identity["name"],
+        cores=processor.visible_cores(),
+        threads=threads,
+        memory_byte=device.memory_byte(),
+        vector_extension=processor.vector_extension(),
+        driver=device.driver(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        torch=torch_version,
+        torchvision=installed_version("torchvision"),
+        torchaudio=installed_version("torchaudio"),
+        recorded_at=now(),
+        cpu_vendor=cpu_vendor,
+        cpu_family=cpu_family,
+        cpu_model=cpu_model,
+        physical_cores=processor.physical_cores(),
+        caches=text_of(processor.caches()) if device.kind == "cpu" else None,
+        tuning=tuned,
+    )
+
+
+def folder_name(environment: Environment) -> str:
+    """How a machine's folder is called where the user does not say: readable, and unique by its hardware's hash."""
+    readable = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", environment.name.lower())).strip("-")
+    cores = f"-{environment.cores}c" if environment.device == "cpu" else ""
+    return f"{readable}{cores}-{environment.hardware_id[:4]}"

@@ -1,0 +1,110 @@
+"""The processor of this machine: what it says of itself, and how much of it and its memory this process may use."""
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+from measure.cache.memory_levels import Cache
+from measure.cache.records import VECTOR_EXTENSIONS
+
+SYSTEM_CPUS = Path("/sys/devices/system/cpu")
+
+
+def described() -> dict[str, str]:
+    """The first processor's block of /proc/cpuinfo, or what the system says of it elsewhere."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
+        return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if platform.system() == "Darwin":
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        return {"model name": answer}
+    return {"model name": platform.processor()}
+
+
+def vector_extension() -> str | None:
+    """The vector extensions of the processor that decide its peak, widest first; None where it does not say."""
+    said = described()
+    flags = set((said.get("flags") or said.get("Features") or "").split())
+    return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
+
+
+def _whole_number(text: str | None) -> int | None:
+    """The number that a processor says, in decimals or, as on Arm, in hexadecimals; None where it is none."""
+    return int(text, 0) if text and re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None
+
+
+def numbers() -> tuple[str | None, int | None, int | None]:
+    """Vendor, family and model by which the processor says what it is; on Arm implementer, architecture and part."""
+    said = described()
+    return (
+        said.get("vendor_id") or said.get("CPU implementer"),
+        _whole_number(said.get("cpu family") or said.get("CPU architecture")),
+        _whole_number(said.get("model") or said.get("CPU part")),
+    )
+
+
+def visible_cores() -> int:
+    """Logical cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def siblings() -> tuple[tuple[int, ...], ...] | None:
+    """The logical cores that this process may use, those of one physical core together; None where that is unknown."""
+    groups: dict[str, list[int]] = {}
+    for core in sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ():
+        shared = _line(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
+        if not shared:
+            return None
+        groups.setdefault(shared, []).append(core)
+    return tuple(map(tuple, groups.values())) or None
+
+
+def physical_cores() -> int:
+    """The physical cores that this process may use."""
+    if together := siblings():
+        return len(together)
+    import psutil
+
+    return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())
+
+
+def caches() -> tuple[Cache, ...]:
+    """The data caches of the cores that this process may use, by level; none where the system does not report them."""
+    found: dict[tuple[int, str], int] = {}
+    for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
+        for folder in (SYSTEM_CPUS / f"cpu{core}" / "cache").glob("index*"):
+            level, kind, size, sharers = (
+                _line(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
+            )
+            match = re.fullmatch(r"(\d+)([KMG]?)", size)
+            if kind != "Instruction" and level.isdigit() and match:
+                byte = int(match[1]) * 1024 ** " KMG".index(match[2] or " ")
+                found[int(level), sharers] = byte
+    levels = sorted({level for level, _ in found})
+    own = {level: [byte for (other, _), byte in found.items() if other == level] for level in levels}
+    return tuple(Cache(level, sum(byte), len(byte)) for level, byte in own.items())
+
+
+def _line(path: Path) -> str:
+    """A file of one line; empty where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def available_memory_byte() -> int:
+    """Main memory that a new process can take without swapping, the control group's limit included."""
+    import psutil
+
+    available = psutil.virtual_memory().available
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.exists() and used.exists() and (text := limit.read_text().strip()).isdigit():
+        available = min(available, int(text) - int(used.read_text()))
+    return available

@@ -1,0 +1,140 @@
+"""A cell under torch's profiler: what operators, and on a GPU kernels, of a forward pass or a step take by module."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from measure.cache import variants
+from measure.cache.models import Model
+from measure.cache.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
+from measure.machine.devices import Device
+from measure.profiling.attribution import AttributedTime, attribute
+from measure.profiling.gpu_kernels import AttributedKernel, busy_s, launched
+from measure.profiling.ranges import STAGE, ModuleRanges
+from measure.profiling.system_use import Observed, SystemUse
+from measure.timing import forward, training
+from measure.timing.sampling import Sampling, sample
+from measure.timing.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
+"""How a cell is timed without the profiler, to warm it up and to say what the profiler costs.
+
+It warms up for as long as a round does: the first seconds of a process are slower where its memory is new to it.
+"""
+
+PROFILED_S = 1.0
+FEWEST_STEPS, MOST_STEPS = 3, 20
+"""The steps under the profiler last about ``PROFILED_S``, but there are at least and at most so many."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The times of operators and kernels in ``steps`` calls under the profiler, means of one; what a call takes (s).
+
+    ``plain_s`` is the median without the profiler, ``profiled_s`` the mean under it: with the host's clock, the device
+    synchronised. What a profiled call takes besides its operators is the framework, the ranges that name the modules,
+    and the profiler itself. In ``busy_s`` of it the device worked. There are kernels on a GPU only. ``system_use`` is
+    what a plain call asks of the host's operating system, if that says so.
+    """
+
+    steps: int
+    plain_s: float
+    profiled_s: float
+    operators: tuple[AttributedTime, ...]
+    busy_s: float | None = None
+    kernels: tuple[AttributedKernel, ...] = ()
+    system_use: SystemUse | None = None
+
+
+def measure(
+    device: Device,
+    model: Model,
+    batch: int,
+    precision: str,
+    variant: str,
+    phase: str,
+    beat: Callable[[], None],
+) -> Profiled:
+    """Profiles inference or a training step (``phase``), after ``device.prepare``.
+
+    Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules, for a device
+    whose kernels torch's profiler does not see, and where the device has not this precision or the model not this
+    variant; and whatever torch raises where it does not fit or is not supported.
+    """
+    import torch
+
+    _refuse(device, variant)
+    with torch.inference_mode(phase == INFERENCE):
+        if phase == STEP:
+            step = training.prepare(device, model, batch, precision, variant)
+            network = step.network
+            stages = {FORWARD: step.forward, BACKWARD: step.backward, UPDATE: step.update}
+        else:
+            call = forward.prepare(device, model, batch, precision, variant)
+            network, stages = call.network, {INFERENCE: call}
+        beat()
+        return profile(network, stages, device, beat)
+
+
+def _refuse(device: Device, variant: str) -> None:
+    how = variants.parts(variant)
+    if variants.COMPILE in how:
+        raise NotImplementedError("a compiled network's kernels are each of several modules")
+    if variants.COLD in how:
+        raise NotImplementedError("operators are profiled with warm caches only")
+    if device.is_asynchronous and device.kind != "cuda":
+        raise NotImplementedError(f"torch's profiler does not see the kernels of {device.kind}")
+
+
+def profile(
+    network: "nn.Module", stages: Mapping[str, Callable[[], object]], device: Device, beat: Callable[[], None]
+) -> Profiled:
+    """Times plain steps, which warm up, then some under the profiler; a step runs the stages one after another."""
+    import torch
+
+    def step(around: Callable[[str], AbstractContextManager[object]] = nullcontext) -> None:
+        for place, (stage, run) in enumerate(stages.items()):
+            if place:
+                beat()
+            with around(STAGE + stage):
+                run()
+
+    step_in_ranges = partial(step, torch.profiler.record_function)
+    plain = Observed(step)
+    plain_s = median(sample(plain, device.synchronize, PLAIN, beat=beat).latencies_s)
+    steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
+    stopwatch = Stopwatch(step_in_ranges, device.synchronize, time.perf_counter_ns, beat, None, None)
+    with _profiler(device):  # what a process sets up once for its first profile is no part of the step
+        torch.zeros(1, device=device.torch_name).add_(1.0)
+        device.synchronize()
+    with ModuleRanges(network) as ranges, _profiler(device) as profiler:
+        profiled_s = fmean(stopwatch.time(1).latency_s for _ in range(steps))
+    beat()
+    events = profiler.events()
+    on_gpu = device.kind == "cuda"
+    return Profiled(
+        steps,
+        plain_s,
+        profiled_s,
+        tuple(attribute(events, ranges, steps, by_kernels=on_gpu)),
+        busy_s(events, ranges, steps, by_kernels=on_gpu),
+        tuple(launched(events, ranges, steps)) if on_gpu else (),
+        plain.use(),
+    )
+
+
+def _profiler(device: Device) -> "torch.profiler.profile":
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    kernels = [ProfilerActivity.CUDA] if device.kind == "cuda" else []
+    return record(activities=[ProfilerActivity.CPU, *kernels])

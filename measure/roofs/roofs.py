@@ -1,0 +1,255 @@
+"""The roofs of this machine, measured: matrix products, multiply-adds, streams through its memory, and its clock."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from math import ceil, inf, log2
+
+from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
+from measure.cache.records import (
+    BURST,
+    PRECISION_BYTE,
+    STREAM_ARRAYS,
+    SUSTAINED,
+    TF32,
+    Ceiling,
+    stored_as,
+)
+from measure.machine import processor
+from measure.machine.devices import Device
+from measure.timing.sampling import Sampling, sample
+from measure.timing.statistics import estimate_median
+
+SAMPLINGS = {
+    SUSTAINED: Sampling(
+        trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6
+    ),
+    BURST: Sampling(trend_s=0.0, block_s=BURST_BLOCK_S, warm_up_s=2.0, least_s=0.0, limit_s=3.0, fewest=6),
+}
+
+PAUSE_S = 1.0
+"""A longer pause lets a chip cool."""
+
+CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
+"""How long a call lasts at least, so that starting the threads, some 10 µs for each, vanishes in it."""
+
+MATMUL_ROWS = {
+    "cpu": (512, 1024, 2048, 4096),
+    "cuda": (2048, 4096, 8192, 16384),
+    "mps": (1024, 2048, 4096, 8192),
+}
+BURST_ROWS = 2
+"""So many of them, the smallest, take milliseconds: the others are no burst."""
+
+FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36
+"""Multiply-adds in a call: some milliseconds, and whole rounds of every kernel's loops."""
+
+CHAINS = (("int64", 2**28), ("fp64", 2**26))
+"""Precision and additions of each chain: some 0.1 s."""
+
+STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}
+"""STREAM's own; many GPUs have few units for it."""
+
+LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256
+"""The smallest working set of a core, and what that of all its kernels is a multiple of: whole lines of each array."""
+
+CACHE_MULTIPLE, UNKNOWN_CACHE_BYTE = 12, 64 * 2**20
+"""The largest working set over the last cache: STREAM asks that each array be four times as large as all caches. And
+the last cache where the system reports none."""
+
+GPU_BYTE = (2**20, 2**30)
+"""The smallest and the largest working set of a GPU: 8 KB for each of some hundred multiprocessors, and far more than
+any cache."""
+
+
+def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
+    """What is measured on a kind of device: kernel, precision, size and pace. A clock is a processor's alone.
+
+    Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
+    surely in memory, at a burst as well.
+    """
+    rows, sets = MATMUL_ROWS[device_kind], _working_sets(device_kind)
+    sustained: list[tuple[str, str, int]] = [
+        ("matmul", precision, size) for precision in precisions for size in rows
+    ]
+    burst = [task for task in sustained if task[2] in rows[:BURST_ROWS]]
+    if device_kind == "cpu" and "fp32" in precisions:
+        sustained += [("numpy_matmul", "fp32", size) for size in rows]
+    if device_kind != "mps":
+        size = FMA_ON_GPU if device_kind == "cuda" else FMA_PER_CORE * processor.physical_cores()
+        multiply_adds = [("fma", precision, size) for precision in ("fp32", "fp64")]
+        sustained += multiply_adds
+        burst += multiply_adds
+    # Memory comes first: a sweep that is cut short must not show a cache as the last level.
+    streams = [
+        (kernel, STREAM_PRECISION[device_kind], size) for size in sets[::-1] for kernel in STREAM_ARRAYS
+    ]
+    sustained += streams
+    burst += streams[: len(STREAM_ARRAYS)]
+    if device_kind == "cpu":
+        sustained += [("chain", precision, size) for precision, size in CHAINS]
+    return [(*task, SUSTAINED) for task in sustained] + [(*task, BURST) for task in burst]
+
+
+def _working_sets(device_kind: str) -> list[int]:
+    """Bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    if device_kind == "cpu":
+        cores, caches = processor.physical_cores(), processor.caches()
+        unit = cores * STREAM_UNIT_BYTE
+        least = cores * LEAST_BYTE_PER_CORE
+        most = CACHE_MULTIPLE * (caches[-1].byte if caches else UNKNOWN_CACHE_BYTE)
+    else:
+        unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
+    steps = ceil(2 * log2(most / least))
+    return [round(least * 2 ** (step / 2) / unit) * unit for step in range(steps + 1)]
+
+
+def _home(kernel: str, device_kind: str) -> str:
+    """The module that holds a kernel for a kind of device."""
+    if kernel.endswith("matmul") or device_kind == "mps":
+        return "library_kernels"
+    if device_kind == "cuda":
+        return "triton_kernels"
+    return {"chain": "clock", "fma": "multiply_add"}.get(kernel, "streams")
+
+
+def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
+    """What does a kernel's work so many times in a row.
+
+    Raises NotImplementedError where what the kernel is written in does not import, or the device has no TF32.
+    """
+    import torch
+
+    device.allow_tf32(precision == TF32)
+    try:
+        home = import_module(f"measure.roofs.{_home(kernel, device.kind)}")
+    except ImportError as problem:
+        needed = "Triton" if device.kind == "cuda" else "Numba"
+        raise NotImplementedError(
+            f"{kernel} is measured with {needed}, which does not import ({problem}); "
+            f"pip install {needed.lower()}, then measure with --force"
+        ) from None
+    work: Callable[[int], object] = home.prepare(
+        kernel, precision, size, device.torch_name, torch.get_num_threads()
+    )
+    return work
+
+
+def _clock(kernel: str) -> Callable[[], int]:
+    """What a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
+    if kernel == "chain":
+        import torch
+
+        from measure.roofs.clock import processor_ns
+
+        return partial(processor_ns, torch.get_num_threads())
+    return time.perf_counter_ns
+
+
+def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
+    """FLOP and bytes of a kernel's work, once. An addition of integers is no FLOP, and registers move no bytes."""
+    if kernel in STREAM_ARRAYS:
+        width = {"fp32": 4, "fp64": 8}[precision]
+        return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
+    if kernel == "chain":
+        return (size if precision == "fp64" else 0), 0
+    return (
+        (2 * size, 0)
+        if kernel == "fma"
+        else (2 * size**3, 3 * size**2 * PRECISION_BYTE[stored_as(precision)])
+    )
+
+
+def unmeasured(
+    environment_id: str, kernel: str, precision: str, size: int, pace: str, status: str, reason: str | None
+) -> Ceiling:
+    """The row of a roof without its times: what the kernel does, and what became of it."""
+    flop, byte = _work(kernel, precision, size)
+    return Ceiling(
+        environment_id, kernel, precision, size, flop, byte, status, reason, None, None, None, None, pace
+    )
+
+
+class Heat:
+    """Keeps account of how long this process has kept the chip at work, whatever the kernels."""
+
+    def __init__(self) -> None:
+        self._since = self._until = -inf
+
+    def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
+        """Calls until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
+        if time.perf_counter() - self._until > PAUSE_S:
+            self._since = time.perf_counter()
+        while time.perf_counter() - self._since < HEAT_S:
+            call()
+            beat()
+        self.keep()
+
+    def keep(self) -> None:
+        """The chip has worked until now."""
+        self._until = time.perf_counter()
+
+
+HEAT = Heat()
+"""This process's."""
+
+
+def _passes(run: Callable[[int], object], threads: int) -> int:
+    """How often a call must do the work to last long enough."""
+    passes = 1
+    run(passes)  # pays for what is set up once
+    while True:
+        start = time.perf_counter()
+        run(passes)
+        if time.perf_counter() - start >= max(CALL_S, CALL_S_PER_THREAD * threads):
+            return passes
+        passes *= 2
+
+
+def measure(
+    device: Device,
+    environment_id: str,
+    kernel: str,
+    precision: str,
+    size: int,
+    pace: str,
+    beat: Callable[[], None],
+) -> Ceiling:
+    """One kernel at one size and pace. Raises whatever a library raises where it does not fit or is not supported."""
+    import torch
+
+    work = prepare(device, kernel, precision, size)
+
+    def run(passes: int) -> None:
+        work(passes)
+        device.synchronize()
+
+    passes = _passes(run, torch.get_num_threads())
+
+    def rest() -> None:
+        beat()
+        time.sleep(REST_S)
+        run(passes)  # wakes threads and clock, which is no part of a burst
+
+    if pace == SUSTAINED:
+        HEAT.build(partial(run, passes), beat)
+    timing = sample(
+        partial(work, passes),
+        device.synchronize,
+        SAMPLINGS[pace],
+        _clock(kernel),
+        beat if pace == SUSTAINED else rest,
+    )
+    if pace == SUSTAINED:
+        HEAT.keep()
+    latencies = [latency / passes for latency in timing.latencies_s]
+    estimate = estimate_median(latencies)
+    return dataclasses.replace(
+        unmeasured(environment_id, kernel, precision, size, pace, "ok", None),
+        latency_s=estimate.median,
+        latency_low_s=min(latencies) if estimate.low is None else estimate.low,
+        latency_high_s=max(latencies) if estimate.high is None else estimate.high,
+        sample_count=len(latencies),
+    )

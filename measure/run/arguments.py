@@ -1,0 +1,287 @@
+"""The flags of ``python -m measure``, and what they ask for."""
+
+import argparse
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from measure.cache import variants
+from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
+from measure.cache.records import EAGER, FULL_PRECISION, PRECISIONS, TF32
+from measure.cli.flags import CommandLine
+from measure.cli.suggestion import unknown
+from measure.errors import UserError
+from measure.machine import processor
+from measure.machine.devices import Device
+from measure.models import catalog
+from measure.run import plan
+from measure.timing.sampling import Sampling
+
+BATCH_SIZES = (1, 64, 256)
+QUICK_BATCH_SIZES = (1, 64)
+TRAINING_BATCH_SIZES = (32,)
+QUICK_LIMIT_S = 24.0
+"""The longest that a cell is sampled in a quick run, all rounds together."""
+
+VERBS = {
+    "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
+    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
+    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+}
+"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
+
+
+def parser() -> CommandLine:
+    """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
+    flags = CommandLine(
+        prog="python -m measure",
+        description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
+        "What is measured already is not measured again: the same command resumes a run that was stopped.",
+        epilog="Commands beside it, with flags of their own (python -m measure compare --help):\n"
+        + "".join(f"  {line}\n" for line in VERBS.values())
+        + "\nExit codes: 0 done; 1 what compare and doctor were asked to fail on; 2 bad input; 130 stopped by Ctrl-C."
+        "\nThen render the paper: python -m report",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    flags.add_argument(
+        "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME, and "
+        "package.module:function, a function of yours that returns a network and its inputs for a batch size "
+        "(default: the built-in list)",
+    )
+    flags.add_argument(
+        "--native-size",
+        action="store_true",
+        help="count each model at its own input size instead of 224 x 224 (--sections workload)",
+    )
+    flags.add_argument(
+        "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
+    )
+    flags.add_argument(
+        "--training-batch-sizes",
+        nargs="+",
+        metavar="N",
+        default=[str(size) for size in TRAINING_BATCH_SIZES],
+        help="inputs in one training step (default: 32)",
+    )
+    flags.add_argument(
+        "--optimizers",
+        nargs="+",
+        metavar="O",
+        default=[variants.SGD],
+        help="sgd (with momentum) or adam, for training steps (default: sgd)",
+    )
+    flags.add_argument(
+        "--precisions",
+        nargs="+",
+        metavar="P",
+        default=["fp32"],
+        help="fp32, tf32, fp16, bf16 (default: fp32)",
+    )
+    flags.add_argument(
+        "--variants",
+        nargs="+",
+        metavar="V",
+        default=[EAGER],
+        help="eager, autocast, channels_last, kept_memory, compile, cold, or several joined by '+' (default: eager)",
+    )
+    flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
+    flags.add_argument(
+        "--sections",
+        nargs="+",
+        metavar="S",
+        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
+        "(time the models' forward passes), training (time training steps: forward, backward, optimiser), operators "
+        "(time each operator of both under torch's profiler), counters (read an NVIDIA GPU's hardware counters for "
+        "both, with Nsight Compute's ncu); default: all without counters, in a quick run without operators as well",
+    )
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
+    )
+    flags.add_argument(
+        "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
+    )
+    flags.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="measure on all machines of a Ray cluster side by side: auto for the one of this machine, or an address",
+    )
+    flags.add_argument(
+        "--accelerators",
+        metavar="KINDS",
+        help="of a cluster's GPUs those of these kinds, such as T4,L4,A100 (default: all)",
+    )
+    flags.add_argument(
+        "--quick",
+        action="store_true",
+        help="a small selection of models at batch sizes 1 and 64, two of them in training, and of the roofs' kernels",
+    )
+    flags.add_argument(
+        "--target",
+        metavar="P",
+        default="2%",
+        help="the width of a median's 95 %% interval to reach, as ± per cent of it (default: 2%%)",
+    )
+    flags.add_argument(
+        "--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory"
+    )
+    flags.add_argument(
+        "--call-limit",
+        metavar="TIME",
+        default="60s",
+        help="give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)",
+    )
+    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
+    flags.add_argument(
+        "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
+    )
+    flags.add_argument("--force", action="store_true", help="measure again what is measured already")
+    flags.add_argument(
+        "--json", action="store_true", help="print what --plan or --list shows as JSON (docs/json.md)"
+    )
+    flags.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say on standard error what is decided and why: what is left out, what memory is expected to hold, when "
+        "a process starts and ends, how long it warms up, why sampling stops",
+    )
+    return flags
+
+
+def parse_time(flag: str, text: str) -> float:
+    """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
+    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
+    seconds = (
+        sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
+        if match
+        else 0
+    )
+    if seconds <= 0:
+        raise UserError(f"{flag}: {text!r} is no time; say 90s, 10m or 1h30m")
+    return float(seconds)
+
+
+def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
+    """Positive whole numbers, smallest first, each once."""
+    for text in texts:
+        if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+            raise UserError(
+                f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
+            )
+    return sorted({int(text) for text in texts})
+
+
+def check_folder_name(name: str) -> None:
+    """Raises UserError for what no machine's folder may be called."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
+
+
+def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The chosen ones in the known order, each once."""
+    for text in texts:
+        if text not in known:
+            raise unknown(flag, text, known)
+    return [choice for choice in known if choice in texts]
+
+
+def parse_threads(text: str | None) -> int:
+    """A positive number of threads; by default one for each physical core."""
+    if text is None:
+        return processor.physical_cores()
+    if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
+        raise UserError(f"--threads: {text!r} is no number of threads; say a whole number from 1 on")
+    if int(text) > (cores := processor.visible_cores()):
+        raise UserError(f"--threads: {text} are more than this machine's cores; say at most {cores}")
+    return int(text)
+
+
+def parse_percent(flag: str, text: str) -> float:
+    """The part that ``5%`` or ``2.5 %`` is of 1."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    if not match:
+        raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
+    return float(match[1]) / 100
+
+
+def parse_target(text: str) -> float:
+    """The part of the median that the interval's half width may be: above 0, at most 100 %."""
+    share = parse_percent("--target", text)
+    if not 0 < share <= 1:
+        raise UserError(f"--target: {text!r} is no width; say more than 0% and at most 100% of the median")
+    return share
+
+
+def check_together(arguments: argparse.Namespace) -> None:
+    """Raises UserError for flags that say nothing, or two things, beside each other."""
+    if arguments.plan and arguments.list:
+        raise UserError("--plan and --list: show different things; say one of them")
+    if arguments.json and not (arguments.plan or arguments.list):
+        raise UserError("--json: is what --plan or --list shows; say one of them with it")
+    if arguments.accelerators and not arguments.cluster:
+        raise UserError(
+            "--accelerators: chooses among a cluster's GPUs; say --cluster with it, or --device cuda:N"
+        )
+    if arguments.cluster and arguments.json:
+        raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
+
+
+def check_device(request: plan.Request, device: Device) -> None:
+    """Raises UserError where no cell could be measured for what was asked of a device."""
+    if list(request.sections) == ["workload"]:
+        return
+    if TF32 in request.precisions and device.kind != "cuda":
+        raise UserError(
+            f"--precisions: tf32 is a format of NVIDIA's GPUs, which {device.torch_name} is not; leave it out or say "
+            "--device cuda"
+        )
+    casts = any(variants.AUTOCAST in variants.parts(variant) for variant in request.variants)
+    if casts and set(request.precisions) <= {FULL_PRECISION, TF32}:
+        raise UserError("--variants: autocast casts to fp16 or bf16; say --precisions bf16 with it")
+
+
+def make_sampling(arguments: argparse.Namespace) -> Sampling:
+    """When a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
+    whole = Sampling(
+        target=parse_target(arguments.target), call_limit_s=parse_time("--call-limit", arguments.call_limit)
+    )
+    if arguments.quick:
+        whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
+    return dataclasses.replace(
+        whole, limit_s=whole.limit_s / plan.ROUNDS, fewest=math.ceil(whole.fewest / plan.ROUNDS)
+    )
+
+
+def make_request(arguments: argparse.Namespace) -> plan.Request:
+    """What the flags ask for, checked."""
+    names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
+    trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
+    sizes = arguments.batch_sizes or [
+        str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
+    ]
+    usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
+    sections = parse_choices("--sections", arguments.sections or usual, plan.SECTIONS)
+    if arguments.native_size and sections != ["workload"]:
+        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
+    return plan.Request(
+        models=catalog.find(names, arguments.native_size),
+        batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
+        precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
+        sections=sections,
+        variants=list(dict.fromkeys(map(variants.named, arguments.variants))),
+        training_models=catalog.find(trained),
+        training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
+        optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
+        quick=arguments.quick,
+        force=arguments.force,
+    )

@@ -1,0 +1,257 @@
+"""One isolated process that does tasks one after another, and its parent's handle on it.
+
+Whatever happens in it (no memory, a crash, a hang) is an outcome here, and the next task finds a fresh process.
+"""
+
+import gc
+import logging
+import logging.handlers
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from measure.cache.records import Ceiling
+from measure.counting import count
+from measure.errors import UserError, in_short
+from measure.hardware_counters import counted_cell
+from measure.machine import devices
+from measure.profiling import profile
+from measure.roofs import roofs
+from measure.run.plan import (
+    CeilingTask,
+    CellTask,
+    CounterTask,
+    InferenceTask,
+    ProfileTask,
+    Task,
+    TrainingTask,
+)
+from measure.timing import inference, training
+from measure.timing.sampling import Sampling, Timing
+
+_log = logging.getLogger(__name__)
+
+START_LIMIT_S = 300.0
+"""The longest that importing torch may take: a cold network disk is slow."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result: one of the statuses of a run, and a reason."""
+
+    status: str
+    reason: str
+
+
+Result = (
+    list[count.Count] | Ceiling | Timing | training.StepTiming | profile.Profiled | counted_cell.CountedCell
+)
+Outcome = Result | Failure
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A sign of life."""
+
+
+class Stopped(Exception):  # noqa: N818 - an ending, not an error
+    """A run has to end within a task, which has no outcome then and is left to be done."""
+
+
+class BudgetSpent(Stopped):
+    """The time that the user gave ran out."""
+
+
+def classify(problem: BaseException) -> Failure:
+    """The status and reason of an exception, by what the libraries are known to say."""
+    reason = in_short(problem)
+    text = str(problem).lower()
+    memory = ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory")
+    if isinstance(problem, MemoryError) or any(words in text for words in memory):
+        return Failure("oom", reason)
+    unsupported = ("not implemented for", "not supported", "unsupported")
+    if isinstance(problem, NotImplementedError) or any(words in text for words in unsupported):
+        return Failure("unsupported", reason)
+    return Failure("error", reason)
+
+
+def execute(
+    task: Task, device: devices.Device, environment_id: str, sampling: Sampling, beat: Callable[[], None]
+) -> Result:
+    """Does a task in this process."""
+    if isinstance(task, CeilingTask):
+        return roofs.measure(device, environment_id, task.kernel, task.precision, task.size, task.pace, beat)
+    if isinstance(task, InferenceTask):
+        return inference.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
+    if isinstance(task, TrainingTask):
+        return training.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
+    if isinstance(task, ProfileTask):
+        return profile.measure(device, task.model, task.batch, task.precision, task.variant, task.phase, beat)
+    if isinstance(task, CounterTask):
+        return counted_cell.measure(
+            device, task.model, task.batch, task.precision, task.variant, task.phase, beat
+        )
+    return count.count_all(task.model, task.batches, task.precision, task.autocast, beat)
+
+
+class ToParent(logging.handlers.QueueHandler):
+    """Sends what this process logs to its parent, which decides what to do with it."""
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self.queue.send(record)  # type: ignore[attr-defined]
+
+
+def serve(
+    connection: Connection,
+    device_name: str,
+    threads: int,
+    environment_id: str,
+    sampling: Sampling,
+    log: str,
+    log_level: int,
+) -> None:
+    """The process's main function: answers each task with an outcome until its parent hangs up.
+
+    What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
+    """
+    own_log = logging.getLogger("measure")
+    own_log.setLevel(log_level)
+    own_log.addHandler(ToParent(connection))  # type: ignore[arg-type]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    try:
+        device = devices.find(device_name)
+        device.prepare(threads)
+        connection.send(Beat())
+        while True:
+            task = connection.recv()
+            try:
+                outcome: Outcome = execute(
+                    task, device, environment_id, sampling, lambda: connection.send(Beat())
+                )
+            except Exception as problem:  # a model may raise anything, and the next one must still run
+                outcome = classify(problem)
+            gc.collect()
+            connection.send(outcome)
+    except (ConnectionError, EOFError):
+        pass  # the parent is gone
+    except UserError as problem:
+        connection.send(problem)
+    except Exception as problem:  # a driver may raise anything
+        connection.send(
+            UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another")
+        )
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+class Worker:
+    """The parent's handle: starts the process when a task needs it, and again after it died.
+
+    Each round of a cell, and each profile, gets a process of its own: what a process draws by lot (where its memory
+    lies) and what a model leaves behind in it are no part of another's time.
+    """
+
+    def __init__(self, device_name: str, threads: int, environment_id: str, sampling: Sampling) -> None:
+        self._arguments = (device_name, threads, environment_id, sampling)
+        self._call_limit_s = sampling.call_limit_s
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._has_timed = False
+        self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
+
+    def run(self, task: Task, deadline: float | None = None) -> Outcome:
+        """The outcome of a task.
+
+        Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
+        up.
+        """
+        if self._has_timed or not (self._process and self._process.is_alive()):
+            self.stop()  # one that died between two tasks as well, such as for others' want of memory
+        if self._process is None:
+            self._start(deadline)
+        self._has_timed = isinstance(task, CellTask)
+        self._connection.send(task)
+        while True:
+            message = self._receive(self._call_limit_s, deadline)
+            if not isinstance(message, Beat):
+                assert not isinstance(message, UserError)
+                return message
+
+    def _start(self, deadline: float | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        began = time.monotonic()
+        log_level = logging.getLogger("measure").getEffectiveLevel()
+        self._process = context.Process(
+            target=serve, args=(theirs, *self._arguments, str(self._log), log_level), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        message = self._receive(START_LIMIT_S, deadline)
+        if isinstance(message, Beat):
+            _log.info("process %d is ready after %.1f s", self._process.pid, time.monotonic() - began)
+            return
+        self.stop()
+        if isinstance(message, Failure):
+            message = UserError(
+                f"the measuring process did not start: {message.reason}; see that torch imports"
+            )
+        assert isinstance(message, UserError)
+        raise message
+
+    def _receive(self, limit_s: float, deadline: float | None) -> Outcome | Beat | UserError:
+        silence_ends = time.monotonic() + limit_s
+        ends = min(silence_ends, deadline) if deadline is not None else silence_ends
+        try:
+            while self._connection.poll(max(0.0, ends - time.monotonic())):
+                message = self._connection.recv()
+                if not isinstance(message, logging.LogRecord):
+                    return message
+                logging.getLogger(message.name).handle(message)
+        except (EOFError, ConnectionResetError):
+            return self._death()
+        self.stop()
+        if ends < silence_ends:
+            raise BudgetSpent
+        return Failure("timeout", f"one call took longer than {limit_s:g} s")
+
+    def _death(self) -> Failure:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        _log.info("process %d died with exit code %d", self._process.pid, code)
+        self._process = None
+        if code == -signal.SIGKILL:
+            return Failure("oom", "the system killed the process (signal 9), as it does when memory runs out")
+        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))
+
+    def stop(self) -> None:
+        """Ends the process, whatever it is doing."""
+        if self._process is not None:
+            _log.info("the measuring process is ended")
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+    def close(self) -> None:
+        self.stop()
+        self._log.unlink(missing_ok=True)

@@ -1,0 +1,222 @@
+"""The sampling loop. Its clock is an argument, so that tests can turn the hands."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+
+from measure.cache.conventions import CALL_LIMIT_S, TARGET
+from measure.cache.records import DRIFTING, THROTTLED, WIDE
+from measure.machine.devices import Events
+from measure.machine.sensors import NoSensors, Sensors
+from measure.timing.staged_stopwatch import StagedStopwatch
+from measure.timing.statistics import estimate_median, is_drifting
+from measure.timing.stopwatch import Stopwatch, TimedSample, Windows
+
+_log = logging.getLogger(__name__)
+
+CLOCK_SHARE = 1e-3
+"""The largest part of a block that reading the clock and waiting for the device may be."""
+
+LOOKS = 1.25
+"""By how much the number of samples grows from one look at their interval to the next."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """When the loop has seen enough.
+
+    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the trend is flat, which is when
+    the newest blocks and as many before them (``trend`` each, or as many as ``trend_s`` holds) have medians within
+    ``target`` of each other, or after ``warm_up_s``. Sampling ends when the 95 % interval of the median is within
+    ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples; ``fewest`` are taken in any
+    case. A call (or the making of its model) that takes longer than ``call_limit_s`` is aborted by ``Worker``.
+    """
+
+    target: float = TARGET
+    block_s: float = 0.02
+    trend: int = 3
+    trend_s: float = 0.2
+    warm_up_s: float = 5.0
+    least_s: float = 1.0
+    limit_s: float = 60.0
+    call_limit_s: float = CALL_LIMIT_S
+    fewest: int = 3
+    most: int = 400
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Samples in the order of time, each of ``block`` calls, and the flags of their round.
+
+    ``executing_s`` is the time that passed within calls, those of warm-up included.
+    """
+
+    block: int
+    samples: tuple[TimedSample, ...]
+    flags: tuple[str, ...] = ()
+    executing_s: float = 0.0
+
+    @property
+    def latencies_s(self) -> tuple[float, ...]:
+        return tuple(each.latency_s for each in self.samples)
+
+
+class StoppingRule:
+    """Whether the samples so far are enough.
+
+    Each look at the interval is a chance to stop at one that is narrow by luck, so after one that is too wide the next
+    comes with a quarter more samples: without that, of the 95 % intervals of noisy cells 92 % cover their median.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        self._sampling = sampling
+        self._next_look = 0
+        self.latencies_s: list[float] = []
+
+    def is_met(self, elapsed_s: float) -> bool:
+        """After so much time since the first sample began."""
+        count, sampling = len(self.latencies_s), self._sampling
+        if count < sampling.fewest:
+            return False
+        if elapsed_s >= sampling.limit_s or count >= sampling.most:
+            return True
+        if elapsed_s < sampling.least_s or count < self._next_look:
+            return False
+        width = estimate_median(self.latencies_s).relative_half_width
+        if width is not None:
+            self._next_look = ceil(LOOKS * count)
+        return width is not None and width <= sampling.target
+
+
+def sample(
+    call: Callable[[], object],
+    synchronize: Callable[[], None],
+    sampling: Sampling,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    events: Events | None = None,
+    clear: Callable[[], object] | None = None,
+    sensors: Sensors | None = None,
+) -> Timing:
+    """Warms up, then times blocks of calls until the sampling's rule is met.
+
+    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
+    single call, before which that empties the caches.
+    """
+    return _sample(Stopwatch(call, synchronize, clock, beat, events, clear), sampling, sensors or NoSensors())
+
+
+def sample_stages(
+    call: Callable[[], object],
+    stages: Sequence[Callable[[], object]],
+    synchronize: Callable[[], None],
+    sampling: Sampling,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    is_asynchronous: bool = False,
+    events: Events | None = None,
+    clear: Callable[[], object] | None = None,
+    sensors: Sensors | None = None,
+) -> list[Timing]:
+    """The same for a call that runs in stages: the timing of the whole, and of each stage, sample by sample.
+
+    The rule looks at the whole, which alone has ``executing_s``; each has flags of its own. How the stages are told
+    apart on a device that is asynchronous says ``StagedStopwatch``.
+    """
+    stopwatch = StagedStopwatch(
+        call, synchronize, clock, beat, events, clear, stages=stages, is_asynchronous=is_asynchronous
+    )
+    whole = _sample(stopwatch, sampling, sensors or NoSensors())
+    apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stages))]
+    return [whole, *(Timing(whole.block, samples, _flags(samples, sampling)) for samples in apart)]
+
+
+def _sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors) -> Timing:
+    stopwatch.synchronize()
+    # Cold samples are single calls, however long.
+    is_cold = stopwatch.clear is not None
+    least_block_s = 0.0 if is_cold else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
+    timing = None
+    while timing is None:
+        timing = _take(stopwatch, sampling, least_block_s, sensors)
+    return timing
+
+
+def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:
+    """Warm-up and samples; None where the first sample shows that warm-up took setting up for the calls' time."""
+    call_s = _warm_up(stopwatch, sampling, least_block_s)
+    calls = _calls(least_block_s, call_s)
+    windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
+    rule = StoppingRule(sampling)
+    start = stopwatch.clock()
+    while not rule.is_met(elapsed_s := (stopwatch.clock() - start) / 1e9):
+        timed = stopwatch.time(calls)
+        if not rule.latencies_s and timed.latency_s < call_s / 2:
+            _log.info("the first sample takes less than half of what calls took in warm-up: warm-up again")
+            return None
+        rule.latencies_s.append(timed.latency_s)
+        windows.add(timed)
+    count = len(rule.latencies_s)
+    why = (
+        f"{elapsed_s:.1f} s are the most"
+        if elapsed_s >= sampling.limit_s
+        else f"{count} samples are the most"
+        if count >= sampling.most
+        else f"the interval is within ±{sampling.target:.1%}"
+    )
+    _log.info("sampling ends after %d samples of %d calls: %s", count, calls, why)
+    samples = windows.finish()
+    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
+
+
+def _calls(block_s: float, call_s: float) -> int:
+    """How many calls of this length a block of that length takes."""
+    return max(1, ceil(block_s / max(call_s, 1e-9)))
+
+
+def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> float:
+    """Calls until the trend is flat; the time (s) of one call at the end."""
+    start = stopwatch.clock()
+
+    def has_time() -> bool:
+        return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
+
+    call_s = stopwatch.time(1).latency_s  # alone: it also pays for what is set up once
+    if has_time():
+        call_s = min(call_s, stopwatch.time(1).latency_s)
+    calls = _calls(least_block_s, call_s)
+    trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
+    blocks: list[float] = []
+    while has_time() and not _is_flat(blocks, trend, sampling.target):
+        blocks.append(stopwatch.time(calls).latency_s)
+    _log.info(
+        "warm-up: %d blocks of %d calls, %.2f s, %s",
+        len(blocks),
+        calls,
+        calls * sum(blocks),
+        "flat" if _is_flat(blocks, trend, sampling.target) else f"cut short at {sampling.warm_up_s:g} s",
+    )
+    return median(blocks[-trend:]) if blocks else call_s
+
+
+def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
+    if len(blocks) < 2 * trend:
+        return False
+    newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
+    return abs(newer - older) <= target * older
+
+
+def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
+    latencies = [each.latency_s for each in samples]
+    width = estimate_median(latencies).relative_half_width
+    held = {
+        WIDE: width is None or width > sampling.target,
+        DRIFTING: is_drifting(latencies, sampling.target),
+        THROTTLED: any(each.conditions.throttle for each in samples),
+    }
+    return tuple(flag for flag, holds in held.items() if holds)

@@ -1,0 +1,117 @@
+"""Pure estimators for repeated timings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import comb, exp, hypot, inf, log, sqrt
+from statistics import fmean, median, stdev
+
+from measure.timing.student_t import critical
+
+CONFIDENCE = 0.95
+
+ONE_STANDARD_ERROR = 0.6827
+"""The confidence of an interval of one standard error to each side."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median and its confidence interval, in the unit of the values; no interval where there are too few."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+    @property
+    def relative_half_width(self) -> float | None:
+        """Half the interval's width over the median; None where there is no interval."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / 2 / self.median
+
+
+@cache
+def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
+    """Ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
+
+    The number of values below the median is binomial(count, 1/2) whatever the distribution, so the symmetric pair
+    of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None where even the extremes are too
+    narrow: at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
+    """
+    below = 0.0
+    best = None
+    for rank in range(count // 2):
+        below += comb(count, rank) / 2**count
+        if 2 * below > 1 - confidence:
+            break
+        best = (rank, count - 1 - rank)
+    return best
+
+
+def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The median with its distribution-free interval. Raises ValueError for no values."""
+    if not values:
+        raise ValueError("a median needs at least one value")
+    ranks = order_statistic_ranks(len(values), confidence)
+    if ranks is None:
+        return Estimate(median(values), None, None)
+    ordered = sorted(values)
+    return Estimate(median(values), ordered[ranks[0]], ordered[ranks[1]])
+
+
+@cache
+def _student(freedom: int) -> float:
+    return critical(CONFIDENCE, freedom)
+
+
+def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
+    """The median of the rounds' medians, with its interval, of a cell that was measured in several rounds.
+
+    Samples of a round share a process and its minutes, so the interval comes from the bootstrap of hierarchical data,
+    of the mean over rounds of their medians' logarithms (what disturbs a time is relative). Rounds are drawn with all
+    their samples: A. C. Davison and D. V. Hinkley, Bootstrap Methods and their Application (1997), section 3.8, show
+    that to draw samples too counts their spread twice. Of a mean, such a bootstrap's standard error has a closed form,
+    so nothing is drawn here. Its percentiles would be too narrow: with three rounds at most from the lowest to the
+    highest, which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers
+    Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error
+    times the root of R/(R - 1), and Student's quantile. Rounds may agree by luck; therefore the interval is nowhere
+    narrower than one standard error of what the samples within them leave open.
+
+    One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
+    """
+    if not rounds:
+        raise ValueError("a median needs at least one round")
+    if len(rounds) == 1:
+        return estimate_median(rounds[0])
+    within = [estimate_median(values, ONE_STANDARD_ERROR) for values in rounds]
+    logs = [log(each.median) for each in within]
+    count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
+    between = (
+        _student(count - 1) * stdev(logs) / sqrt(count)
+    )  # the root of R/(R - 1) makes it the sample's deviation
+    below = hypot(*(log(each.median / each.low) for each in within if each.low)) / count
+    above = hypot(*(log(each.high / each.median) for each in within if each.high)) / count
+    return Estimate(
+        middle,
+        min(middle, exp(centre - max(between, below))),
+        max(middle, exp(centre + max(between, above))),
+    )
+
+
+def is_drifting(values: Sequence[float], tolerance: float) -> bool:
+    """Whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
+
+    The former by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13 (1945),
+    245-259) at 1 %, the latter by the medians of the two halves, relative to the first.
+    """
+    count = len(values)
+    if count < 2:
+        return False
+    score = sum(
+        (later > earlier) - (later < earlier)
+        for index, earlier in enumerate(values)
+        for later in values[index + 1 :]
+    )
+    spread = sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    first, second = median(values[: count // 2]), median(values[(count + 1) // 2 :])
+    return abs(score) - 1 > critical(0.99, inf) * spread and abs(second - first) > tolerance * first

@@ -1,0 +1,107 @@
+"""How long calls take, by the host's clock and the device's, and the conditions that they were timed under."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import median
+
+from measure.machine.devices import Events
+from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
+
+CLOCK_READINGS = 21
+"""Blocks without a call, whose median time is what timing costs."""
+
+UNKNOWN = Conditions()
+
+
+@dataclass(frozen=True)
+class TimedSample:
+    """One block: the host's and the device's own time of one call (s), and the conditions of its window.
+
+    ``stages`` are the times of a call's stages, if it is one that has some (``measure/timing/staged_stopwatch.py``).
+    A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
+    of a last, shorter window know nothing of load and energy.
+    """
+
+    latency_s: float
+    event_s: float | None = None
+    conditions: Conditions = UNKNOWN
+    stages: tuple["TimedSample", ...] = ()
+
+    def stage(self, index: int) -> "TimedSample":
+        """One of the stages, under the conditions of the whole, whose energy cannot be told apart."""
+        return replace(self.stages[index], conditions=replace(self.conditions, energy_j=None))
+
+
+@dataclass
+class Stopwatch:
+    """Times blocks of calls, and keeps the sum."""
+
+    call: Callable[[], object]
+    synchronize: Callable[[], None]
+    clock: Callable[[], int]
+    beat: Callable[[], None]
+    events: Events | None
+    clear: Callable[[], object] | None
+    executing_s: float = 0.0
+
+    def time(self, calls: int) -> TimedSample:
+        """A block's time a call: the host's with the device synchronised, and the device's own."""
+        elapsed_s = self._elapsed_s(calls)
+        self.executing_s += elapsed_s
+        self.beat()
+        return TimedSample(elapsed_s / calls, self.events.elapsed_s() / calls if self.events else None)
+
+    def cost_s(self) -> float:
+        """What timing a block takes besides its calls."""
+        return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
+
+    def runs(self, calls: int) -> int | None:
+        """How often the call runs in a block of so many; None where other work runs beside it."""
+        return None if self.clear is not None else calls
+
+    def _elapsed_s(self, calls: int) -> float:
+        if self.clear is not None:
+            self.clear()
+            self.synchronize()
+        start = self.clock()
+        if self.events is not None:
+            self.events.start()
+        for _ in range(calls):
+            self.call()
+        if self.events is not None:
+            self.events.stop()
+        self.synchronize()
+        return (self.clock() - start) / 1e9
+
+
+class Windows:
+    """Joins samples with the conditions they were taken under; ``calls`` in each, None where other work is between."""
+
+    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
+        self._sensors = sensors
+        self._clock = clock
+        self._calls = calls
+        self._closed: list[TimedSample] = []
+        self._begin(sensors.read())
+
+    def _begin(self, opening: Reading) -> None:
+        self._open: list[TimedSample] = []
+        self._opening, self._opened = opening, self._clock()
+
+    def add(self, timed: TimedSample) -> None:
+        """Adds a sample that has just ended."""
+        self._open.append(timed)
+        if (self._clock() - self._opened) / 1e9 >= WINDOW_S:
+            closing = self._sensors.read()
+            calls = None if self._calls is None else self._calls * len(self._open)
+            self._close(Conditions.between(self._opening, closing, calls))
+            self._begin(closing)
+
+    def _close(self, conditions: Conditions) -> None:
+        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
+
+    def finish(self) -> tuple[TimedSample, ...]:
+        """All samples, with their conditions."""
+        if self._open:
+            self._close(Conditions.at(self._sensors.read()))
+        return tuple(self._closed)

@@ -1,0 +1,147 @@
+"""A training step of a model: forward pass and loss, backward pass, optimiser; and one round of its cell, timed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from measure.cache import variants
+from measure.cache.models import Model
+from measure.cache.records import STAGES, STEP
+from measure.counting.traffic import tensors_in
+from measure.machine.devices import Device
+from measure.timing import forward
+from measure.timing.allocations import peak_byte
+from measure.timing.forward import Forward
+from measure.timing.losses import Loss
+from measure.timing.sampling import Sampling, Timing, sample_stages
+
+if TYPE_CHECKING:
+    import torch
+
+LEARNING_RATE, MOMENTUM = 1e-3, 0.9
+"""So small a rate leaves the weights near those that they began with: the values do not matter to a step's time, unless
+they become so small that a processor computes with them slowly."""
+
+
+class TrainingStep:
+    """A network in train mode with its loss and optimiser; calling this takes one step, its stages one after another.
+
+    The outputs live until the backward pass has ended, as a program's variables do, the gradients until the update has.
+    """
+
+    def __init__(
+        self, call: Forward, loss: Loss, optimizer: "torch.optim.Optimizer", scaler: "torch.amp.GradScaler"
+    ) -> None:
+        self.network = call.network
+        self._call = call
+        self._loss = loss
+        self._optimizer = optimizer
+        self._scaler = scaler
+        self._output: Any = None
+        self._distance: Any = None
+
+    def forward(self) -> None:
+        """The forward pass, and the loss."""
+        with self._call.casting():
+            self._output = self._call()
+            self._distance = self._loss(self._output)
+
+    def backward(self) -> None:
+        """From the loss to the gradient of every parameter that asks for one."""
+        self._scaler.scale(self._distance).backward()
+        self._output = self._distance = None
+
+    def update(self) -> None:
+        """The optimiser's step; then there are no gradients."""
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def __call__(self) -> None:
+        self.forward()
+        self.backward()
+        self.update()
+
+    def resident(self) -> "list[torch.Tensor]":
+        """What stays in memory between two steps: weights, buffers, inputs, targets and the optimiser's state."""
+        states = [tensors_in(state) for state in self._optimizer.state.values()]
+        return [
+            *self.network.parameters(),
+            *self.network.buffers(),
+            *tensors_in((self._call.inputs, self._call.keywords)),
+            *self._loss.targets,
+            *(tensor for state in states for tensor in state),
+        ]
+
+
+def prepare(device: Device, model: Model, batch: int, precision: str, variant: str) -> TrainingStep:
+    """Builds a network in train mode on the device, with random inputs and targets.
+
+    The optimiser is SGD with momentum, or Adam where the variant has that part, each as torch has it by default.
+    ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
+    the loss (``torch.amp.GradScaler``, with its defaults); a network that is cast to fp16 trains without scaling.
+
+    Raises NotImplementedError, with a reason, where the device has not this precision or the model not this variant.
+    """
+    import torch
+
+    call = forward.prepare(device, model, batch, precision, variant)
+    call.network.train()
+    parameters = call.network.parameters()
+    if variants.ADAM in variants.parts(variant):
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
+    else:
+        optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
+    scaler = torch.amp.GradScaler(device.kind, enabled=call.autocast == torch.float16)
+    return TrainingStep(call, Loss(model), optimizer, scaler)
+
+
+@dataclass(frozen=True)
+class StepTiming:
+    """The timings of a step and of its stages, by phase; the most memory (byte) that a step took, where known."""
+
+    phases: dict[str, Timing]
+    peak_byte: int | None
+
+    @property
+    def executing_s(self) -> float:
+        """The time that passed within steps, those of warm-up included."""
+        return self.phases[STEP].executing_s
+
+
+def measure(
+    device: Device,
+    model: Model,
+    batch: int,
+    precision: str,
+    variant: str,
+    sampling: Sampling,
+    beat: Callable[[], None],
+) -> StepTiming:
+    """Times training steps after ``device.prepare``, and traces the memory of one more.
+
+    Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
+    """
+    step = prepare(device, model, batch, precision, variant)
+    beat()
+    timings = sample_stages(
+        step,
+        (step.forward, step.backward, step.update),
+        device.synchronize,
+        sampling,
+        beat=beat,
+        is_asynchronous=device.is_asynchronous,
+        events=device.events(),
+        clear=device.cache_clearer() if variants.COLD in variants.parts(variant) else None,
+        sensors=device.sensors(),
+    )
+
+    def with_signs_of_life() -> None:
+        step.forward()
+        beat()
+        step.backward()
+        beat()
+        step.update()
+
+    peak = peak_byte(with_signs_of_life, step.resident(), device)
+    return StepTiming(dict(zip((STEP, *STAGES), timings, strict=True)), peak)

@@ -1,0 +1,153 @@
+"""Models held against roofs: on which side of a ridge point they are, and from which batch size on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import pandas as pd
+
+from report.analysis import available
+from report.analysis.product_lines import DATA_CENTER_GPUS
+from report.load.chips import KINDS, on_chip
+from report.load.paper import BASE_PRECISION, Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import each, highest, lowest
+from report.text.quantities import listing
+
+PRECISIONS = ("fp32", "bf16")
+"""The precisions at which models are held against chips."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A roof at a precision, and whose it is: a machine's as measured, or a chip's by its datasheet."""
+
+    name: str
+    kind: str
+    precision: str
+    roof: Roof
+    measured: bool
+
+    def bound(self, intensity_flop_per_byte: float) -> str:
+        """What bounds a kernel of this intensity."""
+        below = intensity_flop_per_byte < self.roof.ridge_flop_per_byte
+        return "memory-bound" if below else "compute-bound"
+
+
+def examples(chips: pd.DataFrame) -> list[Limit]:
+    """Of each kind the newest chip, of several the one with the highest peak, at each of ``PRECISIONS`` it prints.
+
+    Chips with memory outside the chip and confirmed roofs; GPUs are those for data centers. At each precision the
+    fastest unit counts.
+    """
+    rows = chips[chips.precision.isin(PRECISIONS) & (chips.verified == "yes") & ~on_chip(chips)]
+    gpus = rows.kind == "gpu"
+    rows = pd.concat([rows[~gpus], DATA_CENTER_GPUS.of(rows)]).sort_values("peak_flop_per_s", ascending=False)
+    limits = []
+    for kind in KINDS:
+        own = rows[rows.kind == kind]
+        if own.empty:
+            continue
+        newest = own[own.chip == own[own.year == own.year.max()].iloc[0].chip]
+        for row in each(newest.drop_duplicates("precision").sort_values("peak_flop_per_s")):
+            roof = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
+            limits.append(Limit(row.chip, kind, row.precision, roof, measured=False))
+    return limits
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a model asks for at any batch size: FLOP and bytes of each input, and bytes whatever their number."""
+
+    model: str
+    flop: Fraction
+    input_byte: Fraction
+    fixed_byte: Fraction
+
+    def intensity(self, batch: int) -> float:
+        """FLOP per byte of footprint at a batch size."""
+        return float(batch * self.flop / (self.fixed_byte + batch * self.input_byte))
+
+    @property
+    def limit(self) -> float:
+        """What the intensity rises towards as the batch grows."""
+        return float(self.flop / self.input_byte)
+
+    @property
+    def fixed_share(self) -> float:
+        """The share of the footprint at batch size 1 that does not grow with the batch: its parameters."""
+        return float(self.fixed_byte / (self.fixed_byte + self.input_byte))
+
+    def crossing(self, ridge_flop_per_byte: float) -> int | None:
+        """The smallest batch size at which the intensity reaches a ridge point; None where it never does.
+
+        The intensity of b inputs, b W / (P + b A), reaches r where b (W - r A) = r P.
+        """
+        ridge = Fraction(ridge_flop_per_byte)
+        gain = self.flop - ridge * self.input_byte
+        return max(1, ceil(ridge * self.fixed_byte / gain)) if gain > 0 else None
+
+
+def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
+    """The demand of each model, from its rows at one precision: exact where footprints are a line over batch sizes.
+
+    The line runs through the smallest and the largest batch size counted. Its start is more than the parameters where
+    a model computes some of its weights. Where one batch size was counted, its start is the parameters.
+    """
+    for model, own in workloads.groupby("model", sort=False):
+        first, last = lowest(own, "batch"), highest(own, "batch")
+        flop = Fraction(first.forward_flop) / int(first.batch)
+        if first.batch == last.batch:
+            fixed = Fraction(first.parameter_byte)
+        else:
+            slope = Fraction(last.footprint_byte - first.footprint_byte) / int(last.batch - first.batch)
+            fixed = Fraction(first.footprint_byte) - int(first.batch) * slope
+        each_input = (Fraction(first.footprint_byte) - fixed) / int(first.batch)
+        yield Demand(str(model), flop, each_input, fixed)
+
+
+def example_chips(paper: Paper) -> list[Limit]:
+    """The roofs of a handful of chips that models are held against; at least one."""
+    found = examples(available.chips(paper))
+    if not found:
+        raise available.DataMissingError(
+            "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
+            f"{listing(list(PRECISIONS))}; add rows to it, or restore it."
+        )
+    return found
+
+
+def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
+    """The example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
+    limits = example_chips(paper)
+    counted = set(paper.workloads.precision)
+    if not any(limit.precision in counted for limit in limits):
+        available.workloads(paper, limits[0].precision)
+    return [
+        (limit, list(demands(available.workloads(paper, limit.precision))))
+        for limit in limits
+        if limit.precision in counted
+    ]
+
+
+def compared_roofs(paper: Paper) -> list[Limit]:
+    """The measured roof of each machine that figures show; of a kind without one, that of its example of a chip."""
+    limits = []
+    for kind in ("cpu", "gpu"):
+        of = paper.machine(kind)
+        measured = of and of.roof(BASE_PRECISION)
+        if of and measured:
+            limits.append(Limit(available.title(of), kind, BASE_PRECISION, measured, measured=True))
+        else:
+            limits += [
+                limit
+                for limit in examples(paper.chips)
+                if (limit.kind, limit.precision) == (kind, BASE_PRECISION)
+            ]
+    if not limits:
+        raise available.DataMissingError(
+            f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data "
+            "centers; python -m measure --sections ceilings measures one."
+        )
+    return limits

@@ -1,0 +1,108 @@
+"""Rank correlations with intervals: whether one quantity orders the models as another does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from report.analysis import resampling
+from report.analysis.resampling import Numbers
+from report.text.quantities import SPACE
+
+FEWEST = 3
+"""The models that a coefficient needs: that of two is 1 or -1, whatever they are."""
+
+Method = Callable[[Numbers, Numbers, Numbers], Numbers]
+"""From values of two quantities, and how often each point counts (rows), to a coefficient a row."""
+
+
+def written(value: float, interval: tuple[float, float] | None) -> str:
+    """A coefficient or an exponent with its interval: ``0.93 (0.85 to 0.97)``."""
+    numbers = [f"{number:.2f}".replace("-", "−") for number in (value, *(interval or ()))]
+    return numbers[0] if interval is None else f"{numbers[0]} ({numbers[1]}{SPACE}to{SPACE}{numbers[2]})"
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A rank correlation with its 95 % interval (None of too few models), of so many points of so many models."""
+
+    value: float
+    interval: tuple[float, float] | None
+    points: int
+    models: int
+
+    def __str__(self) -> str:
+        return written(self.value, self.interval)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it can be told apart from zero."""
+        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+
+
+def ranks(values: Numbers, weight: Numbers) -> Numbers:
+    """The ranks of values of which each counts so often, equal ones sharing the mean of theirs."""
+    before = (
+        np.sign(values - values[:, None]) + 1
+    ) / 2  # 1 where a row's value is below a column's, 1/2 where equal
+    return weight @ before + 0.5
+
+
+def _ratio(above: Numbers, below: Numbers) -> Numbers:
+    """A quotient, 0 where nothing varies: a resample in which one of two is the same for all shows no order."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 1e-9)
+
+
+def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
+    """The linear correlation of ranks. Source: Spearman 1904."""
+    xx, xy, yy = resampling.moments(ranks(x, weight), ranks(y, weight), weight)
+    return _ratio(xy, np.sqrt(xx * yy))
+
+
+def kendall(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
+    """Pairs in the same order less pairs in opposite order, over the pairs; tau-b where there are ties.
+
+    Source: M. G. Kendall, The treatment of ties in ranking problems, Biometrika 33 (1945), 239-251.
+    """
+    of_x, of_y = (np.sign(values[:, None] - values) for values in (x, y))
+
+    def pairs(order: Numbers) -> Numbers:
+        return ((weight @ order) * weight).sum(axis=1)
+
+    return _ratio(pairs(of_x * of_y), np.sqrt(pairs(of_x**2) * pairs(of_y**2)))
+
+
+METHODS: dict[str, Method] = {"Spearman": spearman, "Kendall": kendall}
+
+
+def correlation(
+    x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman
+) -> Coefficient | None:
+    """The coefficient of the points at which both are known.
+
+    None of fewer than ``FEWEST`` models, or where one of the two is the same for all.
+    """
+    known = x.notna() & y.notna()
+    x, y, models = x[known], y[known], models[known]
+    count = models.nunique()
+    if count < FEWEST or x.nunique() < 2 or y.nunique() < 2:
+        return None
+    first, second = x.to_numpy(float), y.to_numpy(float)
+    (value,) = method(first, second, np.ones((1, len(first))))
+    draws = method(first, second, resampling.weights(models))
+    return Coefficient(float(value), resampling.interval(draws, count), len(first), count)
+
+
+def advantage(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> tuple[float, float] | None:
+    """The 95 % interval of how much higher x is correlated with y than another is, over the same resamples.
+
+    None where one of the three has no spread, or of too few models.
+    """
+    known = x.notna() & other.notna() & y.notna()
+    x, other, y, models = x[known], other[known], y[known], models[known]
+    if min(x.nunique(), other.nunique(), y.nunique()) < 2:
+        return None
+    weight, target = resampling.weights(models), y.to_numpy(float)
+    first, second = (spearman(values.to_numpy(float), target, weight) for values in (x, other))
+    return resampling.interval(first - second, models.nunique())

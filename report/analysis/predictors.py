@@ -1,0 +1,144 @@
+"""What may predict a latency, beside the latencies: how well each orders the models, and where it fails."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import pandas as pd
+
+from report.analysis import available, correlations, power_law
+from report.analysis.correlations import Coefficient
+from report.analysis.power_law import PowerLaw
+from report.load.paper import Machine, Paper
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A quantity known before anything is timed: its column among the cells, and whether a batch multiplies it."""
+
+    name: str
+    column: str
+    unit: str
+    grows: bool = True
+
+
+FLOP = Predictor("FLOP", "forward_flop", "FLOP")
+PARAMETERS = Predictor("parameters", "parameter_count", "", grows=False)
+BOUND = Predictor("roofline time", "operator_bound_s", "s")
+"""The least time of the operators in turn (``report.load.operator_bounds``), which knows a machine's roof."""
+
+COUNTED = (
+    FLOP,
+    PARAMETERS,
+    Predictor("activations", "activation_byte", "B"),
+    Predictor("traffic", "traffic_byte", "B"),
+)
+"""The quantities that are the same on every machine."""
+
+
+def known(cells: pd.DataFrame) -> list[Predictor]:
+    """The predictors that cells of one machine have."""
+    return [predictor for predictor in (*COUNTED, BOUND) if (cells[predictor.column] > 0).any()]
+
+
+def common_batches(cells: pd.DataFrame) -> list[int]:
+    """The batch sizes at which at least half as many models were measured as at the one with the most."""
+    models = cells.groupby("batch").model.nunique()
+    return [int(batch) for batch in models[2 * models >= models.max()].index]
+
+
+def per_input(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells whose latency and predictors are those of one input of the batch."""
+    columns = ["latency_s", *(predictor.column for predictor in (*COUNTED, BOUND) if predictor.grows)]
+    return cells.assign(**{column: cells[column] / cells.batch for column in columns})
+
+
+def quantities(paper: Paper) -> tuple[pd.DataFrame, list[str]]:
+    """One row is a model at a batch size: its latency on each device that figures show, and predictors, per input.
+
+    The second part names the columns to correlate, latencies first. At least one row.
+    """
+    cells = per_input(available.shown_cells(paper))
+    columns = {predictor.column: predictor.name for predictor in COUNTED}
+    table = cells.drop_duplicates(["model", "batch"])[["model", "batch", *columns]].rename(columns=columns)
+    latencies, bounds = [], []
+    for device, own in cells.groupby("device"):
+        names = {"latency_s": f"{device} latency", BOUND.column: f"{device} {BOUND.name}"}
+        latencies.append(names["latency_s"])
+        bounds += [names[BOUND.column]] if own[BOUND.column].notna().any() else []
+        table = table.merge(
+            own[["model", "batch", *names]].rename(columns=names), on=["model", "batch"], how="left"
+        )
+    return table, [*latencies, *columns.values(), *bounds]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two quantities in a group of cells (``groups``), how they are correlated, and by which method."""
+
+    batch: int | None
+    method: str
+    first: str
+    second: str
+    coefficient: Coefficient
+
+
+@lru_cache(maxsize=8)
+def pairs(paper: Paper) -> list[Pair]:
+    """The correlations of all pairs of ``quantities`` for each group of cells, of those with models enough."""
+    table, names = quantities(paper)
+    return [
+        Pair(batch, name, first, second, found)
+        for batch, rows in groups(table)
+        for name, method in correlations.METHODS.items()
+        for first, second in combinations(names, 2)
+        if (found := correlations.correlation(rows[first], rows[second], rows.model, method))
+    ]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How well a predictor orders the models by latency, at a batch size or, None, over all cells per input."""
+
+    batch: int | None
+    predictor: Predictor
+    coefficients: dict[str, Coefficient]
+    law: PowerLaw
+
+    @property
+    def spearman(self) -> Coefficient:
+        return self.coefficients["Spearman"]
+
+
+def groups(cells: pd.DataFrame) -> list[tuple[int | None, pd.DataFrame]]:
+    """All rows, where there are several batch sizes, as None; then those of each common batch size."""
+    batches = common_batches(cells)
+    several: list[tuple[int | None, pd.DataFrame]] = [(None, cells)] if len(batches) > 1 else []
+    return several + [(batch, cells[cells.batch == batch]) for batch in batches]
+
+
+def title(batch: int | None) -> str:
+    """A group of cells as figures and tables name it."""
+    return "all, per input" if batch is None else f"batch size {batch}"
+
+
+@lru_cache(maxsize=8)
+def rankings(machine: Machine) -> dict[int | None, list[Rank]]:
+    """The predictors of a machine's cells for each group of them, the best first; groups with models enough only."""
+    ranked = {batch: _ranking(own, batch) for batch, own in groups(per_input(available.cells(machine)))}
+    return {batch: ranks for batch, ranks in ranked.items() if ranks}
+
+
+def _ranking(cells: pd.DataFrame, batch: int | None) -> list[Rank]:
+    found = []
+    for predictor in known(cells):
+        x, y = cells[predictor.column], cells.latency_s
+        law = power_law.fit(x, y, cells.model)
+        coefficients = {
+            name: coefficient
+            for name, method in correlations.METHODS.items()
+            if (coefficient := correlations.correlation(x, y, cells.model, method))
+        }
+        if law and coefficients:
+            found.append(Rank(batch, predictor, coefficients, law))
+    return sorted(found, key=lambda rank: -rank.spearman.value)

@@ -1,0 +1,84 @@
+"""Lines of products. The chips' table has no column for them: a chip's name and memory tell its line."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from report.load.chips import KINDS, comparable, on_chip
+
+
+@dataclass(frozen=True)
+class ProductLine:
+    """The chips of a kind whose names hold the pattern ``chip`` and whose memory's type begins with ``memory``."""
+
+    name: str
+    kind: str
+    chip: str
+    memory: str = ""
+
+    def of(self, chips: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the line's chips."""
+        own = chips[(chips.kind == self.kind) & chips.memory_type.str.startswith(self.memory)]
+        return own[own.chip.str.contains(self.chip)]
+
+
+# NVIDIA names a GPU for data centers by a letter and a number (V100, L40S), early ones after the word Tesla; the
+# names of those for graphics begin with a word (GeForce, TITAN, RTX).
+NVIDIA_DATA_CENTER = r"^NVIDIA (?:Tesla )?[A-Z]\d"
+
+# With HBM NVIDIA builds for training, with GDDR, on smaller dies, for inference. Of Apple's M chips, Max and Ultra
+# are larger sizes of the same generation.
+LINES = (
+    ProductLine("NVIDIA, HBM", "gpu", NVIDIA_DATA_CENTER, "HBM"),
+    ProductLine("NVIDIA, GDDR", "gpu", NVIDIA_DATA_CENTER, "GDDR"),
+    ProductLine("Google TPU", "asic", r"^Google TPU"),
+    ProductLine("Apple M", "soc", r"^Apple M\d+ GPU"),
+    ProductLine("Apple A", "soc", r"^Apple A\d"),
+)
+
+DATA_CENTER_GPUS = ProductLine("data-center GPUs", "gpu", rf"{NVIDIA_DATA_CENTER}|^AMD Instinct")
+PHONES = ProductLine("phone SoCs", "soc", r"^Apple A\d|^Qualcomm Snapdragon|^MediaTek Dimensity")
+
+FEWEST = 4
+"""Chips in a series whose growth is worth telling: with three, the interval spans orders of magnitude."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Chips over the years, a row each, with memory outside the chip; ``rate`` says the precision and unit."""
+
+    name: str
+    rate: str
+    rows: pd.DataFrame
+
+
+def members(chips: pd.DataFrame) -> list[Series]:
+    """The lines that have chips, each at the precision and unit at which its kind can be compared."""
+    return _members(_kinds(chips))
+
+
+def growing(chips: pd.DataFrame) -> list[Series]:
+    """The kinds, then the lines, that have enough chips of different years for a rate of growth."""
+    kinds = _kinds(chips)
+    named = [Series(f"{KINDS[kind]}s", of_kind.rate, of_kind.rows) for kind, of_kind in kinds.items()]
+    return [
+        series
+        for series in [*named, *_members(kinds)]
+        if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1
+    ]
+
+
+def _kinds(chips: pd.DataFrame) -> dict[str, Series]:
+    """The kinds whose chips share a precision and unit."""
+    found = {}
+    for kind in KINDS:
+        rows, rate = comparable(chips, kind)
+        if rate:
+            found[kind] = Series(kind, rate, rows[~on_chip(rows)])
+    return found
+
+
+def _members(kinds: dict[str, Series]) -> list[Series]:
+    lines = [line for line in LINES if line.kind in kinds]
+    found = [Series(line.name, kinds[line.kind].rate, line.of(kinds[line.kind].rows)) for line in lines]
+    return [series for series in found if not series.rows.empty]

@@ -1,0 +1,67 @@
+"""The batch size from which on a larger batch buys little."""
+
+from typing import Any
+
+import pandas as pd
+
+from report.analysis import available
+from report.load.paper import BASE_PRECISION, Machine
+from report.text.frame_rows import each, highest
+
+SHARE = 0.95
+"""A model is saturated where it reaches this share of its best throughput."""
+
+ARITHMETIC, MEMORY, CAPACITY, OPEN = "arithmetic", "bandwidth of memory", "size of memory", "not reached"
+"""What limits a model beyond its saturation batch; ``OPEN``: that is the largest that was measured, nothing failed."""
+
+
+def saturations(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row is a model measured at several batch sizes, at one precision of one machine; none: no row.
+
+    ``cells`` holds failed ones too. ``batch`` is the smallest of the measured sizes with ``SHARE`` of the best
+    throughput; ``gain`` the best throughput over that at the smallest size, ``kept`` that at the largest size over the
+    best. ``limit`` is the side of the ridge point on which the model is there by footprint, with ``attained``, the
+    share of the attainable rate; at the largest size measured it is ``CAPACITY`` where a larger batch ran out of
+    memory, else ``OPEN``. Empty where no roof was measured.
+    """
+    rows: list[dict[str, Any]] = []
+    for model, own in cells.groupby("model"):
+        measured = own[own.throughput_per_s.notna()].sort_values("batch")
+        if len(measured) < 2:
+            continue
+        first, last, best = measured.iloc[0], measured.iloc[-1], highest(measured, "throughput_per_s")
+        found = measured[measured.throughput_per_s >= SHARE * best.throughput_per_s].iloc[0]
+        rows.append(
+            {
+                "model": model,
+                "batches": tuple(int(batch) for batch in measured.batch),
+                "batch": int(found.batch),
+                "first_per_s": first.throughput_per_s,
+                "best_per_s": best.throughput_per_s,
+                "gain": best.throughput_per_s / first.throughput_per_s,
+                "kept": last.throughput_per_s / best.throughput_per_s,
+                "attained": found.attained,
+                "limit": _limit(found, int(last.batch), own),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def of(machine: Machine) -> pd.DataFrame:
+    """The saturations of a machine's cells at the base precision; at least one row."""
+    rows = saturations(machine.cells[machine.cells.precision == BASE_PRECISION])
+    if rows.empty:
+        raise available.DataMissingError(
+            f"No model was measured on the {available.title(machine)} at more than one batch size, so its saturation "
+            f"is not known; python -m measure --device {machine.environment.device} --batch-sizes 1 64 256 does."
+        )
+    return rows
+
+
+def _limit(found: Any, largest: int, cells: pd.DataFrame) -> str | None:
+    if found.batch < largest:
+        if pd.isna(found.attained):
+            return None
+        return MEMORY if found.memory_bound else ARITHMETIC
+    full = any(row.status == "oom" and row.batch > largest for row in each(cells))
+    return CAPACITY if full else OPEN

@@ -1,0 +1,121 @@
+"""A figure's data for readers: which datasets of its Vega-Lite specification to show, under which headings.
+
+``specification`` puts this into the specification itself, as ``usermeta``, which Vega ignores. From there the page's
+script (``charts.js``) makes the CSV that a figure links to, and ``as_csv`` the same for ``python -m report figures``.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from measure.cache.spreadsheet import as_text
+from report.charts.axes import LABELS
+
+
+@dataclass
+class _Use:
+    """How a figure uses a dataset: whether its marks tell their values, the titles of the panels, the marks, and each
+    field's heading.
+    """
+
+    told: bool = False
+    panels: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+    headings: dict[str, str] = field(default_factory=dict)
+
+
+def specification(chart: Any) -> dict[str, Any]:
+    """A chart's Vega-Lite specification. Its ``usermeta.tables`` names the datasets that its marks show.
+
+    Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel``, where panels have titles, and
+    ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
+    their leaders, which only name marks, are no data.
+    """
+    # Validation takes half the time; the tests of figures do it.
+    found = dict(chart.to_dict(validate=False))
+    uses: dict[str, _Use] = {}
+    for view, dataset, panel, encoding in _views(found, "", "", {}):
+        mark = view["mark"] if isinstance(view["mark"], str) else view["mark"]["type"]
+        if dataset in found.get("datasets", {}) and mark != "text":
+            use = uses.setdefault(dataset, _Use())
+            use.told |= "tooltip" in encoding
+            use.panels += [panel] if panel not in use.panels else []
+            use.marks += [mark] if mark not in use.marks else []
+            for name, heading in _headings(encoding):
+                use.headings.setdefault(name, heading)
+    panels = {panel for use in uses.values() for panel in use.panels}
+    tables = []
+    # What a reader can point at comes before roofs, fitted lines and the like.
+    for dataset, use in sorted(uses.items(), key=lambda item: not item[1].told):
+        # What every panel shows belongs to none.
+        own = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else []
+        about = {"panel": ", ".join(own)} if panels != {""} else {}
+        about |= {"mark": " and ".join(use.marks)} if len(uses) > 1 else {}
+        columns = _columns(found["datasets"][dataset], use.headings)
+        tables.append({"data": dataset, "about": about, "columns": columns})
+    return found | {"usermeta": {"tables": tables}}
+
+
+def as_csv(specified: dict[str, Any]) -> str:
+    """The rows of a specification's tables, one after the other; a cell is empty where a table has no such column."""
+    records = [
+        table["about"] | {table["columns"].get(name, name): value for name, value in row.items()}
+        for table in specified["usermeta"]["tables"]
+        for row in specified["datasets"][table["data"]]
+    ]
+    headings = list(dict.fromkeys(heading for record in records for heading in record))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(as_text, headings))
+    writer.writerows([_cell(record.get(heading)) for heading in headings] for record in records)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value of a dataset as JavaScript writes it."""
+    return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
+
+
+def _views(
+    view: dict[str, Any], dataset: str, panel: str, encoding: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], str, str, dict[str, Any]]]:
+    """The views that draw marks, each with its dataset, its panel's title and its encoding, inherited or its own."""
+    if view.get("description") == LABELS:
+        return
+    dataset = view.get("data", {}).get("name", dataset)
+    title = view.get("title")
+    title = title.get("text") if isinstance(title, dict) else title
+    panel = title if isinstance(title, str) else panel
+    encoding = encoding | view.get("encoding", {})
+    if "mark" in view:
+        yield view, dataset, panel, encoding
+    for part in (part for kind in ("layer", "concat", "hconcat", "vconcat") for part in view.get(kind, [])):
+        yield from _views(part, dataset, panel, encoding)
+
+
+def _headings(encoding: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Fields and what their channels call them: the axis with its unit, else the channel's title."""
+    for channel in encoding.values():
+        for definition in channel if isinstance(channel, list) else [channel]:
+            axis = definition.get("axis") or {}
+            title = axis.get("description") or definition.get("title")
+            if "field" in definition and isinstance(title, str) and title:
+                yield definition["field"].replace("\\", ""), title
+
+
+def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:
+    """The headings of fields that the rows have, each once; a second field of the same heading keeps its name."""
+    fields = list(dict.fromkeys(name for row in rows for name in row))
+    taken = {name for name in fields if name not in headings}
+    columns = {}
+    for name in fields:
+        heading = headings.get(name, name)
+        if heading in taken:
+            heading = name
+        taken.add(heading)
+        if heading != name:
+            columns[name] = heading
+    return columns

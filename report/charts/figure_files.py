@@ -1,0 +1,100 @@
+"""The paper's figures as files, each by its label: pictures, its specification, and its data as CSV."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from measure.cli.suggestion import unknown
+from measure.errors import UserError
+from report.charts import figure_data
+from report.charts.pictures import picture
+from report.engine.cells import Cell, read_cell
+from report.engine.chapters import is_left_out, left_out
+from report.engine.project import Project, read_project
+from report.engine.source import CodeBlock, read_source
+from report.text.prose import Prose
+
+WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
+    "svg": (".svg", picture),
+    "png": (".png", lambda specification: bytes(vl_convert.vegalite_to_png(specification, scale=2))),
+    "pdf": (".pdf", lambda specification: bytes(vl_convert.vegalite_to_pdf(specification))),
+    "json": (".vl.json", lambda specification: json.dumps(specification, indent=1, ensure_ascii=False)),
+}
+"""The formats: what a file's name ends with, and its content from a figure's specification."""
+
+
+class _Shown:
+    """Stands where the chapters have ``report.charts.show``, and keeps what a cell shows."""
+
+    def __init__(self) -> None:
+        self.content: Any = None
+
+    def show(self, content: Any) -> None:
+        self.content = content
+
+
+def write_figures(
+    root: Path, labels: Sequence[str], formats: Sequence[str], out: Path, progress: Callable[[str], None]
+) -> list[Path]:
+    """Writes the figures with these labels, or all, of the chapters that are chosen; returns the files.
+
+    A figure whose data are missing is told, with what would fill it. Raises UserError for a label that is none.
+    """
+    project = read_project(root.resolve())
+    preparing, figures = _cells(project)
+    if not figures:
+        raise UserError("there is no figure in the chapters that are chosen; choose others with --chapters")
+    for label in labels:
+        if label not in figures:
+            raise unknown("--figures", label, figures)
+    out = out.resolve()
+    written: list[Path] = []
+    # The cells name files as seen from the project's folder.
+    with chdir(project.root):
+        names: dict[str, Any] = {}
+        for cell in preparing:
+            _run(cell, names)
+        shown = names["show"] = _Shown()
+        for label in dict.fromkeys(labels or figures):
+            _run(figures[label], names)
+            if isinstance(shown.content, Prose):
+                progress(f"{label} is not written. {shown.content}")
+                continue
+            progress(f"writing {label}")
+            specification = figure_data.specification(shown.content)
+            _write(out / f"{label}.csv", figure_data.as_csv(specification), written)
+            for ending, content in (WRITERS[name] for name in formats):
+                _write(out / f"{label}{ending}", content(specification), written)
+    return written
+
+
+def _cells(project: Project) -> tuple[list[Cell], dict[str, Cell]]:
+    """The cells that prepare others, and those of figures by label, in the chapters that are chosen."""
+    names = left_out(project)
+    blocks = [block for block in read_source(project) if isinstance(block, CodeBlock)]
+    cells = [read_cell(block, project) for block in blocks if not is_left_out(block.opening.file, names)]
+    cells = [cell for cell in cells if cell.shows("eval")]
+    preparing = [cell for cell in cells if not cell.shows("include")]
+    return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
+
+
+def _run(cell: Cell, names: dict[str, Any]) -> None:
+    try:
+        exec(compile(cell.code, cell.opening.file, "exec"), names)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{cell.opening.place}: {type(error).__name__}: {error}") from error
+
+
+def _write(path: Path, content: str | bytes, written: list[Path]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from error
+    written.append(path)

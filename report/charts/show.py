@@ -1,0 +1,58 @@
+"""What a chapter's cell displays: a chart as a picture and its specification, or text as Markdown."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from report.charts import drawing, figure_data
+from report.text.prose import Prose, escape, quoted
+
+PICTURES = Path("_figures")
+"""Where the pictures go, from the project's root, in which the chapters are run."""
+
+
+class Display:
+    """Markdown for Jupyter."""
+
+    def __init__(self, markdown: str) -> None:
+        self.markdown = markdown
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/markdown": self.markdown}
+
+
+def show(content: Any) -> Display:
+    """Shows a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
+
+    A chart is printed as its SVG picture (in ``_figures`` once ``scripts`` has returned) and, for HTML, its
+    specification, which the script of ``scripts`` turns into an interactive chart. Its name names the picture, its
+    description is the alt text.
+    """
+    if isinstance(content, Prose):
+        return Display(escape(content))
+    if isinstance(content, str):
+        return Display(content)
+    specification = figure_data.specification(content)
+    PICTURES.mkdir(exist_ok=True)
+    place = PICTURES / f"{specification['name']}.svg"
+    drawing.begin(specification, place)
+    alt_text = quoted(specification["description"])
+    element = f'<script type="application/gzip" class="chart">{_packed(specification)}</script>'
+    return Display(f"![]({place.as_posix()}){{fig-alt={alt_text}}}\n\n```{{=html}}\n{element}\n```\n")
+
+
+def _packed(specification: dict[str, Any]) -> str:
+    """A specification as gzipped JSON in base64, a sixth of its length; the same each time."""
+    text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def scripts() -> Display:
+    """The code that draws all charts of the page, Vega included: once, at the document's end.
+
+    Waits for the pictures of the charts that were shown before.
+    """
+    code = drawing.finish().replace("</script", "<\\/script")
+    return Display(f"```{{=html}}\n<script>{code}</script>\n```\n")

@@ -1,0 +1,102 @@
+"""What counters of multiply-adds say of torchvision's classification models, beside what torchvision publishes."""
+
+import re
+
+import pandas as pd
+
+from measure.cache.records import PUBLISHED_MAC_STEP
+from report.text.quantities import percent
+
+OURS = "ridgepoint"
+
+NAMES = {
+    OURS: "Ridgepoint",
+    "torch": "FlopCounterMode",
+    "fvcore": "fvcore",
+    "ptflops-aten": "ptflops (aten)",
+    "ptflops-pytorch": "ptflops (pytorch)",
+    "thop": "thop",
+    "torchinfo": "torchinfo",
+}
+"""The counters as the paper calls them, in its order."""
+
+TOLERANCE = 0.01
+"""The deviation up to which a count is called right, where that is more than the published count's rounding."""
+
+LINES = {
+    "without normalisation": {"AlexNet": "alexnet", "VGG": r"vgg\d+", "SqueezeNet": "squeezenet.*"},
+    "batch normalisation": {
+        "VGG, normalised": r"vgg\d+_bn",
+        "GoogLeNet": "googlenet",
+        "Inception v3": "inception_v3",
+        "ResNet": r"resnet\d+",
+        "Wide ResNet": "wide_resnet.*",
+        "ResNeXt": "resnext.*",
+        "DenseNet": "densenet.*",
+        "RegNet": "regnet.*",
+        "ShuffleNet v2": "shufflenet.*",
+        "MnasNet": "mnasnet.*",
+        "MobileNet v2": "mobilenet_v2",
+        "MobileNet v3": "mobilenet_v3.*",
+        "EfficientNet": r"efficientnet_b\d",
+        "EfficientNet v2": "efficientnet_v2.*",
+    },
+    "layer normalisation": {"ConvNeXt": "convnext.*"},
+    "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
+}
+"""Lines of models by the pattern of their names, grouped by the kind of layer that counters disagree about."""
+
+
+def name(counter: str) -> str:
+    """A counter as the paper calls it."""
+    return NAMES.get(counter, counter)
+
+
+def signed(deviation: float) -> str:
+    """A relative deviation with its sign: ``+6.28 %``, ``−35.7 %``."""
+    return ("+" if deviation > 0 else "") + percent(deviation, 3).replace("-", "−")
+
+
+def _line(model: str) -> str:
+    patterns = {line: pattern for group in LINES.values() for line, pattern in group.items()}
+    return next((line for line, pattern in patterns.items() if re.fullmatch(pattern, model)), model)
+
+
+def derive(results: pd.DataFrame) -> pd.DataFrame:
+    """The results with each model's line, the count's relative deviation, and whether it is ``right`` and ``equal``.
+
+    Equal is a count that rounds to the published one; right one that deviates from it by no more than ``TOLERANCE``,
+    or than its rounding: the smallest model's count is published as 40 million to the nearest million.
+    """
+    off = (results.forward_mac.astype(float) - results.published_mac).abs()
+    rounding = PUBLISHED_MAC_STEP / 2
+    return results.assign(
+        line=[_line(model) for model in results.model],
+        deviation=results.forward_mac.astype(float) / results.published_mac - 1,
+        equal=off <= rounding,
+        right=(off <= TOLERANCE * results.published_mac) | (off <= rounding),
+    )
+
+
+def scores(results: pd.DataFrame) -> pd.DataFrame:
+    """One row is a counter: of how many ``models`` it counted how many, right and equal, in which time and memory."""
+    rows = []
+    for counter, own in results.groupby("counter", sort=False):
+        counts_parameters = own.parameter_count.notna().any()
+        same = own.parameter_count.astype(float) == own.published_parameter_count
+        rows.append(
+            {
+                "counter": counter,
+                "version": own.version.iloc[0],
+                "models": len(own),
+                "counted": int((own.status == "ok").sum()),
+                "right": int(own.right.sum()),
+                "equal": int(own.equal.sum()),
+                "same_parameters": float(same.sum()) if counts_parameters else None,
+                "build_s": own.build_s.sum(min_count=1),
+                "count_s": own.count_s.sum(min_count=1),
+                "peak_byte": own.peak_byte.max(),
+            }
+        )
+    columns = ["counter", "version", "models", "counted", "right", "equal", "same_parameters"]
+    return pd.DataFrame(rows, columns=[*columns, "build_s", "count_s", "peak_byte"])

@@ -1,0 +1,62 @@
+"""What a reader sets of the paper beside its words: under `ridgepoint` in `_quarto.yml`, or by flags.
+
+The chapters' Python runs in the project's folder, under either engine, and finds both there: flags reach it, as they
+reach Quarto, by environment variables.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure.cache.folders import machine_names
+from measure.cli.suggestion import unknown
+from measure.errors import UserError
+from report.engine.project import SETTINGS_FILE, Project, read_project
+
+FIGURE_WIDTH = 560
+"""Width in pixels of a plot as wide as the text, unless `figure-width` is set."""
+
+
+def machines(data: Path, root: Path = Path()) -> list[str]:
+    """The folders of the machines that are chosen, in that order; none where all are meant.
+
+    Raises UserError for a name that is no machine's folder in the data folder.
+    """
+    project = _project(root)
+    names = project.chosen("machines") if project else []
+    known = machine_names(data)
+    if names and not known:
+        raise UserError(
+            f"{data} holds no machine, so none can be chosen; measure one first with python -m measure"
+        )
+    for name in names:
+        if name not in known:
+            raise unknown(f"--machines, or ridgepoint: machines in {SETTINGS_FILE}", name, known)
+    return list(dict.fromkeys(names))
+
+
+def figure_width(root: Path = Path()) -> int:
+    """The width in pixels of a plot as wide as the text."""
+    project = _project(root)
+    return int(project.ridgepoint.get("figure-width", FIGURE_WIDTH)) if project else FIGURE_WIDTH
+
+
+def _project(root: Path) -> Project | None:
+    """The project in a folder; None for another folder, from which someone may read the tables too."""
+    return read_project(root) if (root / SETTINGS_FILE).is_file() else None
+
+
+@contextmanager
+def in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables, for this process and those that it starts, and puts back what was there."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,209 @@
+"""Everything that the paper is made from, loaded once into tidy frames."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.memory_levels import Cache, caches_of
+from measure.cache.records import (
+    Ceiling,
+    CounterProfile,
+    CounterResult,
+    Environment,
+    KernelCounters,
+    KernelTime,
+    Layer,
+    Operator,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+    Workload,
+)
+from measure.cache.table import read
+from report.load import (
+    bibliography,
+    cells,
+    chips,
+    counting_programs,
+    flop_per_cycle,
+    options,
+    printed,
+    steps,
+    workloads,
+)
+from report.load.flop_per_cycle import FlopPerCycle
+from report.load.gc_paused import unsearched
+from report.load.printed import Published
+from report.load.roofs import (
+    Clock,
+    MemoryLevel,
+    Roof,
+    measured_clock,
+    measured_roofs,
+    memory_levels,
+    rated,
+)
+
+BASE_PRECISION = "fp32"
+"""The precision of the figures that show one precision only."""
+
+LOWER_PRECISION = "bf16"
+"""The precision that is held against it."""
+
+DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
+"""Device of an environment to kind of chip."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """One machine in its newest environment: its ceilings, what follows from them (``report.load.roofs``), its cells.
+
+    ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
+    (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
+    times in them; ``counter_profiles`` are those under hardware counters, ``counters`` what these said of each kernel.
+    """
+
+    folder: str
+    environment: Environment
+    ceilings: pd.DataFrame
+    roofs: pd.DataFrame
+    caches: tuple[Cache, ...]
+    levels: tuple[MemoryLevel, ...]
+    clock: Clock | None
+    cells: pd.DataFrame
+    variants: pd.DataFrame
+    steps: pd.DataFrame
+    profiles: pd.DataFrame
+    operators: pd.DataFrame
+    kernels: pd.DataFrame
+    counter_profiles: pd.DataFrame
+    counters: pd.DataFrame
+
+    @property
+    def kind(self) -> str:
+        return DEVICE_KINDS[self.environment.device]
+
+    def roof(self, precision: str) -> Roof | None:
+        """The measured roof at a precision; None where it was not measured."""
+        rows = self.roofs[self.roofs.precision == precision]
+        return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """The frames. ``machines`` are in the order in which a reader chose them, else CPUs first and of each kind the one
+    measured last; of the others see ``report.load.workloads``.
+
+    Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
+    studies printed.
+    """
+
+    chips: pd.DataFrame
+    flop_per_cycle: tuple[FlopPerCycle, ...]
+    workloads: pd.DataFrame
+    layers: pd.DataFrame
+    operators: pd.DataFrame
+    not_counted: pd.DataFrame
+    counters: pd.DataFrame
+    machines: tuple[Machine, ...]
+    imported: tuple[Machine, ...]
+    training_steps: pd.DataFrame
+    published: Published
+
+    def machine(self, kind: str) -> Machine | None:
+        """The first machine of this kind ("cpu" or "gpu")."""
+        return next((machine for machine in self.machines if machine.kind == kind), None)
+
+    @property
+    def shown(self) -> tuple[Machine, ...]:
+        """The machines that figures show: the first of each kind."""
+        return tuple(machine for machine in self.machines if machine is self.machine(machine.kind))
+
+
+def frame(rows: list[Any], record: type) -> pd.DataFrame:
+    """A table's records as a frame with the table's columns, even when it is empty."""
+    return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
+
+
+@unsearched()
+def load(
+    data: Path | None = None,
+    references: Path = Path("bib/references.bib"),
+    chosen: Sequence[str] | None = None,
+) -> Paper:
+    """Reads a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
+
+    ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.load.options``.
+    What is not there yet is empty. Raises UserError where a table cannot be read.
+    """
+    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
+    chosen = options.machines(data) if chosen is None else chosen
+    tables = Workloads(data)
+    models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
+    workloads.check_sums(models, layers, tables.layers_path)
+    shown = workloads.shown(models)
+    operators = workloads.parts_of(frame(tables.operators(), Operator), shown)
+    folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
+    machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
+    if not chosen:
+        machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+        machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
+    keys = bibliography.read_keys(references)
+    return Paper(
+        chips.read(data / "chips.csv", keys),
+        flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
+        shown,
+        workloads.parts_of(layers, shown),
+        operators,
+        workloads.not_counted(models),
+        counting_programs.derive(
+            frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)
+        ),
+        tuple(machine for machine in machines if machine.environment.torch),
+        tuple(machine for machine in machines if not machine.environment.torch),
+        printed.training_steps(data / "published" / "training_steps.csv", keys),
+        printed.read(data / "published", keys),
+    )
+
+
+def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.DataFrame) -> Machine | None:
+    """A machine's newest environment and what was measured in it; None where none is recorded."""
+    environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
+    if environment is None:
+        return None
+
+    def ours(rows: list[Any], record: type) -> pd.DataFrame:
+        return frame([row for row in rows if row.environment_id == environment.environment_id], record)
+
+    ceilings = rated(ours(folder.ceilings(), Ceiling))
+    caches = caches_of(environment.caches)
+    machine = Machine(
+        folder.name,
+        environment,
+        ceilings,
+        measured_roofs(ceilings),
+        caches,
+        tuple(memory_levels(ceilings, caches)),
+        measured_clock(ceilings),
+        pd.DataFrame(),
+        pd.DataFrame(),
+        pd.DataFrame(),
+        ours(folder.profiles(), Profile),
+        ours(folder.operators(), OperatorTime),
+        ours(folder.kernels(), KernelTime),
+        ours(folder.counter_profiles(), CounterProfile),
+        ours(folder.counters(), KernelCounters),
+    )
+    runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
+    return replace(
+        machine,
+        cells=cells.derive(runs, samples, counted, operators, machine.roof),
+        variants=cells.of_variants(runs, samples),
+        steps=steps.derive(runs, samples, counted, operators, machine.roof),
+    )

@@ -1,0 +1,193 @@
+"""What the measured ceilings of a machine say: its roofs, the levels of its memory, its clock."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measure.cache.memory_levels import Cache, Level, levels
+from measure.cache.records import BURST, STREAM_ARRAYS, SUSTAINED
+
+ARITHMETIC = {
+    "fma": "multiply-add",
+    "matmul": "matrix product (torch)",
+    "numpy_matmul": "matrix product (NumPy)",
+}
+"""The kernels that a peak is read from, as the paper calls them."""
+
+STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
+"""The kernels that bandwidths are read from, likewise."""
+
+STEP = 2**0.5
+"""From one working set of a sweep to the next."""
+
+EARLIER_STREAM = "triad"
+"""The one stream of tables that an earlier version measured, in torch."""
+
+STREAMED_BY = STREAMS | {EARLIER_STREAM: "triad (torch)"}
+"""What a roof's bandwidth may be read from, as the paper calls it."""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """A peak (FLOP/s) and a bandwidth (B/s)."""
+
+    peak_flop_per_s: float
+    bandwidth_byte_per_s: float
+
+    @property
+    def ridge_flop_per_byte(self) -> float:
+        return self.peak_flop_per_s / self.bandwidth_byte_per_s
+
+    def attainable(self, intensity_flop_per_byte: float) -> float:
+        """The rate (FLOP/s) that no kernel of this intensity exceeds (Williams et al. 2009)."""
+        return min(self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
+
+    def least_s(self, flop: Any, byte: Any) -> Any:
+        """The time (s) that so many FLOP and bytes take at least, whatever overlaps: of numbers or of columns."""
+        return np.maximum(flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a processor in Hz, and the cycles that a floating-point addition took (None: not measured).
+
+    Both come from chains of dependent additions, of which one of integers takes a cycle.
+    """
+
+    hertz: float
+    addition_cycle: float | None
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """A level of memory that a sweep showed: its name, and the cache of it that the system reports, where they agree.
+
+    ``kernels`` is the fastest row of ``rated`` of each stream within the level, by the stream's name.
+    """
+
+    name: str
+    level: Level
+    cache: Cache | None
+    kernels: dict[str, pd.Series]
+
+    @property
+    def fastest(self) -> str:
+        """The stream that is the fastest."""
+        return max(self.kernels, key=lambda name: self.kernels[name].byte_per_s)
+
+    @property
+    def bandwidth_byte_per_s(self) -> float:
+        return float(self.kernels[self.fastest].byte_per_s)
+
+
+def rated(ceilings: pd.DataFrame) -> pd.DataFrame:
+    """The ceilings that were measured, with their rates (``flop_per_s``, ``byte_per_s``), and those' intervals.
+
+    A row without a pace, of an earlier version, is a sustained one.
+    """
+    ceilings = ceilings[ceilings.status == "ok"]
+    ceilings = ceilings.astype(dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float))
+    rates = {
+        f"{work}_per_s{end}": ceilings[work] / ceilings[f"latency{bound}_s"]
+        for work in ("flop", "byte")
+        for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
+    }
+    return ceilings.assign(pace=ceilings.pace.astype(object).fillna(SUSTAINED), **rates)
+
+
+def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
+    """The rows of some kernels at the pace that roofs are read from."""
+    return rows[rows.kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
+
+
+def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
+    """The rows of some kernels in bursts."""
+    return rows[rows.kernel.isin(list(kernels)) & (rows.pace == BURST)]
+
+
+def fastest(rows: pd.DataFrame, rate: str) -> pd.Series:
+    """The row with the highest rate of this kind."""
+    return rows.iloc[int(rows[rate].to_numpy().argmax())]
+
+
+def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
+    """The fastest sustained multiply-add and the fastest matrix product of each precision, with what each is."""
+    products = [kernel for kernel in ARITHMETIC if kernel != "fma"]
+    return [
+        (what, fastest(own, "flop_per_s"))
+        for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
+        for _, own in sustained(rows, kernels).groupby("precision", sort=False)
+    ]
+
+
+def sweep(rows: pd.DataFrame) -> list[Level]:
+    """The levels of memory, fastest first, that reading shows: it is the same whatever kind of store a chip has."""
+    reads = sustained(rows, ["stream_read"])
+    return levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
+
+
+def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
+    """The sustained streams through the last level of memory: what a roof's slope is read from."""
+    streams, found = sustained(rows, STREAM_ARRAYS), sweep(rows)
+    if streams.empty:
+        return sustained(rows, [EARLIER_STREAM])
+    return streams[streams["size"] >= (found[-1].first_byte if found else streams["size"].max())]
+
+
+def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryLevel]:
+    """The levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
+    found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
+    named = []
+    for place, level in enumerate(found):
+        cache = None if level is found[-1] else _agreeing(level, found[place + 1], reported)
+        name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
+        own = streams[[level.holds(size) for size in streams["size"]]]
+        kernels = {
+            name: fastest(own[own.kernel == kernel], "byte_per_s")
+            for kernel, name in STREAMS.items()
+            if (own.kernel == kernel).any()
+        }
+        named.append(MemoryLevel(name, level, cache, kernels))
+    return named
+
+
+def _agreeing(level: Level, behind: Level, caches: Iterable[Cache]) -> Cache | None:
+    """The first cache whose size lies between the end of a level and the begin of that behind, or a step beside."""
+    least, most = level.last_byte / STEP, behind.first_byte * STEP
+    return next((cache for cache in caches if least <= cache.byte <= most), None)
+
+
+def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row is a precision: the fastest arithmetic's sustained rate and the fastest stream's through memory.
+
+    Each with its interval and kernel. A bandwidth moves bytes, whatever they mean: it serves all precisions.
+    """
+    streams = from_memory(rows)
+    if streams.empty:
+        return pd.DataFrame(columns=["precision"])
+    bandwidth = _roof("bandwidth", "byte", streams)
+    roofs = [
+        {"precision": precision} | _roof("peak", "flop", own) | bandwidth
+        for precision, own in sustained(rows, ARITHMETIC).groupby("precision", sort=False)
+    ]
+    return pd.DataFrame(roofs) if roofs else pd.DataFrame(columns=["precision"])
+
+
+def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """The columns of a roof that is the fastest of the rows."""
+    best = fastest(rows, f"{unit}_per_s")
+    rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
+    return rates | {f"{name}_kernel": best.kernel}
+
+
+def measured_clock(rows: pd.DataFrame) -> Clock | None:
+    """The clock that the chain of integer additions shows; None where it was not measured."""
+    chains = sustained(rows, ["chain"])
+    addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
+    if "int64" not in addition_s:
+        return None
+    cycle_s = addition_s["int64"]
+    return Clock(1 / cycle_s, addition_s["fp64"] / cycle_s if "fp64" in addition_s else None)

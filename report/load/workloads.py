@@ -1,0 +1,97 @@
+"""The workload tables as the paper reads them: which rows it shows, and what follows from their columns."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from measure.cache.models import BUILT_IN
+from measure.cache.records import WORKLOAD, shape_name
+from measure.errors import UserError
+
+MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
+"""The shape of one input at which each built-in model is measured: a measured cell has no shape of its own."""
+
+SUMMED = (
+    "parameter_count", "parameter_byte", "activation_byte", "traffic_byte", "forward_flop", "forward_other_flop",
+    "saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop",
+)  # fmt: skip
+"""The columns in which the layers of a workload sum to it."""
+
+PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
+"""The kinds of layer whose work is products."""
+
+KEY = [column for column in WORKLOAD if column != "autocast"]
+"""What tells the rows that the paper shows apart: all of them are without autocast."""
+
+DIGITS = 18
+"""No size has more; Python refuses to read some thousands of them."""
+
+TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted")
+
+
+def shown(models: pd.DataFrame) -> pd.DataFrame:
+    """One row is a model at one batch size and precision, counted without autocast, with its intensities in FLOP/B.
+
+    Each model is at one shape: see ``shown_shapes``. The footprint takes parameters, inputs and activations once
+    each; the compulsory bytes are parameters, inputs and outputs. Intensities are of the forward pass, and of its
+    convolutions, matrix products and attention alone. ``backward_gap`` is why a backward pass was not counted.
+    """
+    rows = models[(models.status == "ok") & models.autocast.isna()]
+    rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows))]
+    rows = rows.rename(columns={"reason": "backward_gap"}).drop(columns=["status", "autocast"])
+    rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
+    rows["footprint_byte"] = rows.parameter_byte + rows.input_byte + rows.activation_byte
+    rows["compulsory_byte"] = rows.parameter_byte + rows.input_byte + rows.output_byte
+    for byte in ("footprint", "compulsory", "traffic"):
+        rows[f"{byte}_intensity"] = rows.forward_flop / rows[f"{byte}_byte"]
+    return rows
+
+
+def shown_shapes(rows: pd.DataFrame) -> dict[str, str]:
+    """The input shape at which the paper shows each model: that at which it is measured, else the smallest counted."""
+    shapes: dict[str, str] = {}
+    for model, own in rows.groupby("model").input_shape:
+        smallest = min(own, key=_sizes)
+        measured = MEASURED_SHAPES.get(str(model), smallest)
+        shapes[str(model)] = measured if measured in set(own) else smallest
+    return shapes
+
+
+def _sizes(shape: str) -> tuple[int, ...]:
+    """The numbers in a shape, by which shapes are ordered."""
+    return tuple(int(number[:DIGITS]) for number in re.findall(r"\d+", shape))
+
+
+def as_measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """The shown rows without those of a built-in model that was counted at other shapes only."""
+    measured = rows.model.map(MEASURED_SHAPES)
+    return rows[measured.isna() | (rows.input_shape == measured)]
+
+
+def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
+    """The layers or operators of the workloads that the paper shows."""
+    return parts[parts.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
+
+
+def not_counted(models: pd.DataFrame) -> pd.DataFrame:
+    """The workloads that could not be counted, each with its status and reason."""
+    return models[models.status != "ok"].reset_index(drop=True)
+
+
+def check_sums(models: pd.DataFrame, layers: pd.DataFrame, path: Path) -> None:
+    """Raises UserError, naming the layers' ``path``, for a workload of which there are layers that do not sum to it."""
+    key = list(WORKLOAD)
+    models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
+    sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)
+    both = models.merge(sums, on=key, suffixes=("", "_of_layers"))
+    for column in SUMMED:
+        whole, parts = both[column].astype(float), both[f"{column}_of_layers"].astype(float)
+        wrong = both[(whole != parts) & ~(whole.isna() & parts.isna())]
+        if not wrong.empty:
+            row = wrong.iloc[0]
+            raise UserError(
+                f"{path}: the layers of {row.model} at {row.input_shape}, batch size {row.batch} and "
+                f"{row.precision} do not sum to its {column} in models.csv; count it again with python -m measure "
+                f"--sections workload --force --models {row.model}"
+            )

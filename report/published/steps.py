@@ -1,0 +1,209 @@
+"""The printed training steps under hardware counters, against themselves, exact counts and the chips' roofs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from report.load.chips import datasheet, fastest
+from report.load.paper import BASE_PRECISION, Paper
+from report.load.roofs import Roof
+from report.published import counts
+from report.published.counts import COUNTED
+from report.published.verdict import (
+    AGREES,
+    DIFFERS,
+    MEASURED_TOLERANCE,
+    OPEN,
+    Comparison,
+    Verdict,
+    interval_between,
+    judge,
+    near,
+)
+from report.text.frame_rows import each
+from report.text.quantities import percent, si
+
+CANDIDATES = {"vit_b_32": ("vit_b_16",), "mobilenet_v3_large": ("mobilenet_v2",)}
+"""What a study may have meant that prints neither which ViT nor which MobileNet it used."""
+
+MISPRINT = 0.001
+"""Two figures with all printed digits in common, within this share: more than chance."""
+
+COUNTERS_TOLERANCE = 0.03
+"""Counters see loss, update and index arithmetic beside the model: up to this share they agree with a count."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A printed step, and what its own figures imply: FLOP, and FLOP over bytes."""
+
+    row: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.model}, {self.row.gpu}"
+
+    @property
+    def flop(self) -> float:
+        return float(self.row.flop_per_s * self.row.time_s)
+
+    @property
+    def intensity(self) -> float:
+        return float(self.row.flop_per_s / self.row.dram_byte_per_s)
+
+    @property
+    def misprinted(self) -> bool:
+        """Whether the rate has the digits of the DRAM rate times the time, which means nothing."""
+        return near(self.row.flop_per_s, 0, self.row.dram_byte_per_s * self.row.time_s, MISPRINT)
+
+
+def steps(paper: Paper) -> list[Step]:
+    return [Step(row) for row in each(paper.training_steps)]
+
+
+def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roof | None:
+    """The datasheet roof of a chip's fastest units at a precision; None where the table has none."""
+    rows = paper.chips[(paper.chips.chip == chip) & (paper.chips.precision == precision)]
+    if rows.empty:
+        return None
+    row = fastest(rows).iloc[0]
+    return Roof(float(row.peak_flop_per_s), float(row.bandwidth_byte_per_s))
+
+
+def comparisons(paper: Paper) -> Iterator[Comparison]:
+    """Four of each step: its FLOP, its intensity, the share of the bandwidth, and its time."""
+    for step in steps(paper):
+        yield _flop(paper, step)
+        yield _intensity(step)
+        yield _bandwidth(paper, step)
+        yield _time(paper, step)
+
+
+def step_counts(paper: Paper, model: str, batch: int) -> dict[str, float]:
+    """What the FLOP of a step are by rules that a study may have followed, other than the products of its model."""
+    found: dict[str, float] = {}
+    for candidate in (model, *CANDIDATES.get(model, ())):
+        asked = counts.workload(paper, candidate, batch)
+        if asked is None:
+            continue
+        whole, products = counts.whole_step_flop(asked), counts.step_flop(asked)
+        if candidate != model and products is not None:
+            found[f"the count of {candidate}"] = products
+        if whole is not None:
+            found[f"the count of {candidate} with everything but products"] = whole
+        found[f"the multiply-adds of {candidate}'s forward pass alone"] = float(asked.forward_flop) / 2
+    return found
+
+
+def _flop(paper: Paper, step: Step) -> Comparison:
+    """The rate times the time. Counters may see less than the count: a fast algorithm, or tensor cores."""
+    row = step.row
+    asked = counts.workload(paper, row.model_key, int(row.batch))
+    ours = None if asked is None else counts.step_flop(asked)
+    if ours is None:
+        verdict = Verdict(
+            OPEN, f"the step has not been counted; {counts.command(row.model_key, int(row.batch))} does"
+        )
+    elif step.misprinted:
+        verdict = Verdict(
+            DIFFERS, "because its rate has the digits of its DRAM rate times its time: likely a misprint"
+        )
+    else:
+        verdict = judge(
+            step.flop, 0, ours, step_counts(paper, row.model_key, int(row.batch)), COUNTERS_TOLERANCE
+        )
+        if not verdict.explained and step.flop < ours:
+            verdict = Verdict(
+                DIFFERS,
+                f"because the counters saw {percent(step.flop / ours)} of the count: convolution by a fast algorithm "
+                "takes fewer multiplications, and FLOP of tensor cores are not among those counted",
+            )
+    return Comparison(
+        row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, COUNTED if ours else "", verdict
+    )
+
+
+def _intensity(step: Step) -> Comparison:
+    row = step.row
+    verdict = judge(row.intensity_flop_per_byte, row.intensity_flop_per_byte_rounding, step.intensity, {})
+    return Comparison(
+        row.study,
+        step.name,
+        "intensity",
+        "FLOP/B",
+        row.intensity_flop_per_byte,
+        step.intensity,
+        "its own rates",
+        verdict,
+    )
+
+
+def _bandwidth(paper: Paper, step: Step) -> Comparison:
+    """The DRAM rate beside the datasheet's bandwidth, which nothing exceeds."""
+    row = step.row
+    roof = chip_roof(paper, row.chip_key)
+    ours = roof.bandwidth_byte_per_s if roof else None
+    if ours is None:
+        verdict = Verdict(OPEN, f"data/chips.csv holds no {BASE_PRECISION} roof of {row.chip_key}")
+    elif row.dram_byte_per_s <= ours:
+        verdict = Verdict(AGREES, f"with the roof: {percent(row.dram_byte_per_s / ours)} of it")
+    else:
+        verdict = Verdict(DIFFERS, "because it is above the roof, which is impossible")
+    return Comparison(
+        row.study,
+        step.name,
+        "DRAM rate",
+        "B/s",
+        row.dram_byte_per_s,
+        ours,
+        "datasheet" if ours else "",
+        verdict,
+    )
+
+
+def measured_step(paper: Paper, chip: str, model: str, batch: int) -> Any | None:
+    """The step as we measured it on the same chip at the base precision; None where it was not."""
+    for machine in paper.machines:
+        rows = machine.steps
+        if chip not in set(datasheet(paper.chips, machine.environment.name).chip) or rows.empty:
+            continue
+        rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
+        rows = rows[rows.latency_s.notna()]
+        if not rows.empty:
+            return rows.iloc[0]
+    return None
+
+
+def _time(paper: Paper, step: Step) -> Comparison:
+    """The time beside ours on that chip; where it was not measured, beside the least that its roof allows."""
+    row = step.row
+    measured = measured_step(paper, row.chip_key, row.model_key, int(row.batch))
+    if measured is not None:
+        ours = float(measured.latency_s)
+        interval = interval_between(float(measured.latency_low_s), float(measured.latency_high_s))
+        verdict = judge(row.time_s, row.time_s_rounding, ours, {}, MEASURED_TOLERANCE)
+        return Comparison(
+            row.study,
+            step.name,
+            "time of a step",
+            "s",
+            row.time_s,
+            ours,
+            row.chip_key,
+            verdict,
+            interval,
+            True,
+        )
+    asked, roof = counts.workload(paper, row.model_key, int(row.batch)), chip_roof(paper, row.chip_key)
+    flop = None if asked is None else counts.step_flop(asked)
+    reason = "no step was measured on that chip"
+    if flop is not None and roof is not None:
+        least = flop / roof.peak_flop_per_s
+        reason += f"; its FLOP at the {BASE_PRECISION} peak take {si(least, 's')}"
+        if row.time_s >= least:
+            reason += f", {percent(least / row.time_s)} of the printed time"
+        else:
+            reason += ", more than the printed time: the model or the precision is another"
+    return Comparison(
+        row.study, step.name, "time of a step", "s", row.time_s, None, "", Verdict(OPEN, reason)
+    )

@@ -1,0 +1,97 @@
+"""Printed figures beside ours, and what follows, by rule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isnan
+
+from report.text.quantities import percent, significant
+
+AGREES, DIFFERS, OPEN = "agrees", "differs", "cannot be compared"
+
+TOLERANCE = 0.01
+"""Up to this share two figures agree, where that is more than the printed one's rounding."""
+
+MEASURED_TOLERANCE = 0.1
+"""The same of ratios of times, measured on different machines."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``outcome`` is one of ``AGREES``, ``DIFFERS`` and ``OPEN``; ``reason`` the rest of the sentence.
+
+    Not ``explained`` is a difference that no rule gives a reason for.
+    """
+
+    outcome: str
+    reason: str
+    explained: bool = True
+
+    def __str__(self) -> str:
+        joint = {AGREES: " ", DIFFERS: " ", OPEN: " because "}[self.outcome]
+        return f"{self.outcome}{joint}{self.reason}"
+
+    @property
+    def what(self) -> str:
+        """The verdict as the rest of a sentence about a figure: ``is the sparse peak``, ``agrees within 1 %``."""
+        return str(self).replace("differs because it is", "is")
+
+
+def interval_between(one: float, other: float) -> tuple[float, float] | None:
+    """The ends of an interval, the lower first; None where they are not known: one round of few samples has none."""
+    return None if isnan(one) or isnan(other) else (min(one, other), max(one, other))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A printed figure: whose (``study``, a key of the bibliography), of what, and what we have beside it.
+
+    ``ours`` is None where there is nothing; ``interval`` only of what was measured (``is_measured``), in
+    samples enough for one; ``source`` says how ours was found: counted, from a datasheet, by arithmetic, or on which
+    machine. ``unit`` is that of both, "" of a ratio.
+    """
+
+    study: str
+    subject: str
+    quantity: str
+    unit: str
+    printed: float
+    ours: float | None
+    source: str
+    verdict: Verdict
+    interval: tuple[float, float] | None = None
+    is_measured: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """Printed over ours."""
+        return self.printed / self.ours if self.ours else None
+
+
+def near(printed: float, rounding: float, value: float, tolerance: float = TOLERANCE) -> bool:
+    """Whether a value is the printed one within its rounding, or within a tolerance."""
+    return abs(printed - value) <= max(rounding, tolerance * abs(value))
+
+
+def judge(
+    printed: float,
+    rounding: float,
+    ours: float | None,
+    others: Mapping[str, float],
+    tolerance: float = TOLERANCE,
+) -> Verdict:
+    """The verdict on a printed figure: it is ours, or one of ``others`` (what each would be), or neither.
+
+    Of several others that fit, the first: they come in the order of their likelihood. Without ours a figure that is
+    one of the others differs all the same: it is not what it is called.
+    """
+    if ours is not None and near(printed, rounding, ours, tolerance):
+        off = abs(printed / ours - 1)
+        return Verdict(AGREES, "exactly" if off == 0 else f"within {percent(max(off, 0.0001), 2)}")
+    what = next((name for name, value in others.items() if near(printed, rounding, value, tolerance)), None)
+    if what:
+        return Verdict(DIFFERS, f"because it is {what}")
+    if ours is None:
+        return Verdict(OPEN, "nothing of ours means the same")
+    return Verdict(
+        DIFFERS, f"by a factor of {significant(printed / ours)}, for no reason known here", explained=False
+    )

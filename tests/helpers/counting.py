@@ -1,0 +1,76 @@
+"""What the counting tests share: tensors without memory, cases of one operator, and small networks recorded."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from measure.counting.flops import Work
+from measure.counting.operators import formula_of
+from measure.counting.passes import Part
+
+torch = pytest.importorskip("torch", reason="counting needs torch")
+recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")
+nn = torch.nn
+
+
+def meta(*shape: int, dtype: Any = None, requires_grad: bool = False) -> "torch.Tensor":
+    return torch.empty(shape, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+class Case(NamedTuple):
+    """One call of an operator and the work that it should be counted to take."""
+
+    operator: str
+    args: tuple
+    kwargs: dict[str, Any]
+    work: Work
+    out: Any
+
+    def counted(self) -> Work | None:
+        formula = formula_of(self.operator)
+        assert formula is not None, self.operator
+        out = self.out
+        if out is None:
+            namespace, _, name = self.operator.partition("::")
+            out = getattr(getattr(torch.ops, namespace), name)(*self.args, **self.kwargs)
+        return formula(self.args, self.kwargs, out)
+
+
+def case(
+    operator: str,
+    *args: Any,
+    flop: int = 0,
+    other: int = 0,
+    recompute: int = 0,
+    out: Any = None,
+    **kwargs: Any,
+) -> Case:
+    """A call of ``aten::operator``; ``out`` is what it gives where torch cannot tell on the meta device."""
+    name = operator if "::" in operator else f"aten::{operator}"
+    return Case(name, args, kwargs, Work(flop, other, recompute), out)
+
+
+def named(cases: list[Case]) -> dict[str, Any]:
+    """The arguments of pytest.mark.parametrize for a test of one case."""
+    return {
+        "argnames": "case",
+        "argvalues": cases,
+        "ids": [case.operator.partition("::")[2] for case in cases],
+    }
+
+
+def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, Part], dict[str, Part]]":
+    """The parts of a forward and a backward pass in training, by the module's path, the network's own under ``""``.
+
+    On the meta device, and without what no formula knows.
+    """
+    record = recorder.record_training(network.to("meta"), inputs)
+    assert not record.forward.uncounted
+    assert not record.backward.uncounted
+    paths = {module: path for path, module in network.named_modules()}
+    forward, backward = record.forward, record.backward
+    return tuple({paths[module]: part for module, part in p.parts.items()} for p in (forward, backward))
+
+
+def total(parts: "dict[str, Part]", column: str) -> int:
+    return sum(getattr(part, column) for part in parts.values())

@@ -1,0 +1,64 @@
+"""A clock, sensors and a device's own stopwatch for tests of timing, which calls move."""
+
+from measure.machine.sensors import Reading
+
+
+class Hands:
+    """A clock that a call moves by hand."""
+
+    def __init__(self, durations_s):
+        self.now = 0
+        self.calls = 0
+        self.synchronized = 0
+        self._durations = iter(durations_s)
+        self._last = 0.0
+
+    def clock(self):
+        return self.now
+
+    def call(self):
+        self._last = next(self._durations, self._last)
+        self.now += round(self._last * 1e9)
+        self.calls += 1
+
+    def synchronize(self):
+        self.synchronized += 1
+
+
+class Sensors:
+    """Counters that rise with the clock: 4 cores, 2 idle and 1 at work here; 50 W; from some time on a throttle."""
+
+    def __init__(self, hands, throttles_from_s=float("inf")):
+        self.hands = hands
+        self.throttles_from_s = throttles_from_s
+        self.read_at_s = []
+
+    def read(self):
+        now_s = self.hands.clock() / 1e9
+        self.read_at_s.append(now_s)
+        return Reading(
+            core_s=4 * now_s,
+            idle_s=2 * now_s,
+            own_s=now_s,
+            energy_j=50 * now_s,
+            clock_hz=1e9,
+            temperature_c=40 + now_s,
+            power_w=51.0,
+            throttle="power cap" if now_s >= self.throttles_from_s else None,
+        )
+
+
+class Events:
+    """A device that takes half of the host's time."""
+
+    def __init__(self, hands):
+        self.hands = hands
+
+    def start(self):
+        self.first = self.hands.now
+
+    def stop(self):
+        self.last = self.hands.now
+
+    def elapsed_s(self):
+        return (self.last - self.first) / 2e9

@@ -1,0 +1,106 @@
+"""A cache in which every text that may be anything is what no reader of Markdown, HTML, Typst or Vega may take up."""
+
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+
+from helpers import profiled_papers, training_papers
+from helpers.counted_papers import GAP, LAUNCHED, LEAN
+from helpers.places import TESTS
+from measure.cache.columns import COLUMNS
+from measure.cache.folders import FILES, MachineFolder, machine_names
+from measure.cache.records import (
+    EAGER,
+    INFERENCE,
+    CounterProfile,
+    CounterResult,
+    KernelCounters,
+    KernelTime,
+    Layer,
+    Operator,
+    Workload,
+)
+from measure.cache.table import _column_types, read, write
+from report.load.counting_programs import OURS
+
+TEXT = (
+    '<script>alert(1)</script> <img src=x onerror=alert(1)> <!--<script> &lt; &#60; #eval("1") #{1} $x^2$ | =cmd() '
+    "*b* _i_ `c` ~~s~~ ^n^ [l](javascript:a) ![p](u.png){width=1} [@lean2016] @fig-on-roof \\alpha \\(y\\) "
+    "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n1. x"
+)
+WORKLOAD_FILES = {
+    Workload: "models.csv", Layer: "layers.csv", Operator: "operators.csv", CounterResult: "counters.csv"
+}  # fmt: skip
+RECORDS = {**{record: f"workload/{name}" for record, name in WORKLOAD_FILES.items()}, **FILES}
+"""All records, with the file of each in a data folder or a machine's."""
+
+KEPT = {"hardware_id": (), "counter": (OURS,)}
+"""What is kept as it is: this program is told from other counters by its name."""
+
+
+def free_columns(record):
+    """The columns of texts that may be anything."""
+    texts = [name for name, (plain, _) in _column_types(record).items() if plain is str]
+    return [name for name in texts if name not in COLUMNS.get(record, {})]
+
+
+def spoilt(rows):
+    """The rows with the text behind each text that may be anything, and for each that no row has."""
+    if not rows:
+        return rows
+    for name in free_columns(type(rows[0])):
+        unknown = all(getattr(row, name) is None for row in rows)
+        changed = []
+        for row in rows:
+            old = getattr(row, name)
+            keeps = old in KEPT.get(name, ()) or (old is None and not unknown)
+            changed.append(row if keeps else replace(row, **{name: f"{old or ''}{TEXT}"}))
+        rows = changed
+    return rows
+
+
+def _with_kernels(gpu):
+    """Adds kernels and their counters, those of ``counted_papers``, to the profile of lean."""
+    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
+    (profile,) = [
+        row for row in gpu.profiles() if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")
+    ]
+    times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
+    kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
+    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
+    counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
+    gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters)
+
+
+def hostile_data(data: Path) -> Path:
+    """Writes the cache into a folder that is not there yet."""
+    shutil.copytree(TESTS / "data", data)
+    for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):
+        folder = MachineFolder(data, name)
+        training_papers.put_steps(folder, environment)
+        profiled_papers.put_profiles(MachineFolder(data, name), environment)
+    _with_kernels(MachineFolder(data, "example-gpu"))
+    write(
+        data / "workload/operators.csv",
+        Operator,
+        [*profiled_papers.operators(), *training_papers.operators()],
+    )
+    homes = [data, *(data / "machines" / name for name in machine_names(data))]
+    for record, name in RECORDS.items():
+        for home in homes:
+            if (home / name).exists():
+                write(home / name, record, spoilt(read(home / name, record)))
+    return data
+
+
+def covered(data: Path) -> set[tuple[type, str]]:
+    """The columns of which some cell in the cache ends with the text."""
+    homes = [data, *(data / "machines" / name for name in machine_names(data))]
+    return {
+        (record, field.name)
+        for record, name in RECORDS.items()
+        for home in homes
+        for row in read(home / name, record)
+        for field in fields(record)
+        if str(getattr(row, field.name)).endswith(TEXT)
+    }

@@ -1,0 +1,30 @@
+"""``python -m measure`` where nothing is measured but short sleeps, for tests that kill it.
+
+Plan, lock, runner, worker process and cache are the real ones. Without torch a round takes tenths of a second.
+"""
+
+import sys
+import time
+
+from helpers.places import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from measure import __main__ as command
+from measure.machine import devices
+from measure.timing import inference
+from measure.timing.sampling import Sampling, sample
+
+SAMPLING = Sampling(target=0.5, block_s=0.002, trend=1, trend_s=0.0, least_s=0.1, limit_s=0.3)
+
+
+def measure(_device, _model, _batch, _precision, _variant, _sampling, beat):
+    return sample(lambda: time.sleep(0.001), lambda: None, SAMPLING, beat=beat)
+
+
+# Also in the worker, which runs this file as well
+devices.Cpu.prepare = lambda *_: None
+inference.measure = measure
+
+if __name__ == "__main__":
+    sys.exit(command.main(sys.argv[1:]))

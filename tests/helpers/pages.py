@@ -1,0 +1,92 @@
+"""A rendered page: its elements, and how a browser shows it."""
+
+from html.parser import HTMLParser
+
+VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
+
+
+class Node:
+    """An element of a page: its name, attributes and, in order, its texts and elements."""
+
+    def __init__(self, name, attributes=()):
+        self.name = name
+        self.attributes = {key: value or "" for key, value in attributes}
+        self.content = []
+
+    def has(self, selector):
+        """Whether `name`, `.class`, `name.class` or `#id` selects this element."""
+        if selector.startswith("#"):
+            return self.attributes.get("id") == selector[1:]
+        name, _, style = selector.partition(".")
+        return name in ("", self.name) and (not style or style in self.attributes.get("class", "").split())
+
+    def all(self, selector, outside=()):
+        """The elements below this one that a selector finds, except below those of `outside`."""
+        found = []
+        for child in self.content:
+            if isinstance(child, Node) and not any(child.has(other) for other in outside):
+                found += ([child] if child.has(selector) else []) + child.all(selector, outside)
+        return found
+
+    def text(self):
+        """The text with white space folded; without scripts and the TeX beside a formula."""
+        return " ".join("".join(self._texts()).split())
+
+    def _texts(self):
+        for child in self.content:
+            if isinstance(child, str):
+                yield child
+            elif child.name not in ("annotation", "script", "style"):
+                yield from child._texts()
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.root = Node("page")
+        self._open = [self.root]
+        self.feed(text)
+        assert len(self._open) == 1, f"<{self._open[-1].name}> is left open"
+
+    def handle_starttag(self, name, attributes):
+        node = Node(name, attributes)
+        self._open[-1].content.append(node)
+        if name not in VOID:
+            self._open.append(node)
+
+    def handle_endtag(self, name):
+        if name not in VOID:
+            assert self._open.pop().name == name
+
+    def handle_data(self, text):
+        self._open[-1].content.append(text)
+
+
+PHONE = {"width": 390, "height": 844}
+
+
+DESKTOP = {"width": 1400, "height": 900}
+
+
+class Visit:
+    """A page opened with the network off, and everything that it asked for or complained of."""
+
+    def __init__(self, browser, path, viewport, **settings):
+        self.context = browser.new_context(viewport=viewport, offline=True, **settings)
+        self.page = self.context.new_page()
+        self.requests = []
+        self.complaints = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on(
+            "console",
+            lambda message: message.type in ("error", "warning") and self.complaints.append(message.text),
+        )
+        self.page.goto(path.as_uri())
+
+    def wait_for_charts(self):
+        declared = self.page.locator("script.chart").count()
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared
+        )
+        return declared

@@ -1,0 +1,90 @@
+"""The tiny cache with every section on both of its machines, and models enough for intervals: to be changed and read.
+
+Six models more than the others of the tiny cache: 2 ** k GFLOP is what the model k from 0 on asks for; the CPU takes
+10 ms a GFLOP, every third model twice that, the GPU 1 ms times the root of the GFLOP, four times that at batch size 8.
+"""
+
+import shutil
+from dataclasses import replace
+
+from helpers import profiled_papers, training_papers
+from helpers.counted_papers import LAUNCHED, LEAN
+from helpers.places import ROOT, TESTS
+from helpers.rows import run, workload
+from measure.cache.folders import MachineFolder
+from measure.cache.records import (
+    EAGER,
+    INFERENCE,
+    CounterProfile,
+    KernelCounters,
+    KernelTime,
+    Operator,
+    Sample,
+    Workload,
+)
+from measure.cache.table import append
+from measure.cache.variants import KEPT_MEMORY
+
+MACHINES = {"example-cpu": "cpu-new", "example-gpu": "gpu-1"}
+"""The folders of the machines, with their newest environments."""
+
+MORE, BATCHES = ("ash", "birch", "cedar", "elm", "fir", "oak"), (1, 8)
+
+
+def write_whole(data):
+    """Writes the cache into a folder that is not there yet."""
+    shutil.copytree(TESTS / "data", data)
+    with (data / "chips.csv").open("a", encoding="utf-8") as chips:
+        chips.write((ROOT / "data" / "chips.csv").read_text(encoding="utf-8").partition("\n")[2])
+    shutil.copytree(ROOT / "data" / "published", data / "published")
+    operators = [*profiled_papers.operators(), *training_papers.operators()]
+    counted = []
+    for k, model in enumerate(MORE):
+        for batch in BATCHES:
+            flop, parameters = 2**k * batch * 10**9, (8, 1, 7, 2, 6, 3)[k] * 10**6
+            asked = workload(
+                model, batch, flop, parameter_count=parameters, parameter_byte=4 * parameters,
+                input_byte=batch * 10**6, output_byte=batch * 10**3, activation_byte=batch * (k + 1) * 10**6,
+                traffic_byte=batch * (k + 2) * 10**7, forward_other_flop=0,
+            )  # fmt: skip
+            counted.append(asked)
+            operators.append(
+                Operator(model, "3x2x2", batch, "fp32", None, INFERENCE, "convolution", "conv", flop, 0, 0, 10**6, 1)
+            )  # fmt: skip
+    append(data / "workload" / "models.csv", Workload, counted)
+    append(data / "workload" / "operators.csv", Operator, operators)
+    for name, environment in MACHINES.items():
+        folder = MachineFolder(data, name)
+        training_papers.put_steps(folder, environment)
+        profiled_papers.put_profiles(MachineFolder(data, name), environment)
+        _put_more(MachineFolder(data, name), environment)
+    _put_kernels(MachineFolder(data, "example-gpu"))
+
+
+def _put_more(folder, environment):
+    for k, model in enumerate(MORE):
+        for batch in BATCHES:
+            if environment == "gpu-1":
+                latency_s = 0.001 * 2 ** (k / 2) * (4 if batch > 1 else 1)
+            else:
+                latency_s = 0.01 * 2**k * batch * (2 if k % 3 == 2 else 1)
+            taken = [
+                Sample(environment, model, batch, "fp32", INFERENCE, EAGER, index, 1, latency_s, 0)
+                for index in range(6)
+            ]
+            eager = replace(run(model, batch), environment_id=environment)
+            folder.put_run(eager, taken)
+            if environment == "cpu-new" and batch > 1:
+                kept = [replace(each, variant=KEPT_MEMORY, latency_s=latency_s / 1.5) for each in taken]
+                folder.put_run(replace(eager, variant=KEPT_MEMORY), kept)
+
+
+def _put_kernels(gpu):
+    """The kernels of lean at batch size 1, and their hardware counters."""
+    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
+    profile = next(row for row in gpu.profiles() if (row.model, row.phase) == ("lean", INFERENCE))
+    times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
+    kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
+    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
+    counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
+    gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)

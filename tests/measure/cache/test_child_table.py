@@ -1,0 +1,52 @@
+import pytest
+from helpers.rows import run, samples
+
+from measure.cache.child_table import Parts
+from measure.cache.records import ROUND, Sample
+from measure.cache.table import append
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return Parts(tmp_path / "samples.csv", Sample, ROUND)
+
+
+def test_the_parts_of_the_rows_that_are_asked_for(parts):
+    parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
+    assert parts.of([run("b")]) == samples(1, "b")
+    assert parts.of([run("a"), run("b")]) == samples(2, "a") + samples(1, "b")
+    assert parts.of([]) == []
+
+
+def test_which_rows_have_parts(parts):
+    parts.put([(run("a"), samples(2, "a")), (run("b"), [])])
+    for opened in (parts, Parts(parts.path, Sample, ROUND)):
+        assert opened.has(run("a"))
+        assert not opened.has(run("b"))
+
+
+def test_new_parts_stand_where_the_old_ones_stood(parts):
+    parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
+    parts.put([(run("c"), samples(1, "c")), (run("a"), samples(1, "a"))])
+    assert [row.model for row in parts.of([run("a"), run("b"), run("c")])] == ["a", "b", "c"]
+
+
+def test_parts_come_back_after_there_were_none(parts):
+    for own in (samples(2), [], samples(3)):
+        parts.put([(run(), own)])
+        assert parts.of([run()]) == own
+
+
+def test_what_stands_in_two_places_is_replaced_in_both(parts):
+    parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
+    append(parts.path, Sample, samples(2, "a"))  # as two folders that were joined by hand
+    parts.put([(run("a"), samples(1, "a"))])
+    assert parts.of([run("a"), run("b")]) == samples(1, "a") + samples(1, "b")
+
+
+def test_rows_of_an_earlier_version_are_read_as_todays(tmp_path):
+    path = tmp_path / "samples.csv"
+    append(path, Sample, samples(2, round_=None))
+    parts = Parts(path, Sample, ROUND, lambda rows: samples(len(rows), round_=0))
+    assert parts.has(run(round_=0))
+    assert parts.of([run(round_=0)]) == samples(2)

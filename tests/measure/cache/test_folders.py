@@ -1,0 +1,330 @@
+import dataclasses
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers.places import ROOT
+from helpers.rows import (
+    ENVIRONMENT,
+    ceiling,
+    counter_profile,
+    kernel_counters,
+    kernel_time,
+    layer,
+    operator,
+    operator_time,
+    profile,
+    run,
+    samples,
+    workload,
+)
+
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample, Workload
+from measure.cache.table import append, write
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return MachineFolder(tmp_path, "box")
+
+
+def test_samples_that_no_run_committed_are_not_there(folder):
+    folder.put_run(run(), samples(3))
+    append(folder.folder / "samples.csv", Sample, samples(2, model="killed"))
+    assert folder.samples() == samples(3)
+    resumed = MachineFolder(folder.folder.parents[1], "box")  # another process
+    resumed.put_run(run(model="killed"), samples(4, model="killed"))
+    assert folder.samples() == samples(3) + samples(4, model="killed")
+
+
+def test_a_cell_measured_again_replaces_the_old_one(folder):
+    folder.put_run(run(), samples(3))
+    folder.put_run(run(batch=64), samples(2, batch=64))
+    folder.put_run(run(status="oom", reason="full"), [])
+    assert {(row.batch, row.status) for row in folder.runs()} == {(1, "oom"), (64, "ok")}
+    assert folder.samples() == samples(2, batch=64)
+
+
+def test_rounds_of_a_cell_stand_beside_each_other(folder):
+    for number in range(2):
+        folder.put_run(run(round_=number), samples(2, round_=number))
+    folder.put_run(run(round_=1), samples(3, round_=1))
+    assert folder.runs() == [run(round_=0), run(round_=1)]
+    assert folder.samples() == samples(2, round_=0) + samples(3, round_=1)
+
+
+def test_rows_of_a_version_without_rounds_are_those_of_the_first(folder):
+    append(folder.folder / "runs.csv", Run, [run(round_=None)])
+    append(folder.folder / "samples.csv", Sample, samples(2, round_=None))
+    assert folder.runs() == [run(round_=0)]
+    assert folder.samples() == samples(2, round_=0)
+    folder.put_run(run(round_=0), samples(1, round_=0))
+    assert folder.samples() == samples(1, round_=0)
+
+
+STAGES = ("forward", "backward", "update")
+
+
+def put_step(folder, status="ok", count=2):
+    stages = [(run(phase=phase, status=status), samples(count, phase=phase)) for phase in STAGES]
+    folder.put_run(run(phase="step", status=status), samples(count, phase="step"), stages)
+
+
+def test_a_step_stands_beside_its_stages_and_is_replaced_with_them(folder):
+    folder.put_run(run(), samples(1))
+    put_step(folder)
+    put_step(folder, count=3)
+    assert folder.runs() == [run(), *(run(phase=phase) for phase in (*STAGES, "step"))]
+    assert len(folder.samples()) == 1 + 4 * 3
+    put_step(folder, "oom", count=0)
+    assert [(row.phase, row.status) for row in folder.runs()] == [
+        ("inference", "ok"),
+        *((phase, "oom") for phase in (*STAGES, "step")),
+    ]
+    assert folder.samples() == samples(1)
+
+
+def test_stages_without_their_step_are_not_there_and_are_replaced(folder):
+    put_step(folder)
+    path = folder.folder / "runs.csv"
+    *others, whole = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(others) + whole[:20])  # as if killed before the last line was complete
+    with folder.locked(lambda _: None):
+        assert folder.runs() == []
+    assert folder.samples() == []
+    resumed = MachineFolder(folder.folder.parents[1], "box")
+    put_step(resumed, count=1)
+    assert [row.phase for row in resumed.runs()] == [*STAGES, "step"]
+    assert len(resumed.samples()) == 4
+    assert path.read_text().count("\n") == 1 + 4
+
+
+def test_torn_lines_are_set_aside_and_named(folder):
+    folder.put_run(run(), samples(2))
+    said = []
+    with folder.locked(said.append):
+        assert said == []
+    with (folder.folder / "samples.csv").open("ab") as file:
+        file.write(b"e1,ne")
+    with folder.locked(said.append):
+        assert said == [
+            "A line of samples.csv was torn when a run was killed; it is set aside in "
+            f"{folder.folder / 'samples.csv.torn'}"
+        ]
+    assert folder.samples() == samples(2)
+
+
+def test_an_environment_is_kept_once(folder):
+    folder.put_environment(ENVIRONMENT)
+    folder.put_environment(dataclasses.replace(ENVIRONMENT, recorded_at="2027-01-01"))
+    assert folder.environments() == [ENVIRONMENT]
+    assert machine_names(folder.folder.parents[1]) == ["box"]
+
+
+def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_it_changes(folder):
+    path = folder.folder / "machine.csv"
+    write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
+    later = ("cpu_vendor", "cpu_family", "cpu_model", "physical_cores", "caches", "tuning")
+    header, *lines = path.read_text().splitlines()
+    assert header.endswith("," + ",".join(later))
+    path.write_text(
+        "\n".join([header.removesuffix("," + ",".join(later)), *(line[: -len(later)] for line in lines), ""])
+    )
+    known = dataclasses.replace(ENVIRONMENT, cpu_vendor="V", cpu_family=6, cpu_model=85, physical_cores=1)
+    newer = dataclasses.replace(known, torchvision="0.29.2", recorded_at="2027-01-01")
+    folder.put_environment(newer)
+    # torchvision was not there when this environment measured: only columns that there were not are filled.
+    assert folder.environments() == [dataclasses.replace(ENVIRONMENT, environment_id="e0"), known]
+    written = path.read_bytes()
+    folder.put_environment(newer)
+    assert path.read_bytes() == written
+
+
+def test_a_roof_measured_again_replaces_the_old_one(folder):
+    folder.put_ceilings([ceiling(8), ceiling(16)])
+    folder.put_ceilings([ceiling(8, latency_s=0.25)])
+    assert {(row.size, row.latency_s) for row in folder.ceilings()} == {(16, 0.5), (8, 0.25)}
+
+
+def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
+    table = Workloads(tmp_path)
+    paths = (table.models_path, table.layers_path, table.operators_path)
+    table.put(
+        [
+            (workload("b", 64), [], []),
+            (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")]),
+        ]
+    )
+    table.put([(workload("a", 1), [layer("a")], [operator("a")])])
+    first = [path.read_bytes() for path in paths]
+    table.put([(workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
+    assert [path.read_bytes() for path in paths] == first
+    assert [(row.model, row.batch) for row in table.models()] == [("a", 1), ("b", 1), ("b", 64)]
+
+
+def test_counting_again_leaves_no_layer_and_operator_of_the_old_count(tmp_path):
+    table = Workloads(tmp_path)
+    table.put(
+        [
+            (workload("a"), [layer("a"), layer("a", position=1)], [operator("a"), operator("a", name="add")]),
+            (workload("b"), [layer("b")], [operator("b")]),
+        ]
+    )
+    table.put([(workload("a"), [layer("a", flop=7)], [operator("a", calls=7)])])
+    assert [(row.model, row.operator, row.calls) for row in table.operators()] == [
+        ("a", "mm", 7),
+        ("b", "mm", 1),
+    ]
+    assert [(row.model, row.position, row.forward_flop) for row in table.layers()] == [
+        ("a", 0, 7),
+        ("b", 0, 10),
+    ]
+
+
+def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path):
+    table = Workloads(tmp_path)
+    table.put([(workload(name), [layer(name)], [operator(name)]) for name in ("a", "b")])
+    write(table.models_path, Workload, [workload("b")])  # as if killed between the tables
+    assert [row.model for row in table.layers()] == ["b"]
+    assert [row.model for row in table.operators()] == ["b"]
+
+
+def test_a_workload_that_an_earlier_version_counted_without_operators_is_to_be_counted_again(tmp_path):
+    table = Workloads(tmp_path)
+    failed = dataclasses.replace(workload("c"), status="unsupported", reason="no shape")
+    table.put(
+        [(workload("a"), [layer("a")], [operator("a")]), (workload("b"), [layer("b")], []), (failed, [], [])]
+    )
+    for opened in (table, Workloads(tmp_path)):
+        assert [row.model for row in opened.counted()] == ["a", "c"]
+    table.put([(workload("b"), [layer("b")], [operator("b")])])
+    assert [row.model for row in table.counted()] == ["a", "b", "c"]
+
+
+COUNTER = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from measure.cache.folders import Workloads
+from helpers.rows import layer, operator, workload
+
+table = Workloads(Path(sys.argv[1]))
+print(len(table.counted()), flush=True)
+sys.stdin.readline()
+for batch in range(1, 21):
+    table.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
+"""
+
+
+def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path):
+    command = [sys.executable, "-c", COUNTER, str(tmp_path), str(ROOT), str(ROOT / "tests")]
+    both = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [each.stdout.readline() for each in both] == ["0\n", "0\n"]
+    for each in both:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in both:
+        each.communicate()
+        assert each.returncode == 0
+    table = Workloads(tmp_path)
+    for rows in (table.models(), table.layers(), table.operators()):
+        assert [row.batch for row in rows] == list(range(1, 21))
+
+
+def test_a_profile_commits_the_times_of_its_operators(folder):
+    folder.put_profile(profile(), [operator_time(), operator_time(path=None)])
+    append(folder.folder / "operators.csv", OperatorTime, [operator_time("killed")])
+    folder.put_profile(profile("full", status="oom", reason="full"), [])
+    assert folder.profiles() == [profile(), profile("full", status="oom", reason="full")]
+    assert folder.operators() == [operator_time(), operator_time(path=None)]
+
+
+def test_a_cell_profiled_again_replaces_the_old_one_and_no_other_phase_of_it(folder):
+    folder.put_profile(profile(), [operator_time()])
+    folder.put_profile(profile(phase="step"), [operator_time(phase="step")])
+    folder.put_profile(profile(), [operator_time(time_s=0.5)])
+    assert [row.phase for row in folder.profiles()] == ["step", "inference"]
+    assert {(row.phase, row.time_s) for row in folder.operators()} == {("inference", 0.5), ("step", 0.25)}
+
+
+WRITER = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from measure.cache.folders import MachineFolder
+from helpers.rows import run, samples
+folder = MachineFolder(Path(sys.argv[1]), "box")
+batch = 1 + max((row.batch for row in folder.runs()), default=0)
+print("ready", flush=True)
+while True:
+    folder.put_run(run(batch=batch), samples(5, batch=batch))
+    print(batch, flush=True)
+    batch += 1
+"""
+
+
+def test_a_writer_killed_at_any_moment_loses_at_most_its_cell(tmp_path):
+    generator = random.Random(7)
+    committed = 0
+    for _ in range(8):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(ROOT), str(ROOT / "tests")],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as writer:
+            assert writer.stdout.readline() == "ready\n"
+            time.sleep(generator.uniform(0.0, 0.05))
+            writer.send_signal(signal.SIGKILL)
+            said = [int(line) for line in writer.stdout.read().split()]
+        committed = max([committed, *said])
+        folder = MachineFolder(tmp_path, "box")
+        batches = [row.batch for row in folder.runs()]
+        # Every cell that the writer said it had committed is there, each once, in full.
+        assert batches == list(range(1, len(batches) + 1))
+        assert len(batches) in (committed, committed + 1)
+        assert len(folder.samples()) == 5 * len(batches)
+        committed = len(batches)
+    assert committed > 0
+
+
+def test_kernels_stand_beside_their_profile_and_a_processor_has_no_table_of_them(folder):
+    folder.put_profile(profile(), [operator_time()])
+    assert not (folder.folder / "kernels.csv").exists()
+    folder.put_profile(profile(), [operator_time()], [kernel_time(), kernel_time(kernel="splitK")])
+    assert folder.kernels() == [kernel_time(), kernel_time(kernel="splitK")]
+    folder.put_profile(profile(status="oom", reason="full"), [])
+    assert folder.kernels() == []
+
+
+def test_what_counters_said_stands_beside_its_profile_and_is_replaced_with_it(folder):
+    folder.put_counters(counter_profile(), [kernel_counters()])
+    folder.put_counters(counter_profile(batch=8, status="unsupported", reason="forbidden"), [])
+    assert [(row.batch, row.status) for row in folder.counter_profiles()] == [(1, "ok"), (8, "unsupported")]
+    assert folder.counters() == [kernel_counters()]
+    append(folder.folder / "counters.csv", KernelCounters, [kernel_counters(model="killed")])
+    assert folder.counters() == [kernel_counters()]  # no profile committed it
+    again = MachineFolder(folder.folder.parents[1], "box")  # another process
+    again.put_counters(counter_profile(), [kernel_counters(time_s=0.5)])
+    assert again.counters() == [kernel_counters(time_s=0.5)]
+
+
+def test_a_model_of_ones_own_has_one_input_shape(tmp_path):
+    def row(model, source, shape):
+        return dataclasses.replace(workload(model), source=source, input_shape=shape)
+
+    tables = Workloads(tmp_path)
+    own, net = row("mine:net", "own", "3"), row("net", "torchvision", "3x2x2")
+    tables.put([(own, [], []), (net, [], [])])
+    changed, larger = row("mine:net", "own", "5"), row("net", "torchvision", "3x4x4")
+    tables.put([(changed, [], []), (larger, [], [])])
+    assert tables.models() == [changed, net, larger]
+    tables.put([(dataclasses.replace(changed, batch=4), [], [])])
+    assert [(each.model, each.batch) for each in tables.models()] == [
+        ("mine:net", 1), ("mine:net", 4), ("net", 1), ("net", 1),
+    ]  # fmt: skip

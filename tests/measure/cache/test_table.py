@@ -1,0 +1,181 @@
+import dataclasses
+import errno
+import os
+import typing
+
+import pytest
+from helpers.rows import (
+    ENVIRONMENT,
+    ceiling,
+    counter_profile,
+    kernel_counters,
+    kernel_time,
+    layer,
+    run,
+    samples,
+    workload,
+)
+
+from measure.cache import table
+from measure.cache.records import KEYS, Environment, Run, Sample
+from measure.errors import UserError
+
+
+@pytest.mark.parametrize("record", KEYS)
+def test_keys_are_columns(record):
+    assert set(KEYS[record]) <= {field.name for field in dataclasses.fields(record)}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        workload(uncounted="sort:2:0.1"),
+        layer(),
+        ENVIRONMENT,
+        ceiling(latency_s=1 / 3),
+        run(status="oom", reason='no "memory", at all\nor nearly'),
+        samples(1)[0],
+        kernel_time(),
+        counter_profile(status="unsupported", reason="forbidden; ask an administrator"),
+        kernel_counters(),
+    ],
+)
+def test_what_is_written_is_read_back(tmp_path, row):
+    table.write(tmp_path / "table.csv", type(row), [row])
+    assert table.read(tmp_path / "table.csv", type(row)) == [row]
+
+
+def test_an_unknown_value_is_an_empty_cell(tmp_path):
+    table.write(tmp_path / "machine.csv", Environment, [ENVIRONMENT])
+    header, line = (tmp_path / "machine.csv").read_text().splitlines()
+    assert line.startswith('e1,h1,cpu,"Chip, of 2 cores",2,2,1024,,,Linux')
+    assert header.split(",") == list(typing.get_type_hints(Environment))
+
+
+def test_a_table_that_is_not_there_is_empty(tmp_path):
+    assert table.read(tmp_path / "none.csv", Run) == []
+
+
+def test_append_adds_at_the_end(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(2))
+    table.append(path, Sample, samples(1, model="other"))
+    assert [row.model for row in table.read(path, Sample)] == ["net", "net", "other"]
+
+
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(2))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"e1,net,1,fp32,infer")
+    assert table.read(path, Sample) == samples(2)
+    table.append(path, Sample, samples(1, model="other"))
+    assert [row.model for row in table.read(path, Sample)] == ["net", "net", "other"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
+        ("environment_id,model\n", "line 1: the column 'batch' is missing, so an older version"),
+        ("model,model\n", "line 1: the column 'model' stands twice"),
+        (
+            "{head}\ne1,net,one,fp32,inference,eager,ok,,now,0,,\n",
+            "line 2, column batch: the cell is 'one', not a number",
+        ),
+        ("{head}\ne1,net,,fp32,inference,eager,ok,,now,0,,\n", "line 2, column batch: the cell is empty"),
+        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n", "the cell is '0', not a number above 0"),
+        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n", "the cell is '-1', not a number from 0 on"),
+        ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 12"),
+        (
+            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,0,,\ne1,net,x,fp32,inference,eager,ok,,now,0,,\n",
+            "line 3, column",
+        ),
+    ],
+)
+def test_a_damaged_table_is_named_with_line_and_column(tmp_path, text, complaint):
+    path = tmp_path / "runs.csv"
+    path.write_text(text.replace("{head}", ",".join(typing.get_type_hints(Run))))
+    with pytest.raises(UserError) as caught:
+        table.read(path, Run)
+    assert str(caught.value).startswith(str(path))
+    assert complaint in str(caught.value)
+
+
+def test_a_table_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_bytes(b"\xff\xfe\x00\n")
+    with pytest.raises(UserError, match="is not UTF-8 text"):
+        table.read(path, Run)
+
+
+def test_a_table_with_an_older_header_takes_new_rows(tmp_path):
+    path = tmp_path / "runs.csv"
+    columns = [name for name in typing.get_type_hints(Run) if name not in ("reason", "flags", "peak_byte")]
+    path.write_text(",".join(columns) + "\ne1,net,1,fp32,inference,eager,ok,2026-01-01T00:00:00+00:00,0\n")
+    table.append(path, Run, [run(model="other")])
+    assert table.read(path, Run) == [run(), run(model="other")]
+
+
+def test_a_torn_last_line_is_set_aside_beside_the_table(tmp_path):
+    path = tmp_path / "samples.csv"
+    assert table.set_torn_line_aside(path) is None
+    table.append(path, Sample, samples(2))
+    whole = path.read_bytes()
+    assert table.set_torn_line_aside(path) is None
+    with path.open("ab") as file:
+        file.write(b"e1,net,1,fp3")
+    assert table.set_torn_line_aside(path) == tmp_path / "samples.csv.torn"
+    assert path.read_bytes() == whole
+    assert (tmp_path / "samples.csv.torn").read_bytes() == b"e1,net,1,fp3\n"
+
+
+@pytest.mark.parametrize("change", [table.write, table.append])
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")]
+)
+def test_a_disk_that_takes_no_more_leaves_the_table_intact(tmp_path, monkeypatch, change, number, words):
+    path = tmp_path / "samples.csv"
+    table.write(path, Sample, samples(2))
+    whole = path.read_bytes()
+
+    def refuse(_descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(UserError, match=words):
+        change(path, Sample, samples(3, model="other"))
+    assert path.read_bytes() == whole
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["samples.csv"]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-0.5", "0"])
+def test_a_latency_is_a_number_above_0(tmp_path, number):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(1))
+    path.write_text(path.read_text().replace(",0.1,", f",{number},"))
+    with pytest.raises(UserError, match=f"column latency_s: the cell is '{number}', not a number above 0"):
+        table.read(path, Sample)
+
+
+def test_a_temperature_may_be_below_0(tmp_path):
+    path = tmp_path / "samples.csv"
+    cold = [dataclasses.replace(row, temperature_c=-3.5) for row in samples(1)]
+    table.append(path, Sample, cold)
+    assert table.read(path, Sample) == cold
+
+
+def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, [*samples(2), *samples(2, "other"), *samples(1)])
+    lines = path.read_text().splitlines()
+    lines[2] = lines[2].replace(",1.1,", ",torn,")
+    path.write_text("\n".join(lines) + "\n")
+    assert table.read_firsts(path, Sample, ["model", "round"]) == [samples(1)[0], samples(1, "other")[0]]
+
+
+def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
+    with pytest.raises(
+        UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"
+    ):
+        table.read(tmp_path, Sample)

@@ -1,0 +1,46 @@
+import pytest
+
+from measure.cache import variants
+from measure.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("eager", "eager"),
+        ("compile", "compile"),
+        ("compile+channels_last", "channels_last+compile"),
+        ("eager+cold", "cold"),
+        ("cold+cold", "cold"),
+        ("cold+compile+channels_last+autocast", "autocast+channels_last+compile+cold"),
+        ("compile+kept_memory", "kept_memory+compile"),
+    ],
+)
+def test_a_variant_has_one_name(text, name):
+    assert variants.named(text) == name
+    assert variants.named(name) == name
+
+
+def test_eager_has_no_parts():
+    assert variants.parts("eager") == frozenset()
+    assert variants.parts("channels_last+compile") == {"channels_last", "compile"}
+
+
+@pytest.mark.parametrize("text", ["fast", "compile+fast", "compile,cold", "", "compile+"])
+def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
+    with pytest.raises(UserError, match=r"--variants: .* is not one of eager, autocast, channels_last"):
+        variants.named(text)
+
+
+@pytest.mark.parametrize(
+    ("variant", "optimizer", "name"),
+    [
+        ("eager", "sgd", "eager"),
+        ("cold", "sgd", "cold"),
+        ("eager", "adam", "adam"),
+        ("autocast+compile", "adam", "autocast+compile+adam"),
+    ],
+)
+def test_an_optimiser_other_than_the_default_is_the_last_part(variant, optimizer, name):
+    assert variants.with_optimizer(variant, optimizer) == name
+    assert (variants.ADAM in variants.parts(name)) == (optimizer == "adam")

@@ -1,0 +1,31 @@
+import pytest
+
+from measure.cli.suggestion import did_you_mean, nearest, unknown
+
+# Likeness is twice the letters in common over all letters (Ratcliff and Obershelp, as difflib has it).
+
+
+def test_the_likest_known_names_come_first_whatever_their_case():
+    # Of 6 + 7 letters "cuad:0x" ... by hand: vgg16 shares 5 of 5 + 5, vgg11 4 of 10, alexnet none in order but "g"s.
+    assert nearest("VGG16", ["alexnet", "vgg11", "vgg16", "vgg19"]) == ["vgg16", "vgg19", "vgg11"]
+    assert nearest("xyzzy", ["alexnet", "vgg11"]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("compere", "; did you mean compare?"),  # 6 of 7 letters in common: 12 / 14
+        ("cuad", "; did you mean cuda?"),  # 3 of 4: 6 / 8
+        ("gpu", ""),  # "pu" is in "cpu": 4 / 6, which is not sure enough
+        ("", ""),
+    ],
+)
+def test_only_a_name_that_is_very_like_is_suggested(name, end):
+    assert did_you_mean(name, ["compare", "cpu", "cuda"]) == end
+
+
+def test_a_complaint_lists_the_few_that_are_known():
+    assert str(unknown("--phase", "stop", ["step", "inference"])) == (
+        "--phase: 'stop' is not one of step, inference; did you mean step?"
+    )
+    assert str(unknown("--phase", "nap", ["step", "inference"])).endswith("is not one of step, inference")

@@ -1,0 +1,118 @@
+import pytest
+from helpers.comparing import ENVIRONMENT, NEWER
+
+from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison_text import aligned, described, show, summary
+from measure.comparing.difference import OTHERS, PROCESS, ROUNDS
+from measure.comparing.sides import Side
+
+pytest.importorskip("rich", reason="the table is printed with rich")
+A, B = Side("before", ENVIRONMENT, {}, {}), Side("after", NEWER, {}, {})
+
+
+def row(model, **values):
+    return Comparison(RUNS, model, 1, precision="fp32", phase="inference", variant="eager", **values)
+
+
+def both(model, ratio, change, basis=ROUNDS, **values):
+    return row(
+        model,
+        a_status="ok",
+        b_status="ok",
+        a_latency_s=0.01,
+        b_latency_s=0.01 * ratio,
+        ratio=ratio,
+        ratio_low=ratio - 0.01,
+        ratio_high=ratio + 0.01,
+        change=change,
+        basis=basis,
+        **values,
+    )
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
+    assert aligned([("model", "B/A", "change"), ("a", "1.000", ""), ("longer name", "12.000", "slower")]) == [
+        "model           B/A  change",
+        "a             1.000",
+        "longer name  12.000  slower",
+    ]
+
+
+def test_a_side_names_its_folder_and_environment():
+    assert described(A) == (
+        "Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01"
+    )
+
+
+def test_the_table_is_plain_text_where_it_is_piped(capsys):
+    rows = [both("alexnet", 1.2, SLOWER, b_flags="wide"), both("vgg11", 1.0, WITHIN_ERROR)]
+    rows.append(Comparison(CEILINGS, kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
+    show(A, B, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "Changed: nothing that the environment tells"
+    assert lines[4:7] == [
+        "model    batch  precision  phase      variant        A        B    B/A   95 % interval  change        flags",
+        "alexnet      1  fp32       inference  eager    10.0 ms  12.0 ms  1.200  1.190 to 1.210  slower        B: wide",
+        "vgg11        1  fp32       inference  eager    10.0 ms  10.0 ms  1.000  0.990 to 1.010  within error",
+    ]
+    assert lines[-2:] == ["1 ceiling only in A:", "  fma 8 fp32 burst"]
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_change_that_one_process_shows_is_called_so(capsys):
+    show(A, B, [both("alexnet", 1.2, SLOWER, PROCESS), both("vgg11", 1.0, None, PROCESS)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[5].endswith("slower in one process")
+    assert lines[6].endswith("not tested")
+
+
+def test_what_changed_in_the_environment_is_said(capsys):
+    import dataclasses
+
+    after = dataclasses.replace(B, environment=dataclasses.replace(NEWER, torch="2.15.0", driver="580.1"))
+    show(A, after, [both("vgg11", 1.0, WITHIN_ERROR)])
+    assert "Changed: driver none -> 580.1, torch 2.14.1 -> 2.15.0\n" in capsys.readouterr().out
+
+
+def test_the_summary_counts_and_names_what_has_no_counterpart():
+    rows = [
+        both("alexnet", 2.0, SLOWER),
+        both("vgg11", 0.5, FASTER),
+        row("vgg16", a_status="ok"),
+        row("vgg19", b_status="oom", b_reason="no memory"),
+        row("swin_t", a_status="ok", b_status="oom", b_reason="no memory"),
+        row("vit_b_16", a_status="timeout", b_status="ok", a_reason="took longer than 60 s"),
+        row("vit_b_32", a_status="oom", b_status="oom"),
+    ]
+    assert summary(RUNS, rows) == [
+        "2 cells compared: 1 slower, 1 faster, 0 within error; geometric mean of B/A 1.000",
+        "1 cell only in A:",
+        "  vgg16 batch 1 fp32 inference eager",
+        "1 cell without a result in A, with one in B:",
+        "  vit_b_16 batch 1 fp32 inference eager: timeout, took longer than 60 s",
+        "1 cell only in B:",
+        "  vgg19 batch 1 fp32 inference eager",
+        "1 cell without a result in B, with one in A:",
+        "  swin_t batch 1 fp32 inference eager: oom, no memory",
+        "1 cell without a result on both sides:",
+        "  vit_b_32 batch 1 fp32 inference eager",
+    ]
+
+
+def test_of_many_cells_without_a_counterpart_a_few_are_named():
+    lines = summary(RUNS, [row(f"model{number}", a_status="ok") for number in range(10)])
+    assert lines[0] == "10 cells only in A:"
+    assert lines[1:9] == [f"  model{number} batch 1 fp32 inference eager" for number in range(8)]
+    assert lines[9:] == ["  and 2 more; --csv names all"]
+
+
+@pytest.mark.parametrize(
+    ("basis", "said"),
+    [
+        (PROCESS, "1 cell rests on one process a side"),
+        (OTHERS, "1 cell was measured in one round a side"),
+    ],
+)
+def test_what_an_interval_rests_on_is_said_where_it_is_not_the_cells_rounds(basis, said):
+    assert summary(RUNS, [both("alexnet", 1.0, WITHIN_ERROR, basis)])[1].startswith(said)
+    assert len(summary(RUNS, [both("alexnet", 1.0, WITHIN_ERROR)])) == 1

@@ -1,0 +1,57 @@
+"""All classification models of torchvision at their own sizes: our counts beside those of ``closed_forms``."""
+
+from functools import cache
+
+import pytest
+from helpers import closed_forms
+
+from measure.counting import count
+from measure.models import catalog
+
+torchvision = pytest.importorskip("torchvision", reason="counting needs torchvision")
+
+NAMES = set(torchvision.models.list_models(module=torchvision.models))
+MODELS = [model for model in catalog.find(["torchvision:*"], native_size=True) if model.name in NAMES]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+
+
+@cache
+def closed_forms_flop(model):
+    network = catalog.build_on_meta(model)
+    return closed_forms.forward_and_backward_flop(network, *catalog.make_inputs(model, 1, "meta"))
+
+
+def test_all_80_are_compared():
+    assert {model.name for model in MODELS} == NAMES
+    assert len(MODELS) >= 80  # in torchvision 0.29
+
+
+@every_model
+def test_closed_forms_are_what_torchvision_publishes(model):
+    published = torchvision.models.get_model_weights(model.name).DEFAULT.meta["_ops"]  # in units of 1e9 MAC
+    forward, _ = closed_forms_flop(model)
+    assert forward / 2e9 == pytest.approx(published, abs=0.0006)
+
+
+@every_model
+def test_forward_and_backward_are_those_of_closed_forms(model):
+    row, *_ = count.count(model, 1, "fp32")
+    assert (row.forward_flop, row.backward_flop) == closed_forms_flop(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "first_layer", "ratio"),
+    [
+        # All products cost two gradients but the first layer, which has no input gradient: with its multiply-adds and
+        # the published 0.301e9, 0.386e9, 4.456e9 and 4.089e9 of the whole, backward over forward is 2 - first / whole.
+        ("mobilenet_v2", 112 * 112 * 32 * 3 * 9, 1.964),
+        ("efficientnet_b0", 112 * 112 * 32 * 3 * 9, 1.972),
+        ("convnext_tiny", 56 * 56 * 96 * 3 * 16, 1.997),
+        ("resnet50", 112 * 112 * 64 * 3 * 49, 1.971),
+    ],
+)
+def test_backward_is_twice_the_forward_but_for_the_first_layer(name, first_layer, ratio):
+    (model,) = (model for model in MODELS if model.name == name)
+    forward, backward = closed_forms_flop(model)
+    assert backward == 2 * forward - 2 * first_layer
+    assert backward / forward == pytest.approx(ratio, abs=0.0005)

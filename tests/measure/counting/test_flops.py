@@ -1,0 +1,36 @@
+import importlib
+
+import pytest
+
+from measure.counting import flops
+from measure.counting.flops import NOTHING, Work, formula
+from measure.counting.operators import formula_of
+
+pytest.importorskip("torch", reason="cases are tensors")
+
+FORMULAS = ("movements", "normalisations", "products", "recurrent", "scalars", "windows")
+"""The files that register formulas; the test of each has cases worked out by hand."""
+
+
+def test_every_formula_has_a_case_by_hand():
+    assert formula_of("aten::mm") is not None
+    cases = [case for name in FORMULAS for case in importlib.import_module(f"test_{name}").CASES]
+    assert {case.operator for case in cases} == set(flops._FORMULAS)
+
+
+def test_an_operation_in_place_has_the_formula_of_its_twin():
+    assert formula_of("aten::add_") is formula_of("aten::add")
+    assert formula_of("aten::_index_put_impl_") is formula_of("aten::_index_put_impl")
+    assert formula_of("aten::add__") is None
+
+
+def test_an_operator_without_a_formula():
+    assert formula_of("aten::sort") is None
+    assert formula_of("torchvision::nms") is None
+
+
+def test_two_formulas_for_one_operator_are_refused(monkeypatch):
+    monkeypatch.setattr(flops, "_FORMULAS", {})
+    formula("own::a", "own::b")(lambda _args, _kwargs, _out: Work(2))
+    with pytest.raises(ValueError, match="two formulas for own::b"):
+        formula("own::b")(lambda _args, _kwargs, _out: NOTHING)

@@ -1,0 +1,97 @@
+import subprocess
+import sys
+
+import pytest
+
+from measure.cache.folders import Workloads
+from measure.counting import count, freshness
+from measure.errors import UserError
+from measure.models import catalog
+
+pytest.importorskip("torch", reason="models are torch's")
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """Writes the module anew, and finds its model: Linear of 3 to ``width`` on ``steps`` steps."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # a second text in the same second would not be read
+
+    def write(width=2, steps=5, before="pass"):
+        (tmp_path / "changing.py").write_text(
+            f"import torch\ndef network(batch_size):\n    {before}\n"
+            f"    return torch.nn.Linear(3, {width}), torch.ones(batch_size, {steps}, 3)\n"
+        )
+        sys.modules.pop("changing", None)
+        (found,) = catalog.find(["changing:network"])
+        return found
+
+    return write
+
+
+def test_what_is_as_it_was_counted_passes_and_so_does_what_was_not_counted(model):
+    own = model()
+    freshness.check([own], [])
+    freshness.check([own], [count.count(own, 4, "bf16").workload])
+    failed = count.not_counted(own, 1, "fp32", None, "unsupported", "no shape").workload
+    freshness.check([own], [failed])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"width": 4}, r"\(parameters 8 when it was counted, 16 now\)"),
+        ({"steps": 6}, r"\(input shape 5x3 when it was counted, 6x3 now\)"),
+    ],
+)
+def test_what_was_changed_is_one_sentence(model, change, sentence):
+    rows = [count.workload for count in count.count_all(model(), [2, 1], "fp32", None)]
+    with pytest.raises(UserError, match=sentence) as caught:
+        freshness.check([model(**change)], rows)
+    assert "the code of changing:network has changed" in str(caught.value)
+    assert "give the new one a name of its own, or measure all of it again with --force" in str(caught.value)
+
+
+def test_what_no_longer_can_be_counted_has_changed(model):
+    row = count.count(model(), 1).workload
+    with pytest.raises(
+        UserError, match="it raises NotImplementedError: changing:network makes no network on"
+    ):
+        freshness.check([model(before="torch.ones(1).item()")], [row])
+
+
+def test_models_of_libraries_do_not_change(model):
+    (alexnet,) = catalog.find(["alexnet"])
+    row = count.not_counted(alexnet, 1, "fp32", None, "ok", None).workload
+    freshness.check([alexnet], [row])
+
+
+def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(tmp_path):
+    def count(*flags):
+        command = [sys.executable, "-m", "measure", "--device", "cpu", "--sections", "workload"]
+        command += ["--models", "mine:net", "--batch-sizes", "1", "--data", str(tmp_path / "data"), *flags]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    def write(steps):
+        (tmp_path / "mine.py").write_text(
+            "import torch\n"
+            f"def net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, {steps}, 3)\n"
+        )
+
+    def shapes():
+        return [(row.model, row.input_shape) for row in Workloads(tmp_path / "data").models()]
+
+    write(5)
+    first = count()
+    assert first.returncode == 0, first.stderr
+    write(11)
+    refused = count()
+    assert refused.returncode == 2
+    assert "input shape 5x3 when it was counted, 11x3 now" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert shapes() == [("mine:net", "5x3")]
+    assert count("--force").returncode == 0
+    assert shapes() == [("mine:net", "11x3")]
+    assert "Nothing left to measure" in count().stdout

@@ -1,0 +1,207 @@
+import pytest
+from helpers.counting import case, meta, named, nn, recorder, torch
+from torch.nn import functional
+
+A, B, ROW = meta(3, 5), meta(3, 5), meta(5)  # 15 elements
+COMPLEX, WHOLE = meta(3, 5, dtype=torch.complex64), meta(3, 5, dtype=torch.int64)
+PLACES = meta(4, dtype=torch.int64)
+
+ONE_OPERAND = (
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor",
+    "frac", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sgn",
+    "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+)  # fmt: skip
+TWO_OPERANDS = (
+    "add", "atan2", "div", "eq", "floor_divide", "fmod", "ge", "gt", "le", "lt", "maximum", "minimum", "mul", "ne",
+    "pow", "remainder", "rsub", "sub",
+)  # fmt: skip
+
+CASES = [
+    *(case(name, A, other=15) for name in ONE_OPERAND),
+    *(case(name, A, ROW, other=15) for name in TWO_OPERANDS),
+    case("threshold", A, 0.0, 0.0, other=15),
+    case("threshold_backward", A, B, 0.0, other=15),
+    # with a factor: a + 2 b
+    case("add", A, B, alpha=2, other=2 * 15),
+    case("sub", A, B, alpha=0.5, other=2 * 15),
+    # a scalar operand; a result that is larger than either operand
+    case("mul", A, 2.0, other=15),
+    case("mul", meta(3, 1), ROW, other=15),
+    # integers are no floating-point numbers, though their quotient is one
+    case("add", WHOLE, WHOLE),
+    case("gt", WHOLE, 2),
+    case("div", WHOLE, 2, other=15),
+    # complex numbers: (a + bi)(c + di) = ac - bd + (ad + bc)i; a quotient multiplies by the conjugate, 6, and divides
+    # both parts by c c + d d, 3 + 2; a modulus is two squares, their sum and its root
+    case("mul", COMPLEX, COMPLEX, other=6 * 15),
+    case("mul", COMPLEX, A, other=2 * 15),
+    case("mul", COMPLEX, 2.0, other=2 * 15),
+    case("mul", A, 2j, other=2 * 15),
+    case("div", COMPLEX, COMPLEX, other=11 * 15),
+    case("div", COMPLEX, A, other=2 * 15),
+    case("add", COMPLEX, COMPLEX, other=2 * 15),
+    case("sub", COMPLEX, A, other=15),
+    case("neg", COMPLEX, other=2 * 15),
+    case("abs", COMPLEX, other=4 * 15),
+    # a + s b c
+    case("addcmul", A, B, ROW, value=2, other=3 * 15),
+    case("addcdiv", A, B, ROW, value=2, other=3 * 15),
+    case("lerp", A, B, 0.5, other=3 * 15),  # a + s (b - a)
+    # activations and their gradients: a comparison is an operation, a choice by it is none
+    case("leaky_relu", A, 0.1, other=2 * 15),
+    case("leaky_relu_backward", A, B, 0.1, False, other=2 * 15),
+    case("hardtanh", A, 0.0, 6.0, other=2 * 15),
+    case("hardtanh_backward", A, B, 0.0, 6.0, other=2 * 15),
+    case("hardsigmoid", A, other=4 * 15),  # + 3, two comparisons, / 6
+    case("hardsigmoid_backward", A, B, other=3 * 15),  # two comparisons, g / 6
+    case("hardswish", A, other=5 * 15),
+    case("hardswish_backward", A, B, other=5 * 15),  # two comparisons, x / 3, + 1/2, g
+    case("sigmoid", A, other=4 * 15),  # -x, exp, + 1, 1 /
+    case("sigmoid_backward", A, B, other=3 * 15),  # 1 - y, y, g
+    case("tanh_backward", A, B, other=3 * 15),  # y y, 1 -, g
+    case("silu", A, other=4 * 15),
+    case("silu_backward", A, B, other=(4 + 5) * 15),  # 1 - s, x, + 1, s, g
+    case("mish", A, other=5 * 15),  # exp, + 1, log, tanh, x
+    case("mish_backward", A, B, other=11 * 15),  # exp, + 1, log, tanh; e / n, x, t t, 1 -, product, t +, g
+    case("elu", A, other=4 * 15),  # comparison, exp, - 1, a
+    case("elu_backward", A, 1.0, 1.0, 1.0, False, B, other=4 * 15),  # comparison, exp, a, g
+    case("softplus", A, other=4 * 15),  # comparison, exp, + 1, log
+    case("softplus_backward", A, B, 1.0, 20.0, other=5 * 15),  # comparison, exp, + 1, quotient, g
+    case("logit", A, other=3 * 15),  # 1 - x, quotient, log
+    case("log_sigmoid_forward", A, other=5 * 15),
+    case("log_sigmoid_backward", A, B, meta(0), other=3 * 15),  # exp, + 1, g /
+    case("_prelu_kernel", A, meta(1, 5), other=2 * 15),
+    case("_prelu_kernel_backward", A, B, meta(1, 5), other=3 * 15),
+    case("gelu", A, other=5 * 15),  # x / sqrt 2, erf, 1 +, x / 2, product
+    case("gelu_backward", A, B, other=11 * 15),  # cdf: 4; pdf: x x, - 1/2, exp, factor; x pdf, sum, g
+    # x / 2 (1 + tanh(c (x + d x x x)))
+    case("gelu", A, approximate="tanh", other=9 * 15),
+    # x x, x x x; inner 3, tanh 1; x / 2, 1 + t; half of it 1; 1 - t t 2; inner's 3; three factors 2; sum, g
+    case("gelu_backward", A, B, approximate="tanh", other=18 * 15),
+    case("glu", meta(3, 10), 1, other=5 * 15),
+    case("glu_backward", A, meta(3, 10), 1, other=8 * 15),  # s 4, s g; 1 - s, a, s g
+    case("native_dropout", A, 0.5, True, other=2 * 15),
+    case("native_dropout_backward", A, meta(3, 5, dtype=torch.bool), 2.0, other=2 * 15),
+    case("nan_to_num", A, other=3 * 15),
+    case("clamp", A, 0.0, 1.0, other=2 * 15),
+    case("clamp", A, max=1.0, other=15),
+    case("clamp", WHOLE, 0, 1),
+    case("clamp_min", A, 0.0, other=15),
+    case("clamp_max", A, B, other=15),
+    # 15 elements to 3 results
+    *(case(name, A, [1], other=15 - 3) for name in ("sum", "amax", "amin")),
+    *(case(name, A, 1, other=15 - 3) for name in ("max", "min", "argmax", "argmin", "prod")),
+    case("sum", A, other=15 - 1),
+    case("sum", WHOLE),
+    case("sum", meta(0, 5)),
+    case("max", A, B, other=15),  # the larger of each pair
+    case("mean", A, [1], other=15),  # sums 15 - 3, divisions 3
+    case("var", A, [1], correction=1, other=4 * 15),
+    case("var_mean", A, [1], correction=1, other=4 * 15),
+    case("std", A, [1], correction=1, other=4 * 15 + 3),
+    case("std_mean", A, [1], correction=1, other=4 * 15 + 3),
+    case("linalg_vector_norm", A, 2, [1], other=2 * 15),  # squares 15, sums 12, roots 3
+    case("linalg_vector_norm", A, other=2 * 15),
+    case("linalg_vector_norm", A, 1, [1], other=15 + 12),
+    case("linalg_vector_norm", A, float("inf"), [1], other=15 + 12),
+    case("linalg_vector_norm", A, 3, [1], other=3 * 15),  # absolute values, powers, sums 12, roots 3
+    case("norm", A, None, [1], other=2 * 15),
+    case("logsumexp", A, [1], other=12 + 15 + 15 + 12 + 3 + 3),
+    case("cumsum", A, 1, other=3 * 4),
+    case("cumsum", A, 0, other=2 * 5),
+    case("cumprod", A, -1, other=3 * 4),
+    # 3 rows of 5: maxima 12, differences 15, exponentials 15, sums 12, divisions 15
+    case("_softmax", A, 1, False, other=12 + 15 + 15 + 12 + 15),
+    case("_softmax", A, 0, False, other=10 + 15 + 15 + 10 + 15),  # 5 columns of 3
+    case("_safe_softmax", A, -1, other=69),
+    case("_log_softmax", A, 1, False, other=12 + 15 + 15 + 12 + 3 + 15),  # three logarithms, differences
+    case("_softmax_backward_data", A, B, 1, torch.float32, other=15 + 12 + 15 + 15),  # y g, sums, g - sum, y
+    case("_log_softmax_backward_data", A, B, 1, torch.float32, other=15 + 12 + 15 + 15),  # exp y, sums, y sum, g -
+    case("embedding_dense_backward", meta(4, 5), PLACES, 7, -1, False, other=20),
+    case("index_add", meta(7, 5), 0, PLACES, meta(4, 5), other=20),
+    case("index_add", WHOLE, 0, PLACES, meta(4, 5, dtype=torch.int64)),
+    case("scatter_add", A, 1, meta(2, 3, dtype=torch.int64), B, other=6),
+    *(
+        case(name, meta(7, 5), [PLACES], meta(4, 5), True, other=20)
+        for name in ("index_put", "_index_put_impl", "_unsafe_index_put")
+    ),
+    case("index_put", meta(7, 5), [PLACES], meta(4, 5)),  # written, not added
+    # 5 n log2 n: 3 transforms of 8 points, 3 operations deep
+    case("_fft_c2c", meta(3, 8, dtype=torch.complex64), [1], 0, True, other=5 * 24 * 3),
+    case("_fft_c2c", meta(4, 8, dtype=torch.complex64), [0, 1], 0, True, other=5 * 32 * 5),
+    # half of it for real points, given or asked for; the other side has 5 complex ones
+    case("_fft_r2c", meta(3, 8), [1], 0, True, other=5 * 24 * 3 // 2),
+    case("_fft_c2r", meta(3, 5, dtype=torch.complex64), [1], 0, 8, other=5 * 24 * 3 // 2),
+    case("_fft_r2c", meta(3, 1), [1], 0, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(**named(CASES))
+def test_by_hand(case):
+    assert case.counted() == case.work
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case("exp", COMPLEX),
+        case("pow", COMPLEX, 2),
+        case("sum", COMPLEX),
+        case("mean", COMPLEX),
+        case("var", COMPLEX, [1], correction=1),
+        case("linalg_vector_norm", COMPLEX),
+        case("cumsum", COMPLEX, 1),
+    ],
+)
+def test_complex_numbers_without_a_rule_have_no_formula(case):
+    with pytest.raises(LookupError):
+        case.counted()
+
+
+def apart(compute, *tensors):
+    """Other FLOP of ``compute``, and of its backward pass."""
+
+    class Network(nn.Module):
+        def forward(self, *inputs):
+            return compute(*inputs)
+
+    network = Network()
+    record = recorder.record_training(network, [tensor.detach().requires_grad_() for tensor in tensors])
+    assert not record.forward.uncounted | record.backward.uncounted
+    return record.forward.total("other_flop"), record.backward.total("other_flop")
+
+
+@pytest.mark.parametrize(
+    ("whole", "in_parts"),
+    [
+        (torch.sigmoid, lambda x: (1 + torch.exp(-x)).reciprocal()),
+        (functional.silu, lambda x: x / (1 + torch.exp(-x))),
+        (functional.hardswish, lambda x: x * torch.clamp(x + 3, 0, 6) / 6),
+        (functional.mish, lambda x: x * torch.tanh(torch.log(1 + torch.exp(x)))),
+        (functional.gelu, lambda x: x / 2 * (1 + torch.erf(x / 2**0.5))),
+        (
+            lambda x: functional.gelu(x, approximate="tanh"),
+            lambda x: x / 2 * (1 + torch.tanh(0.8 * (x + 0.04 * (x * x * x)))),
+        ),
+        (lambda x: functional.glu(torch.cat([x, x]), 0), lambda x: x * (1 + torch.exp(-x)).reciprocal()),
+        (functional.logsigmoid, lambda x: (1 + torch.exp(-x)).reciprocal().log()),
+        (lambda x: x.softmax(1), lambda x: (e := torch.exp(x - x.amax(1, True))) / e.sum(1, True)),
+        (lambda x: x.std(1), lambda x: (((x - x.mean(1, True)) ** 2).sum(1) / 4).sqrt()),
+        (lambda x: x.logsumexp(1), lambda x: (m := x.amax(1, True)) + (x - m).exp().sum(1, True).log()),
+    ],
+)
+def test_an_operator_takes_what_its_parts_take(whole, in_parts):
+    assert apart(whole, A)[0] == apart(in_parts, A)[0]
+
+
+@pytest.mark.parametrize(
+    ("whole", "of_output"),
+    [
+        (torch.sigmoid, lambda g, y: g * (y * (1 - y))),
+        (torch.tanh, lambda g, y: g * (1 - y * y)),
+        (lambda x: x.softmax(1), lambda g, y: y * (g - (g * y).sum(1, True))),
+        (lambda x: x.log_softmax(1), lambda g, y: g - torch.exp(y) * g.sum(1, True)),
+    ],
+)
+def test_a_gradient_takes_what_its_parts_take(whole, of_output):
+    assert apart(whole, A)[1] == apart(of_output, A, B)[0]

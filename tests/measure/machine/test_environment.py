@@ -1,0 +1,60 @@
+import dataclasses
+
+import pytest
+
+from measure.errors import UserError
+from measure.machine import devices, processor
+from measure.machine.environment import current, folder_name, installed_version
+
+psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
+
+
+@pytest.fixture
+def environment(untuned):
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    return current(devices.find("cpu"), 2)
+
+
+def test_what_is_not_installed_has_no_version():
+    assert installed_version("no-such-package") is None
+    assert installed_version("pytest") == pytest.__version__
+
+
+def test_an_environment_changes_with_what_can_change_a_measurement(environment):
+    other = current(devices.find("cpu"), 1)
+    assert other.hardware_id == environment.hardware_id
+    assert other.environment_id != environment.environment_id
+    again = current(devices.find("cpu"), 2)
+    assert again.environment_id == environment.environment_id
+
+
+def test_folder_names_are_readable_and_carry_the_hardware(environment):
+    cpu = dataclasses.replace(environment, name="AMD EPYC", device="cpu", cores=2, hardware_id="3f9a00000000")
+    assert folder_name(cpu) == "amd-epyc-2c-3f9a"
+    gpu = dataclasses.replace(cpu, name="NVIDIA H200", device="cuda", hardware_id="71c0ffffffff")
+    assert folder_name(gpu) == "nvidia-h200-71c0"
+    intel = dataclasses.replace(cpu, name="Intel(R) Xeon(R) CPU @ 2.20GHz")
+    assert folder_name(intel) == "intel-xeon-cpu-2-20ghz-2c-3f9a"
+
+
+def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypatch, environment):
+    monkeypatch.setattr(processor, "numbers", lambda: ("Other", 1, 2))
+    again = current(devices.find("cpu"), 2)
+    assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
+    assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
+
+
+def test_a_variable_that_tunes_makes_another_environment_of_the_same_hardware(monkeypatch, environment):
+    assert environment.tuning is None
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    other = current(devices.find("cpu"), 2)
+    assert other.tuning == "OMP_PROC_BIND=close"
+    assert other.hardware_id == environment.hardware_id
+    assert other.environment_id != environment.environment_id
+
+
+def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 decides"):
+        current(devices.find("cpu"), 2)

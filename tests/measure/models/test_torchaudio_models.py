@@ -1,0 +1,96 @@
+import pytest
+
+from measure.models import catalog
+from measure.models.torchaudio_models import RECIPES
+
+torch = pytest.importorskip("torch", reason="building models needs torch")
+torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")
+
+RUN_ON_CPU = ("emformer_rnnt_base", "Tacotron2", "hdemucs_low", "hdemucs_medium", "hdemucs_high", "WaveRNN")
+"""The last takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of."""
+
+RUN_ON_META = [model for model in catalog.find(["torchaudio:*"]) if model.name not in RUN_ON_CPU]
+
+
+def test_every_factory_of_torchaudio_is_offered_or_left_out_for_a_reason():
+    reasons = ("_model", "Model", "pretrain_base", "pretrain_large", "pretrain_xlarge", "RNNTBeamSearch")
+    sizeless = {"Conformer", "Emformer", "RNNT", "Hypothesis"}
+    behind_factories = {"ConvTasNet", "HDemucs", "SquimObjective", "SquimSubjective"}
+    offered = {name for name in torchaudio.models.__all__ if not name.endswith(reasons)}
+    assert set(RECIPES) == offered - sizeless - behind_factories
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("model", RUN_ON_META, ids=lambda model: model.name)
+def test_networks_take_their_inputs_on_meta(model, training):
+    network = catalog.build_on_meta(model).train(training)
+    with torch.no_grad():
+        result = network(*catalog.make_inputs(model, 2, "meta"))
+    assert all(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
+    outputs = result if isinstance(result, (tuple, list)) else [result]
+    assert {output.shape[0] for output in outputs if output is not None} == {2}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        # 104 frames, of which 4 are padding, four in one by time reduction: 25; 20 symbols; 4097 scores
+        ("emformer_rnnt_base", (2, 25, 20, 4097)),
+        ("Tacotron2", (2, 80, 86)),  # 22050 / 256 = 86 frames of 80 mel bands
+        ("WaveRNN", (2, 1, 1000, 512)),  # scores of 512 classes for each sample
+        ("hdemucs_low", (2, 4, 2, 8000)),  # four sources in stereo
+    ],
+)
+def test_networks_take_their_inputs_on_the_cpu(name, shape):
+    (model,) = catalog.find([f"torchaudio:{name}"])
+    with torch.no_grad():
+        result = catalog.build(model)(*catalog.make_inputs(model, 2, "cpu"))
+    output = result[0] if isinstance(result, tuple) else result
+    assert tuple(output.shape) == shape
+
+
+@pytest.mark.parametrize(
+    ("name", "million"),
+    [
+        # Baevski et al. 2020 (wav2vec 2.0): BASE and LARGE have 95 and 317 million parameters.
+        ("wav2vec2_base", 95),
+        ("wav2vec2_large", 317),
+        # Babu et al. 2021 (XLS-R), the sizes called 1B and 2B.
+        ("wav2vec2_xlsr_1b", 965),
+        ("wav2vec2_xlsr_2b", 2162),
+        # Hsu et al. 2021 (HuBERT), BASE, LARGE and X-LARGE.
+        ("hubert_base", 95),
+        ("hubert_large", 317),
+        ("hubert_xlarge", 964),
+        # Luo and Mesgarani 2019 (Conv-TasNet): 5.1 million for the best model.
+        ("conv_tasnet_base", 5.1),
+    ],
+)
+def test_parameters_are_those_of_the_papers(name, million):
+    (model,) = catalog.find([f"torchaudio:{name}"])
+    count = sum(parameter.numel() for parameter in catalog.build_on_meta(model).parameters())
+    assert count / 1e6 == pytest.approx(million, rel=0.025)  # the papers' include the head of pre-training
+
+
+@pytest.mark.parametrize("name", ["wav2vec2_base", "hubert_base", "wavlm_base"])
+def test_no_layer_is_left_out_in_training(name):
+    (model,) = catalog.find([f"torchaudio:{name}"])
+    network = catalog.build_on_meta(model).train()
+    ran = []
+    for layer in network.encoder.transformer.layers:
+        layer.register_forward_hook(lambda module, *_: ran.append(module))
+    with torch.no_grad():
+        for _ in range(5):
+            network(*catalog.make_inputs(model, 2, "meta"))
+    assert len(ran) == 5 * 12  # the base models have 12 layers
+
+
+def test_inputs_beside_the_sound():
+    def shapes(name):
+        (model,) = catalog.find([f"torchaudio:{name}"])
+        return [tuple(value.shape) for value in catalog.make_inputs(model, 3, "meta")]
+
+    assert shapes("wavlm_base") == [(3, 16000)]
+    assert shapes("squim_subjective_base") == [(3, 16000), (3, 16000)]
+    assert shapes("WaveRNN") == [(3, 1, 1000), (3, 1, 128, 9)]  # (9 - 5 + 1) frames of 200 samples
+    assert shapes("Tacotron2") == [(3, 20), (3,), (3, 80, 86), (3,)]

@@ -1,0 +1,173 @@
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the profiler is torch's")
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from measure.profiling.attribution import attribute  # noqa: E402
+from measure.profiling.ranges import STAGE, ModuleRanges  # noqa: E402
+
+STEPS = 2
+
+
+def recorded(network, rows, update=lambda: None):
+    """The operators of a training step, by stage and path."""
+
+    def stage(name, run):
+        with torch.profiler.record_function(STAGE + name):
+            return run()
+
+    with (
+        ModuleRanges(network) as ranges,
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler,
+    ):
+        for _ in range(STEPS):
+            loss = stage("forward", lambda: network(rows).square().sum())
+            stage("backward", loss.backward)
+            stage("update", update)
+            torch.ones(1)  # in no stage
+    return attribute(profiler.events(), ranges, STEPS, by_kernels=False)
+
+
+def calls(times, stage):
+    return {(each.path, each.operator): each.calls for each in times if each.stage == stage}
+
+
+def test_operators_belong_to_their_modules_with_all_that_they_call():
+    network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    times = recorded(network, torch.ones(4, 3))
+    # linear calls addmm, which is not named beside it; the loss is in no module.
+    assert calls(times, "forward") == {
+        ("0", "linear"): 1,
+        ("1", "relu"): 1,
+        ("2", "linear"): 1,
+        (None, "square"): 1,
+        (None, "sum"): 1,
+    }
+    back = calls(times, "backward")
+    assert (back["0", "mm"], back["2", "mm"]) == (
+        1,
+        2,
+    )  # nobody asks for the gradient of the first one's input
+    assert back["1", "threshold_backward"] == 1
+    assert {path for path, _ in back} == {"0", "1", "2", None}
+    assert all(each.time_s > 0 for each in times)
+
+
+def test_a_module_that_runs_twice_has_both_calls_and_their_gradients():
+    layer = nn.Linear(3, 3)
+    times = recorded(nn.Sequential(layer, nn.ReLU(), layer), torch.ones(4, 3))
+    assert calls(times, "forward")["0", "linear"] == 2
+    back = calls(times, "backward")
+    assert back["0", "mm"] == 3
+    assert back["0", "add_"] >= 2 or back["0", "add"] >= 2  # both gradients of weight and bias are added
+
+
+def test_what_a_composite_module_does_itself_belongs_to_it_forward_and_backward():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, rows):
+            return nn.ReLU()(self.inner(rows)) * self.scale
+
+    times = recorded(nn.Sequential(Block()), torch.ones(4, 3))
+    forward, back = calls(times, "forward"), calls(times, "backward")
+    assert forward["0", "relu"] == forward["0", "mul"] == forward["0.inner", "linear"] == 1
+    assert ("0.inner", "relu") not in forward
+    assert back["0", "threshold_backward"] == 1
+    assert back["0", "mul"] == 2  # the gradients of both factors
+    assert back["0.inner", "mm"] == 1
+
+
+def test_gradients_are_added_by_the_module_that_holds_the_parameter():
+    network = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    back = calls(recorded(network, torch.ones(4, 3)), "backward")
+    assert back["0", "add_"] == back["1", "add_"] == 1  # each weight's gradient, to what was there
+
+
+def test_the_optimiser_belongs_to_no_module():
+    network = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    times = recorded(network, torch.ones(4, 3), optimizer.step)
+    assert {each.path for each in times if each.stage == "update"} == {None}
+    assert {each.stage for each in times} == {"forward", "backward", "update"}
+    assert "ones" not in {each.operator for each in times}  # outside of the stages
+
+
+def test_what_is_computed_again_belongs_to_the_module_that_does():
+    class Checked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, rows):
+            return checkpoint(self.inner, rows, use_reentrant=False)
+
+    back = calls(recorded(Checked(), torch.ones(4, 3)), "backward")
+    assert back["inner", "linear"] == 1
+    assert back["inner", "mm"] >= 1
+
+
+def event(name, parent=None, number=-1, cpu_us=0.0, kernels_us=0.0):
+    """What the profiler says of an event, as far as it is looked at."""
+    made = SimpleNamespace(
+        name=name,
+        cpu_parent=parent,
+        cpu_children=[],
+        sequence_nr=number,
+        cpu_time_total=cpu_us,
+        device_time_total=kernels_us,
+    )
+    if parent is not None:
+        parent.cpu_children.append(made)
+    return made
+
+
+def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_thread_of_its_own():
+    forward = event("stage: forward")
+    module = event("module: layer", forward)
+    linear = event("aten::linear", module, 7, cpu_us=30.0, kernels_us=50.0)
+    product = event("aten::addmm", linear, 7, cpu_us=20.0, kernels_us=50.0)
+    # In the thread of the backward pass no stage is around the node.
+    node = event("autograd::engine::evaluate_function: AddmmBackward0", number=-1)
+    called = event("AddmmBackward0", node, 7)
+    gradient = event("aten::mm", called, cpu_us=9.0, kernels_us=80.0)
+    added = event("aten::add_", node, cpu_us=1.0, kernels_us=4.0)
+    custom = event("torchvision::nms", module, cpu_us=1.0, kernels_us=2.0)
+    launch = event("cudaLaunchKernel", product, cpu_us=5.0)
+    outside = event("aten::zeros", cpu_us=1.0)
+    ranges = ModuleRanges(nn.Module())
+    ranges._first_nodes, ranges._node_paths = [7, 8], ["layer", None]
+    events = [forward, module, linear, product, node, called, gradient, added, custom, launch, outside] * 2
+    expected = [
+        ("forward", "layer", "linear", 1, 50e-6),
+        ("backward", "layer", "mm", 1, 80e-6),
+        ("backward", "layer", "add_", 1, 4e-6),
+        ("forward", "layer", "torchvision.nms", 1, 2e-6),
+    ]
+    times = attribute(events, ranges, 2, by_kernels=True)
+    assert [tuple(each[:4]) for each in times] == [each[:4] for each in expected]
+    assert [each.time_s for each in times] == pytest.approx([each[4] for each in expected])
+    by_host = attribute(events, ranges, 2, by_kernels=False)
+    assert [each.time_s for each in by_host] == pytest.approx([30e-6, 9e-6, 1e-6, 1e-6])
+
+
+@pytest.mark.parametrize("name", ["resnet18", "squeezenet1_0", "mobilenet_v3_large"])
+def test_every_layer_of_a_model_has_its_operators(name):
+    torchvision = pytest.importorskip("torchvision", reason="the models are torchvision's")
+    network = torchvision.models.get_model(name).train()
+    times = recorded(network, torch.randn(2, 3, 64, 64))
+    paths = {path or ".": module for path, module in network.named_modules()}
+    assert {each.path for each in times} <= {*paths, None}
+    for stage, names in (("forward", ("conv2d",)), ("backward", ("convolution_backward",))):
+        own = Counter(each.path for each in times if each.stage == stage and each.operator in names)
+        assert set(own) == {path for path, module in paths.items() if isinstance(module, nn.Conv2d)}
+        assert set(own.values()) == {1}

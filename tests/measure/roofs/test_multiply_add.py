@@ -1,0 +1,66 @@
+import platform
+import time
+
+import pytest
+from helpers.assembly import FUSED, assembly, has
+
+numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
+
+from measure.roofs import multiply_add  # noqa: E402
+from measure.roofs.multiply_add import CHAINS, compiled, operands, prepare  # noqa: E402
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_every_number_takes_one_multiply_add_a_round(precision):
+    values = operands(precision)
+    values[:] = 1
+    count = len(values)
+    # 1 -> 2 * 1 + 1 = 3 -> 2 * 3 + 1 = 7 -> 15
+    assert [compiled(precision)(rounds, values, 2, 1) for rounds in range(4)] == [
+        count, 3 * count, 7 * count, 15 * count,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, threads):
+    values = operands("fp32")
+    values[:] = 0
+    monkeypatch.setattr(multiply_add, "operands", lambda _precision: values)
+    done = []
+    monkeypatch.setattr(
+        multiply_add, "compiled", lambda _: lambda rounds, own, *_: done.append(rounds * len(own))
+    )
+    prepare("fma", "fp32", 10 * len(values), "cpu", threads)(3)
+    assert sum(done) == 3 * 10 * len(values)
+
+
+def test_after_two_rounds_every_number_is_itself_again():
+    total = float(operands("fp64").sum())
+    work = prepare("fma", "fp64", 2 * operands("fp64").size, "cpu", 1)
+    assert work(1) == pytest.approx([total])
+
+
+@pytest.mark.skipif(
+    platform.machine() in ("x86_64", "AMD64") and not has("fma"),
+    reason="this processor has no fused multiply-add",
+)
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_the_loop_is_multiply_adds_in_registers(precision):
+    text = assembly(compiled(precision))
+    assert text.count(FUSED[platform.machine()]) >= CHAINS
+    assert "vmul" not in text
+
+
+def shortest_s(rounds):
+    """The shortest of some runs, by the processor's time: that of others is not in it."""
+    function, values, times = compiled("fp32"), operands("fp32"), []
+    for _ in range(9):
+        start = time.process_time()
+        function(rounds, values, -1, 1)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_twice_the_work_takes_twice_the_time():
+    """So no compiler folded it away."""
+    assert shortest_s(2**22) / shortest_s(2**21) == pytest.approx(2, rel=0.25)

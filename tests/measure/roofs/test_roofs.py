@@ -1,0 +1,233 @@
+import sys
+from itertools import pairwise
+
+import pytest
+
+from measure.cache.memory_levels import Cache
+from measure.cache.records import BURST, KEYS, STREAM_ARRAYS, SUSTAINED, Ceiling
+from measure.machine import devices, processor
+from measure.roofs import roofs
+from measure.run.worker import classify
+from measure.timing.sampling import Sampling
+
+torch = pytest.importorskip("torch", reason="roofs are measured with torch")
+
+KINDS = ("cpu", "cuda", "mps")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Samples that take no time to speak of."""
+    short = Sampling(warm_up_s=0.01, least_s=0.0, block_s=0.001, trend_s=0.0, most=8, fewest=6)
+    monkeypatch.setattr(roofs, "SAMPLINGS", {SUSTAINED: short, BURST: short})
+    monkeypatch.setattr(roofs, "HEAT_S", 0.02)
+    monkeypatch.setattr(roofs, "REST_S", 0.001)
+    monkeypatch.setattr(roofs, "CALL_S", 0.0001)
+    monkeypatch.setattr(roofs, "CALL_S_PER_THREAD", 0.0)
+
+
+def unmeasured(*kernel):
+    return roofs.unmeasured("e1", *kernel, "oom", "full")
+
+
+def test_the_work_of_a_matrix_product():
+    row = unmeasured("matmul", "bf16", 100, BURST)
+    assert row.flop == 2_000_000  # 100^3 multiply-adds
+    assert row.byte == 60_000  # three matrices of 100 * 100 * 2 bytes
+    assert (row.pace, row.status, row.reason, row.latency_s) == (BURST, "oom", "full", None)
+    assert unmeasured("numpy_matmul", "fp32", 100, SUSTAINED).flop == 2_000_000
+    assert unmeasured("matmul", "tf32", 100, SUSTAINED).byte == 120_000  # stored as fp32
+
+
+def test_the_work_of_multiply_adds():
+    row = unmeasured("fma", "fp64", 1000, SUSTAINED)
+    assert (row.flop, row.byte) == (2000, 0)  # 2 FLOP each, in registers
+
+
+@pytest.mark.parametrize("kernel", STREAM_ARRAYS)
+def test_the_work_of_a_stream(kernel):
+    row = unmeasured(kernel, "fp64", 2400, SUSTAINED)
+    assert row.byte == 2400  # the whole working set, once
+    # Only a triad computes: 100 elements of three arrays of 8 bytes, a product and a sum each
+    assert row.flop == (200 if kernel == "stream_triad" else 0)
+    assert unmeasured("stream_triad", "fp32", 2400, SUSTAINED).flop == 400
+
+
+def test_the_work_of_a_chain():
+    row = unmeasured("chain", "fp64", 1000, SUSTAINED)
+    assert (row.flop, row.byte) == (1000, 0)  # an addition each, in registers
+    row = unmeasured("chain", "int64", 1000, SUSTAINED)
+    assert (row.flop, row.byte) == (0, 0)  # integers are no FLOP
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kernel_stands_once_with_each_pace(kind):
+    kernels = roofs.kernels(kind, ["fp32", "bf16"])
+    assert len(set(kernels)) == len(kernels)
+    assert set(KEYS[Ceiling]) >= {"kernel", "precision", "size", "pace"}
+    burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
+    assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
+    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | (
+        {"fma"} if kind != "mps" else set()
+    )
+
+
+def test_a_clock_and_numpy_are_a_processors_alone():
+    for kind in KINDS:
+        names = {kernel for kernel, *_ in roofs.kernels(kind, ["fp32"])}
+        assert names >= {"matmul", *STREAM_ARRAYS}
+        assert ({"chain", "numpy_matmul"} <= names) is (kind == "cpu")
+        assert ("fma" in names) is (kind != "mps")
+    assert "numpy_matmul" not in {kernel for kernel, *_ in roofs.kernels("cpu", ["bf16"])}
+
+
+def test_streams_and_multiply_adds_are_measured_once_whatever_the_precisions():
+    def others(precisions):
+        return [kernel for kernel in roofs.kernels("cpu", precisions) if "matmul" not in kernel[0]]
+
+    assert others(["fp32"]) == others(["fp16", "bf16"])
+
+
+def sizes(kind):
+    """The working sets of a stream, as they are measured."""
+    return [
+        size
+        for kernel, _, size, pace in roofs.kernels(kind, [])
+        if (kernel, pace) == ("stream_copy", SUSTAINED)
+    ]
+
+
+def test_the_working_sets_of_a_processor(monkeypatch):
+    monkeypatch.setattr(processor, "physical_cores", lambda: 4)
+    monkeypatch.setattr(processor, "caches", lambda: (Cache(1, 4 * 2**15, 4), Cache(2, 2**23, 1)))
+    swept = sizes("cpu")
+    assert swept == sorted(swept, reverse=True)  # memory before any cache
+    assert swept[-1] == pytest.approx(4 * 8 * 1024, rel=0.1)
+    assert 12 * 2**23 <= swept[0] < 12 * 2**23 * 2**0.5
+    steps = [large / small for large, small in pairwise(swept)]
+    assert all(
+        1.2 < step < 1.7 for step in steps
+    )  # about the square root of 2, in whole pieces for each core
+    assert steps[0] == pytest.approx(2**0.5, rel=1e-3)
+    assert all(size % (4 * 6 * 256) == 0 for size in swept)
+
+
+def test_a_system_that_reports_no_caches_has_working_sets_all_the_same(monkeypatch):
+    monkeypatch.setattr(processor, "caches", lambda: ())
+    assert sizes("cpu")[0] >= 12 * 64 * 2**20
+
+
+def test_the_working_sets_of_a_gpu():
+    swept = sizes("cuda")
+    assert swept == sizes("mps")
+    assert (swept[-1], swept[0]) == pytest.approx((2**20, 2**30), rel=0.01)
+    assert len(swept) == 21  # ten doublings, two working sets each
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ("matmul", "fp32", 64, SUSTAINED),
+        ("matmul", "fp32", 64, BURST),
+        ("fma", "fp32", 12 * 2**12, SUSTAINED),
+        ("stream_read", "fp64", 6 * 2**12, SUSTAINED),
+        ("stream_triad", "fp64", 6 * 2**12, BURST),
+        ("chain", "int64", 2**14, SUSTAINED),
+    ],
+    ids=lambda kernel: "-".join(map(str, kernel)),
+)
+def test_a_roof_has_a_time_with_its_interval(quick, kernel):
+    if kernel[0] != "matmul":
+        pytest.importorskip("numba", reason="a processor's own kernels are Numba's")
+    beats = []
+    row = roofs.measure(devices.find("cpu"), "e1", *kernel, lambda: beats.append(1))
+    assert (row.kernel, row.precision, row.size, row.pace) == kernel
+    assert row.status == "ok"
+    assert row.latency_low_s <= row.latency_s <= row.latency_high_s
+    assert 6 <= row.sample_count <= 8
+    assert len(beats) >= row.sample_count
+
+
+class Clock:
+    """A perf_counter whose time passes by hand."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def work(self):
+        self.now += 0.5
+
+
+def test_a_chip_is_heated_once_as_long_as_it_does_not_rest(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(roofs, "time", clock)
+    heat, calls = roofs.Heat(), []
+
+    def heated():
+        calls.clear()
+        heat.build(lambda: (clock.work(), calls.append(1)), lambda: None)
+        return len(calls)
+
+    assert heated() == roofs.HEAT_S / 0.5
+    clock.now += roofs.PAUSE_S
+    assert heated() == 0
+    clock.now += 1.1 * roofs.PAUSE_S
+    assert heated() == roofs.HEAT_S / 0.5
+
+
+def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(roofs, "time", clock)
+
+    def run(passes):
+        clock.now += passes * 0.001
+
+    # 1, 2, 4 and 8 passes take 1, 2, 4 and 8 ms
+    assert roofs._passes(run, threads=2) == 8  # 5 ms
+    assert roofs._passes(run, threads=64) == 64  # a millisecond for each thread
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "name"), [("cpu", "streams", "Numba"), ("cuda", "triton_kernels", "Triton")]
+)
+def test_without_what_a_kernel_is_written_in_it_is_unsupported(monkeypatch, kind, module, name):
+    monkeypatch.setitem(sys.modules, f"measure.roofs.{module}", None)
+
+    class Device:
+        torch_name = kind
+
+        def allow_tf32(self, allowed):
+            assert not allowed
+
+    Device.kind = kind
+    with pytest.raises(
+        NotImplementedError, match=f"pip install {name.lower()}, then measure with --force"
+    ) as caught:
+        roofs.prepare(Device(), "stream_read", "fp64", 6 * 2**12)
+    assert classify(caught.value).status == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "module"),
+    [
+        ("matmul", "cuda", "library_kernels"),
+        ("numpy_matmul", "cpu", "library_kernels"),
+        ("chain", "cpu", "clock"),
+        ("fma", "cpu", "multiply_add"),
+        ("fma", "cuda", "triton_kernels"),
+        ("stream_copy", "cpu", "streams"),
+        ("stream_copy", "cuda", "triton_kernels"),
+        ("stream_copy", "mps", "library_kernels"),
+    ],
+)
+def test_where_kernels_are(kernel, kind, module):
+    assert roofs._home(kernel, kind) == module
+
+
+def test_a_precision_that_a_device_has_not_is_unsupported():
+    with pytest.raises(NotImplementedError, match="tf32 is a format of NVIDIA") as caught:
+        roofs.prepare(devices.find("cpu"), "matmul", "tf32", 64)
+    assert classify(caught.value).status == "unsupported"

@@ -1,0 +1,77 @@
+import re
+
+import pytest
+from helpers.places import ROOT
+from helpers.rows import ENVIRONMENT
+
+from measure.cache.records import Workload
+from measure.models import catalog
+from measure.run import listing
+from measure.run.plan import CeilingTask, InferenceTask, ProfileTask, TrainingTask, WorkloadTask
+
+ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])
+COUNTED = Workload(
+    "alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None,
+    parameter_count=61_100_840, forward_flop=1_428_375_360,
+)  # fmt: skip
+TASKS = [
+    WorkloadTask(ALEXNET, (1, 64), "bf16", "cpu"),
+    CeilingTask("matmul", "fp32", 8, "sustained"),
+    InferenceTask(ALEXNET, 1, "fp32", "eager", 2),
+    TrainingTask(ALEXNET, 32, "fp32", "adam", 0),
+    ProfileTask(ALEXNET, 32, "fp32", "adam", "step"),
+]
+DOCUMENT = (ROOT / "docs" / "json.md").read_text("utf-8")
+
+
+def test_models_with_what_is_known_of_them():
+    known, unknown = listing.models_as_json([ALEXNET, VGG11], [COUNTED])["models"]
+    assert known == {
+        "model": "alexnet",
+        "source": "torchvision",
+        "family": "plain",
+        "input_shape": "3x224x224",
+        "parameter_count": 61_100_840,
+        "forward_flop": 1_428_375_360,
+    }
+    assert (unknown["model"], unknown["forward_flop"]) == ("vgg11", None)
+    first, second, third = listing.models_as_lines([ALEXNET, VGG11], [COUNTED])
+    assert first.split() == ["model", "source", "family", "input", "parameters", "GFLOP"]
+    assert second.split() == ["alexnet", "torchvision", "plain", "3x224x224", "61.10", "M", "1.43"]
+    assert third.split() == ["vgg11", "torchvision", "plain", "3x224x224"]
+
+
+def test_a_plan_says_all_of_each_task_under_the_same_keys():
+    said = listing.plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
+    assert said["machine"] == {
+        "name": "Chip, of 2 cores",
+        "device": "cpu",
+        "environment_id": "e1",
+        "folder": "data/machines/box",
+    }
+    assert len({tuple(task) for task in said["tasks"]}) == 1
+    assert [task["section"] for task in said["tasks"]] == [
+        "workload", "ceilings", "inference", "training", "operators",
+    ]  # fmt: skip
+    assert [task["batch_sizes"] for task in said["tasks"]] == [(1, 64), [], [1], [32], [32]]
+    assert [task["phase"] for task in said["tasks"]] == [None, None, "inference", "step", "step"]
+    assert [task["round"] for task in said["tasks"]] == [None, None, 2, 0, None]
+    assert (said["tasks"][0]["autocast"], said["tasks"][3]["variant"]) == ("cpu", "adam")
+    roof = said["tasks"][1]
+    assert (roof["kernel"], roof["size"], roof["pace"], roof["model"]) == ("matmul", 8, "sustained", None)
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("--list", listing.models_as_json([ALEXNET], [COUNTED])),
+        ("--plan", listing.plan_as_json(TASKS, ENVIRONMENT, "box")),
+    ],
+)
+def test_every_key_is_documented_and_every_documented_key_is_there(title, said):
+    (section,) = (part for part in DOCUMENT.split("\n## ") if part.startswith(f"`python -m measure {title} "))
+    documented = set(re.findall(r"`([a-z_]+)`", section)) - {"cpu", "cuda", "mps"}
+    keys = set(said)
+    for part in said.values():
+        keys |= set(part[0] if isinstance(part, list) else part)
+    assert documented == keys

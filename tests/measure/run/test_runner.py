@@ -1,0 +1,308 @@
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import (
+    Ceiling,
+    Environment,
+    KernelCounters,
+    KernelTime,
+    OperatorTime,
+    Workload,
+)
+from measure.counting.count import Count
+from measure.hardware_counters.counted_cell import CountedCell
+from measure.hardware_counters.raw_csv import Counted, CountedKernel
+from measure.machine.sensors import Conditions
+from measure.models import catalog
+from measure.profiling.attribution import AttributedTime
+from measure.profiling.gpu_kernels import AttributedKernel
+from measure.profiling.profile import Profiled
+from measure.profiling.system_use import SystemUse
+from measure.run import runner
+from measure.run.plan import (
+    CeilingTask,
+    CounterTask,
+    InferenceTask,
+    ProfileTask,
+    TrainingTask,
+    WorkloadTask,
+)
+from measure.run.worker import BudgetSpent, Failure
+from measure.timing.sampling import TimedSample, Timing
+from measure.timing.training import StepTiming
+
+ALEXNET = catalog.find(["alexnet"])[0]
+ENVIRONMENT = Environment(
+    "e1", "h1", "cpu", "Chip", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
+)
+ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
+CELL = InferenceTask(ALEXNET, 4, "fp32", "eager", 0)
+STEP = TrainingTask(ALEXNET, 4, "fp32", "adam", 0)
+PROFILE = ProfileTask(ALEXNET, 4, "fp32", "adam", "step")
+COUNTERS = CounterTask(ALEXNET, 4, "fp32", "adam", "step")
+COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
+
+
+def timing(block, *latencies_s, flags=()):
+    return Timing(block, tuple(TimedSample(latency) for latency in latencies_s), flags)
+
+
+class NullExecutor:
+    """Answers each task from a list, as a worker would."""
+
+    def __init__(self, outcomes):
+        self._outcomes = iter(outcomes)
+
+    def run(self, task, deadline=None):
+        outcome = next(self._outcomes)
+        if isinstance(outcome, type):
+            raise outcome
+        return outcome
+
+
+class Log:
+    def __init__(self):
+        self.lines = []
+
+    def begin(self, task):
+        self.lines.append(("begin", task))
+
+    def end(self, task, outcome):
+        self.lines.append(("end", task))
+
+    def skip(self, task):
+        self.lines.append(("skip", task))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return MachineFolder(tmp_path, "box")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The runner's clock, which stands still unless a test moves its hands."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def do(tmp_path, folder, tasks, outcomes, deadline=None):
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
+
+
+def test_results_go_into_their_tables(tmp_path, folder):
+    counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
+    roof = Ceiling("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
+    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[Count(counted, [], [])], roof, timing(3, 0.1, 0.2)])
+    assert Workloads(tmp_path).models() == [counted]
+    assert folder.ceilings() == [roof]
+    assert folder.environments() == [ENVIRONMENT]
+    (run,) = folder.runs()
+    assert (run.model, run.batch, run.status, run.reason) == ("alexnet", 4, "ok", None)
+    assert [(row.sample, row.block, row.latency_s) for row in folder.samples()] == [(0, 3, 0.1), (1, 3, 0.2)]
+    assert summary.statuses == {"ok": 3}
+
+
+def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
+    outcomes = [
+        Failure("error", "no shape"),
+        Failure("unsupported", "no kernel"),
+        Failure("oom", "full"),
+        timing(1, 1.0),
+    ]
+    tasks = [COUNT, ROOF, CELL, InferenceTask(ALEXNET, 8, "fp32", "eager", 0)]
+    summary = do(tmp_path, folder, tasks, outcomes)
+    assert [
+        (row.batch, row.status, row.reason, row.forward_flop) for row in Workloads(tmp_path).models()
+    ] == [
+        (1, "error", "no shape", None),
+        (4, "error", "no shape", None),
+    ]
+    assert [(row.status, row.reason, row.latency_s) for row in folder.ceilings()] == [
+        ("unsupported", "no kernel", None)
+    ]
+    assert [(row.batch, row.status, row.reason) for row in folder.runs()] == [
+        (4, "oom", "full"),
+        (8, "ok", None),
+    ]
+    assert summary.statuses == {"error": 1, "unsupported": 1, "oom": 1, "ok": 1}
+    assert [task for task, _ in summary.failures] == [COUNT, ROOF, CELL]
+
+
+def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder, clock):
+    summary = do(tmp_path, folder, [CELL, ROOF, COUNT], [timing(1, 1.0), BudgetSpent], deadline=1000.0)
+    assert summary.left == 2
+    assert len(folder.runs()) == 1
+    assert folder.ceilings() == []
+
+
+def test_no_task_begins_after_the_budget(tmp_path, folder, clock):
+    summary = do(tmp_path, folder, [CELL], [], deadline=0.0)
+    assert summary.left == 1
+
+
+class Punctual:
+    """Takes so long for a task, moves the clock by it, and gives the task up at the deadline, as the worker does."""
+
+    def __init__(self, clock, task_s, executing_s=0.0):
+        self._clock, self._task_s, self._executing_s = clock, task_s, executing_s
+
+    def run(self, task, deadline=None):
+        if deadline is not None and self._clock.now + self._task_s > deadline:
+            self._clock.now = deadline
+            raise BudgetSpent
+        self._clock.now += self._task_s
+        return dataclasses.replace(timing(1, 1.0), executing_s=self._executing_s)
+
+
+@pytest.mark.parametrize(("task_s", "done"), [(30.0, 3), (25.0, 4), (0.3, 333), (500.0, 0)])
+def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
+    """At 100 s: neither at the end of the task before, nor at that of the one which the end falls into."""
+    tasks = [dataclasses.replace(CELL, batch=batch) for batch in range(1, 401)]
+    store = SimpleNamespace(put=lambda task, outcome: None)
+    summary = runner.run(tasks, Punctual(clock, task_s), store, Log(), 100.0)
+    assert clock.now == pytest.approx(100.0)
+    assert (summary.statuses.total(), summary.left) == (done, 400 - done)
+
+
+def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, clock):
+    # Of three cells one is refused at once: 2 * 30 s, of which 2 * 24 s were within calls. A roof is no cell.
+    tasks = [CELL, dataclasses.replace(CELL, batch=8), dataclasses.replace(CELL, batch=9)]
+    refusal = {CELL: Failure("oom", "not tried")}.get
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store, Log(), refusal=refusal)
+    assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
+    assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
+
+
+def test_conditions_and_flags_are_kept(tmp_path, folder):
+    conditions = Conditions(load=0.25, clock_hz=1e9, throttle="power cap")
+    timed = Timing(2, (TimedSample(0.1, 0.09, conditions),), ("wide", "throttled"))
+    do(tmp_path, folder, [dataclasses.replace(CELL, round=2)], [timed])
+    (run,) = folder.runs()
+    assert (run.round, run.flags) == (2, "wide;throttled")
+    (row,) = folder.samples()
+    assert (row.round, row.event_s, row.load, row.clock_hz, row.throttle) == (2, 0.09, 0.25, 1e9, "power cap")
+    assert row.energy_j is None
+
+
+def test_no_further_round_of_a_cell_that_failed(tmp_path, folder):
+    again = dataclasses.replace(CELL, round=1)
+    other = dataclasses.replace(CELL, batch=8, round=1)
+    summary = do(tmp_path, folder, [CELL, again, other], [Failure("oom", "full"), timing(1, 1.0)])
+    assert [(row.batch, row.round, row.status) for row in folder.runs()] == [(4, 0, "oom"), (8, 1, "ok")]
+    assert summary.statuses == {"oom": 1, "ok": 1}
+
+
+def test_what_cannot_fit_is_recorded_without_being_tried(tmp_path, folder):
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    refusal = {CELL: Failure("oom", "not tried: too large")}.get
+    runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store, Log(), refusal=refusal)
+    (row,) = folder.runs()
+    assert (row.status, row.reason) == ("oom", "not tried: too large")
+
+
+def step_timing(*forward_s):
+    """Of steps whose backward pass takes twice their forward pass, and the update 0.1 s."""
+    latencies_s = {
+        "step": [3 * each + 0.1 for each in forward_s],
+        "forward": forward_s,
+        "backward": [2 * each for each in forward_s],
+        "update": [0.1 for _ in forward_s],
+    }
+    phases = {phase: timing(1, *values) for phase, values in latencies_s.items()}
+    phases["update"] = dataclasses.replace(phases["update"], flags=("drifting",))
+    phases["step"] = dataclasses.replace(phases["step"], executing_s=7.0)
+    return StepTiming(phases, 2048)
+
+
+def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, folder):
+    summary = do(tmp_path, folder, [STEP], [step_timing(0.5, 0.25)])
+    assert [(row.phase, row.variant, row.status, row.flags, row.peak_byte) for row in folder.runs()] == [
+        ("forward", "adam", "ok", None, None),
+        ("backward", "adam", "ok", None, None),
+        ("update", "adam", "ok", "drifting", None),
+        ("step", "adam", "ok", None, 2048),
+    ]
+    by_sample = {(row.sample, row.phase): row.latency_s for row in folder.samples()}
+    assert by_sample[1, "forward"] == 0.25
+    assert by_sample[1, "backward"] == 0.5
+    assert by_sample[1, "update"] == 0.1
+    assert by_sample[1, "step"] == pytest.approx(0.85)
+    assert len(by_sample) == 8
+    assert summary.statuses == {"ok": 1}
+    assert summary.executing_s == 7.0
+
+
+def test_a_step_that_failed_is_hopeless_and_the_forward_pass_is_not(tmp_path, folder):
+    again = dataclasses.replace(STEP, round=1)
+    forward = InferenceTask(ALEXNET, 4, "fp32", "adam", 1)
+    summary = do(tmp_path, folder, [STEP, again, forward], [Failure("oom", "full"), timing(1, 1.0)])
+    assert [(row.phase, row.status, row.reason) for row in folder.runs()] == [
+        *((phase, "oom", "full") for phase in ("forward", "backward", "update", "step")),
+        ("inference", "ok", None),
+    ]
+    assert summary.statuses == {"oom": 1, "ok": 1}
+    assert len(summary.failures) == 1
+
+
+def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
+    times = (
+        AttributedTime("forward", "features.0", "conv2d", 1, 0.25),
+        AttributedTime("update", None, "add_", 16, 0.125),
+    )
+    kernels = (AttributedKernel("forward", "features.0", "conv2d", "implicit_gemm", 2, 0.25),)
+    use = SystemUse(0.0625, 1200.0)
+    do(tmp_path, folder, [PROFILE], [Profiled(3, 0.5, 0.625, times, 0.375, kernels, use)])
+    (row,) = folder.profiles()
+    assert (row.busy_s, row.system_s, row.page_faults) == (0.375, 0.0625, 1200.0)
+    assert (row.phase, row.variant, row.status, row.steps, row.plain_s, row.profiled_s) == (
+        "step",
+        "adam",
+        "ok",
+        3,
+        0.5,
+        0.625,
+    )
+    cell = ("e1", "alexnet", 4, "fp32", "step", "adam")
+    assert folder.operators() == [OperatorTime(*cell, *each) for each in times]
+    assert folder.kernels() == [KernelTime(*cell, *each) for each in kernels]
+    assert folder.environments() == [ENVIRONMENT]
+    assert folder.runs() == []
+
+
+def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, folder):
+    compiled = dataclasses.replace(PROFILE, variant="compile")
+    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    refusal = {PROFILE: Failure("oom", "not tried: too large")}.get
+    outcomes = NullExecutor([Failure("unsupported", "compiled"), timing(1, 1.0)])
+    summary = runner.run([PROFILE, compiled, CELL], outcomes, store, Log(), refusal=refusal)
+    assert [(row.variant, row.status, row.reason, row.profiled_s) for row in folder.profiles()] == [
+        ("adam", "oom", "not tried: too large", None),
+        ("compile", "unsupported", "compiled", None),
+    ]
+    assert folder.operators() == []
+    assert summary.statuses == {"oom": 1, "unsupported": 1, "ok": 1}
+
+
+def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder):
+    kernel = CountedKernel("sgemm", 2, 0.5, 8.0, 4.0, 16.0, 32.0, 0.0, 64.0, 0.0, None, 3.0)
+    counted = CountedCell(2, "ncu 1.2", Counted((kernel,), "7.5", "not counted"))
+    compiled = dataclasses.replace(COUNTERS, variant="compile")
+    summary = do(tmp_path, folder, [COUNTERS, compiled], [counted, Failure("unsupported", "forbidden")])
+    one, other = folder.counter_profiles()
+    assert (one.phase, one.variant, one.status, one.tool) == ("step", "adam", "ok", "ncu 1.2")
+    assert (one.capability, one.steps, one.tensor_gap) == ("7.5", 2, "not counted")
+    assert (other.variant, other.status, other.reason, other.tool) == (
+        "compile",
+        "unsupported",
+        "forbidden",
+        None,
+    )
+    assert folder.counters() == [KernelCounters("e1", "alexnet", 4, "fp32", "step", "adam", *kernel)]
+    assert summary.statuses == {"ok": 1, "unsupported": 1}

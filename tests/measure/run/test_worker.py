@@ -1,0 +1,297 @@
+import dataclasses
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from measure.models import catalog
+from measure.run import worker
+from measure.run.arguments import make_sampling, parser
+from measure.run.plan import InferenceTask, ProfileTask, TrainingTask, WorkloadTask
+from measure.run.worker import Beat, BudgetSpent, Failure, Worker, classify
+from measure.timing.sampling import Sampling
+
+pytest.importorskip("torch", reason="a worker measures with torch")
+pytest.importorskip("torchvision", reason="the models are torchvision's")
+psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
+SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
+COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (MemoryError("no"), "oom"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "oom"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "oom"),
+        (RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'"), "unsupported"),
+        (NotImplementedError("aten::thing"), "unsupported"),
+        (ValueError("first line\nsecond line"), "error"),
+        (RuntimeError(), "error"),
+    ],
+)
+def test_exceptions_become_statuses(problem, status):
+    failure = classify(problem)
+    assert failure.status == status
+    assert failure.reason.startswith(type(problem).__name__)
+    assert "\n" not in failure.reason
+
+
+@pytest.fixture(scope="module")
+def process():
+    process = Worker("cpu", 1, "e1", Sampling())
+    yield process
+    process.close()
+
+
+def test_a_result_comes_back(process):
+    (count,) = process.run(COUNT)
+    assert count.workload.parameter_count == 1_248_424  # torchvision's published count
+
+
+def test_a_model_of_ones_own_is_found_in_the_process_too(process):
+    (pair,) = catalog.find(["examples.transformer:pair"])
+    (count,) = process.run(WorkloadTask(pair, (1,), "fp32", None))
+    # One trunk and one embedding for both texts; the head takes three times their width.
+    block = 12 * 256 * 256 + 13 * 256
+    assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
+
+
+def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_alone(
+    process, monkeypatch, tmp_path
+):
+    (tmp_path / "by_values.py").write_text(
+        "import torch\n"
+        "def network(batch_size):\n"
+        "    width = int(torch.full((1,), 3.0).item())\n"
+        "    return torch.nn.Linear(width, 2), torch.ones(batch_size, width)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    process.stop()  # the next process is told where modules are
+    (model,) = catalog.find(["by_values:network"])
+    failure = process.run(WorkloadTask(model, (1,), "fp32", None))
+    assert failure.status == "unsupported"
+    assert "by_values:network makes no network on the meta device" in failure.reason
+    assert min(process.run(InferenceTask(model, 2, "fp32", "eager", 0)).latencies_s) > 0
+
+
+def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(process):
+    # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
+    failure = process.run(InferenceTask(SQUEEZENET, 10**8, "fp32", "eager", 0))
+    assert isinstance(failure, Failure)
+    assert failure.status == "oom"
+    assert isinstance(process.run(COUNT), list)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "words"),
+    [(signal.SIGKILL, "oom", "signal 9"), (signal.SIGSEGV, "error", "signal 11")],
+)
+def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
+    process, number, status, words
+):
+    process.run(COUNT)
+    victim = process._process.pid
+    threading.Timer(0.5, os.kill, (victim, number)).start()
+    failure = process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0))
+    assert failure.status == status
+    assert words in failure.reason
+    assert isinstance(process.run(COUNT), list)
+    assert process._process.pid != victim
+
+
+def test_a_process_that_dies_between_two_tasks_is_started_again(process):
+    process.run(COUNT)
+    os.kill(process._process.pid, signal.SIGKILL)
+    process._process.join()
+    (count,) = process.run(COUNT)
+    assert count.workload.status == "ok"
+
+
+def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
+    process.run(COUNT)
+    monkeypatch.setattr(process, "_call_limit_s", 0.0)
+    assert process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0)) == Failure(
+        "timeout", "one call took longer than 0 s"
+    )
+
+
+@pytest.mark.parametrize(("asked", "limit_s"), [((), 60.0), (("--call-limit", "5m"), 300.0)])
+def test_how_long_a_call_may_take_is_what_was_asked_for(asked, limit_s):
+    process = Worker("cpu", 1, "e1", make_sampling(parser().parse_args(list(asked))))
+    assert process._call_limit_s == limit_s
+    process.close()
+
+
+def test_the_end_of_the_budget_gives_the_task_up(process):
+    process.run(COUNT)
+    with pytest.raises(BudgetSpent):
+        process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0), deadline=time.monotonic() + 0.2)
+
+
+class Beating:
+    """A connection over which signs of life come and never an outcome; waiting for one moves the hands of a clock."""
+
+    def __init__(self, every_s):
+        self.now = 0.0
+        self._every_s = every_s
+
+    def send(self, _task):
+        pass
+
+    def poll(self, timeout):
+        self.now += min(timeout, self._every_s)
+        return self._every_s <= timeout
+
+    def recv(self):
+        return Beat()
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("every_s", "spent_s"),
+    [
+        (7.0, 1000.0),  # 142 beats, the last at 994 s, and the budget ends at 1000
+        (59.0, 1000.0),
+        (61.0, 60.0),  # silent for longer than a call may take
+    ],
+)
+def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
+    monkeypatch, every_s, spent_s
+):
+    connection, ended = Beating(every_s), []
+    process = Worker("cpu", 1, "e1", Sampling())
+    process._process = SimpleNamespace(
+        is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None
+    )
+    process._connection = connection
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
+    if spent_s == 60.0:
+        assert process.run(COUNT, deadline=1000.0).status == "timeout"
+    else:
+        with pytest.raises(BudgetSpent):
+            process.run(COUNT, deadline=1000.0)
+    assert ended == [spent_s]
+    process.close()
+
+
+def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
+    quick = InferenceTask(SQUEEZENET, 1, "fp32", "eager", 0)
+    for level, names in (
+        (logging.INFO, {"measure.run.worker", "measure.timing.sampling"}),
+        (logging.WARNING, set()),
+    ):
+        with caplog.at_level(level, "measure"):
+            process = Worker("cpu", 1, "e1", Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2))
+            assert process.run(quick).samples
+            process.close()
+        assert {record.name for record in caplog.records} == names
+        caplog.clear()
+
+
+HANGING = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from measure import catalog, devices, worker
+from measure.run.plan import WorkloadTask
+from measure.timing.sampling import Sampling
+
+
+def hang(*_):
+    Path(sys.argv[1]).write_text(f"{os.getpid()}\\n")
+    time.sleep(600)
+
+
+worker.execute = hang  # in the worker too: it runs this file as well
+devices.Cpu.prepare = lambda *_: None
+
+if __name__ == "__main__":
+    task = WorkloadTask(catalog.find(["alexnet"])[0], (1,), "fp32", None)
+    worker.Worker("cpu", 1, "e1", Sampling()).run(task)
+"""
+
+
+def wait_until(is_so):
+    """Waits for what must happen soon; the test fails where it has not after a minute."""
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not happen")
+
+
+def has_ended(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
+    script, within = tmp_path / "hanging.py", tmp_path / "pid"
+    script.write_text(HANGING)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    root = ROOT
+    with subprocess.Popen([sys.executable, script, within, root], env=environment) as parent:
+        wait_until(lambda: within.exists() and within.read_text().endswith("\n"))
+        pid = int(within.read_text())
+        assert not has_ended(pid)
+        parent.kill()
+    wait_until(lambda: has_ended(pid))
+
+
+def test_a_device_that_cannot_be_set_up_is_one_sentence():
+    process = Worker("cuda:99", 1, "e1", Sampling())
+    with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
+        process.run(COUNT)
+    process.close()
+
+
+def test_each_round_of_a_cell_has_a_process_of_its_own(process):
+    quick = InferenceTask(SQUEEZENET, 1, "fp32", "eager", 0)
+    process.run(COUNT)
+    shared = process._process.pid
+    process.run(quick)
+    assert process._process.pid == shared  # nothing was timed in it before
+    process.run(dataclasses.replace(quick, round=1))
+    assert process._process.pid != shared
+
+
+def test_a_training_step_comes_back_with_its_stages(process):
+    outcome = process.run(TrainingTask(SQUEEZENET, 1, "fp32", "eager", 0))
+    assert list(outcome.phases) == ["step", "forward", "backward", "update"]
+    assert min(min(timing.latencies_s) for timing in outcome.phases.values()) > 0
+    assert outcome.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
+    shared = process._process.pid
+    process.run(COUNT)
+    assert process._process.pid != shared
+
+
+def test_a_network_that_cannot_be_trained_is_an_outcome(process):
+    # A detector asks for the boxes of objects in train mode.
+    (detector,) = catalog.find(["torchvision:ssdlite320_mobilenet_v3_large"])
+    failure = process.run(TrainingTask(detector, 1, "fp32", "eager", 0))
+    assert failure.status == "error"
+    assert "targets" in failure.reason
+
+
+def test_a_profile_has_a_process_of_its_own_and_its_operators_come_back(process):
+    task = ProfileTask(SQUEEZENET, 1, "fp32", "eager", "inference")
+    process.run(COUNT)
+    process.run(dataclasses.replace(task, variant="compile"))
+    before = process._process.pid
+    profiled = process.run(task)
+    assert process._process.pid != before
+    own = [each for each in profiled.operators if each.operator == "conv2d"]
+    assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions

@@ -1,0 +1,151 @@
+import dataclasses
+
+import pytest
+from helpers.handing import machine_in, zipped
+from helpers.rows import ENVIRONMENT, run, samples, workload
+
+from measure import __main__ as command
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+
+
+def add(data, source, *flags):
+    return command.main(["add-machine", str(source), *flags, "--data", str(data)])
+
+
+def call(*words):
+    return command.main(["add-machine", *words])
+
+
+@pytest.fixture
+def data(tmp_path):
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def given(tmp_path):
+    return machine_in(tmp_path / "given" / "box").folder
+
+
+def test_a_folder_is_added_and_what_comes_next_is_told(data, given, capsys):
+    Workloads(data).put([(workload(batch=batch), [], []) for batch in (1, 64)])
+    (given / "plot.py").write_text("import os")
+    assert add(data, given) == 0
+    output = capsys.readouterr().out
+    assert (
+        f"Added Chip, of 2 cores to {data}/machines/box; rows: 1 in machine.csv, 1 in ceilings.csv" in output
+    )
+    assert "3 in samples.csv" in output
+    assert "Left out, since they are no tables of a machine: 'plot.py'\n" in output
+    assert "Not counted" not in output
+    assert output.endswith(f"Next: python -m report --data {data}\n")
+    assert MachineFolder(data, "box").tables() == MachineFolder(data, "", given).tables()
+    assert not (data / "machines/box/plot.py").exists()
+    assert add(data, given) == 0
+    assert f"{data}/machines/box holds all of this already; nothing was added" in capsys.readouterr().out
+
+
+def test_a_zip_without_a_folder_is_named_after_the_hardware(data, given, tmp_path, capsys):
+    assert add(data, zipped(tmp_path / "results (1).zip", given)) == 0
+    assert machine_names(data) == ["chip-of-2-cores-2c-h1"]
+    assert add(data, given, "--machine", "mine") == 0
+    assert machine_names(data) == ["chip-of-2-cores-2c-h1", "mine"]
+
+
+def test_the_same_machine_goes_where_it_is(data, given, tmp_path, capsys):
+    assert add(data, given, "--machine", "mine") == 0
+    assert add(data, given) == 0
+    assert machine_names(data) == ["mine"]
+
+
+def test_models_that_are_not_counted_are_named_with_the_command_that_counts_them(data, given, capsys):
+    runs = given / "runs.csv"
+    runs.write_text(runs.read_text().replace("e1,net,64", "e1,$(reboot),64"))
+    assert add(data, given) == 0
+    output = capsys.readouterr().out
+    assert "Not counted here, and so without FLOP and bytes: $(reboot), net. To count them:\n" in output
+    counting = (
+        f"python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64 --data {data}"
+    )
+    assert f"  {counting}\n" in output
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "<script>", "$x$|y", '"a", b', "#eval(`x`)", "ñ\\'é", " blank "])
+def test_names_that_may_be_anything_are_kept_to_the_letter(data, tmp_path, name):
+    machine = machine_in(tmp_path / "given" / "box", dataclasses.replace(ENVIRONMENT, name=name))
+    machine.put_run(run(name), samples(2, name))
+    assert add(data, machine.folder) == 0
+    assert MachineFolder(data, "box").tables() == machine.tables()
+
+
+@pytest.mark.parametrize("name", ["a b", "<script>", "-x", "x" * 65, "=cmd()"])
+def test_a_folder_name_that_is_not_plain_is_refused(data, given, capsys, name):
+    assert add(data, given.rename(given.with_name(name))) == 2
+    output = capsys.readouterr().err
+    assert "is no folder name; choose one with --machine NAME" in output
+    assert output.count("\n") == 1
+    assert not (data / "machines").exists()
+    assert add(data, given.with_name(name), "--machine", "plain") == 0
+
+
+def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_path, capsys):
+    assert add(data, given) == 0
+    other = dataclasses.replace(ENVIRONMENT, hardware_id="h2", name="Other chip")
+    box = machine_in(tmp_path / "other" / "box", other).folder
+    assert add(data, box) == 2
+    assert "holds another machine ('Chip, of 2 cores')" in capsys.readouterr().err
+    assert add(data, box, "--replace") == 0
+    (there,) = MachineFolder(data, "box").environments()
+    assert there == other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.zip"], "nowhere.zip: cannot be read (No such file or directory)"),
+        (["given", "--machine", "../up"], "--machine: '../up' is no folder name"),
+        (["given/box/runs.csv"], "is no zip, or a damaged one"),
+        ([], "FOLDER|ZIP"),
+        (["given", "--merge"], "--merge"),
+        (["given", "--data", "given/box/runs.csv"], "--data: given/box/runs.csv is a file; name a folder"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(data, given, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert call(*arguments) == 2
+    output = capsys.readouterr()
+    assert output.err.startswith("python -m measure add-machine: ")
+    assert words in output.err
+    assert output.err.count("\n") == 1
+    assert not data.exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(data, given, capsys):
+    (data / "machines").mkdir(parents=True)
+    (data / "machines" / "box").write_text("")
+    assert add(data, given) == 2
+    assert f"--machine: {data}/machines/box is a file; name a folder" in capsys.readouterr().err
+
+
+def test_an_implausible_row_is_named_by_the_file_that_was_handed_in(data, given, tmp_path, capsys):
+    path = given / "samples.csv"
+    path.write_text(path.read_text().replace(",0.1,", ",nan,"))
+    assert add(data, zipped(tmp_path / "given.zip", given, "box/")) == 2
+    assert (
+        f"{tmp_path}/given.zip/box/samples.csv, line 2, column latency_s: the cell is 'nan'"
+        in capsys.readouterr().err
+    )
+    assert not data.exists()
+
+
+def test_an_unknown_column_or_word_is_named(data, given, capsys):
+    path = given / "runs.csv"
+    whole = path.read_text()
+    path.write_text(whole.replace("eager", "nap"))
+    assert add(data, given) == 2
+    assert (
+        f"{path}, line 2, column variant: the cell is 'nap', not one of eager, autocast"
+        in capsys.readouterr().err
+    )
+    path.write_text(whole.replace("variant", "<b>"))
+    assert add(data, given) == 2
+    assert f"{path}, line 1: unknown column '<b>'" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""``tests/data/ncu-raw-format.csv`` is written by hand to the format that NVIDIA documents; no GPU was at hand."""
+
+import pytest
+from helpers.places import TESTS
+
+from measure import __main__ as command
+from measure.cache.folders import MachineFolder
+from measure.cache.records import Environment
+
+FORMAT = TESTS / "data" / "ncu-raw-format.csv"
+COUNTED = (FORMAT, "--model", "resnet50", "--batch", "64")
+GPU = Environment(
+    "g1",
+    "h1",
+    "cuda",
+    "Example GPU",
+    4,
+    2,
+    1024,
+    None,
+    "550",
+    "Linux",
+    "3.12",
+    "2.14",
+    None,
+    None,
+    "2026-01-01",
+)
+
+
+def call(data, *arguments):
+    return command.main(["import-ncu", *map(str, arguments), "--data", str(data)])
+
+
+def test_counters_of_a_gpu_of_which_only_the_name_is_known(tmp_path, capsys):
+    assert call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4", "--steps", "2") == 0
+    (path,) = (tmp_path / "machines").iterdir()
+    assert path.name.startswith("nvidia-t4-")
+    folder = MachineFolder(tmp_path, path.name)
+    (environment,) = folder.environments()
+    assert (environment.name, environment.device, environment.torch, environment.cores) == (
+        "NVIDIA T4",
+        "cuda",
+        None,
+        None,
+    )
+    (profile,) = folder.counter_profiles()
+    assert (profile.model, profile.batch, profile.phase, profile.steps) == ("resnet50", 64, "step", 2)
+    assert (profile.tool, profile.capability, profile.environment_id) == (
+        "imported",
+        "8.0",
+        environment.environment_id,
+    )
+    assert [row.calls for row in folder.counters()] == [1, 1]
+    assert "2 kernels of resnet50 at batch size 64 into" in capsys.readouterr().out
+    assert (
+        call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4") == 0
+    )  # again, with other steps: it is replaced
+    assert [row.calls for row in folder.counters()] == [2, 2]
+    assert len(folder.environments()) == len(folder.counter_profiles()) == 1
+
+
+def test_counters_of_a_machine_that_measured(tmp_path):
+    folder = MachineFolder(tmp_path, "box")
+    folder.put_environment(GPU)
+    assert call(tmp_path, *COUNTED, "--machine", "box", "--phase", "inference", "--precision", "bf16") == 0
+    (profile,) = folder.counter_profiles()
+    assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")
+    assert folder.environments() == [GPU]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("none.csv", "--model", "resnet50", "--batch", "64", "--device-name", "X"),
+            "none.csv: cannot be read",
+        ),
+        (
+            (FORMAT, "--model", "resnet5", "--batch", "64", "--device-name", "X"),
+            "no model is called 'resnet5'",
+        ),
+        (
+            (FORMAT, "--model", "vgg*", "--batch", "64", "--device-name", "X"),
+            "--model: 'vgg*' selects 3 models",
+        ),
+        (
+            (FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"),
+            "--batch: '0' is no batch size",
+        ),
+        ((*COUNTED, "--device-name", "X", "--steps", "none"), "--steps: 'none' is no"),
+        ((*COUNTED, "--device-name", "X", "--phase", "nap"), "--phase: 'nap' is not one of step, inference"),
+        ((*COUNTED, "--device-name", "X", "--precision", "fp1"), "--precision: 'fp1' is not one of fp32"),
+        ((*COUNTED, "--machine", "../up"), "--machine: '../up' is no folder name"),
+        (COUNTED, "--device-name: say which GPU was counted"),
+        ((*COUNTED, "--machine", "new"), "--device-name: say which GPU was counted"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
+    assert call(tmp_path, *arguments) == 2
+    output = capsys.readouterr()
+    assert words in output.err
+    assert output.err.startswith("python -m measure import-ncu: ")
+    assert output.err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_another_gpus_counters_are_refused(tmp_path, capsys):
+    MachineFolder(tmp_path, "box").put_environment(GPU)
+    assert call(tmp_path, *COUNTED, "--machine", "box", "--device-name", "NVIDIA T4") == 2
+    assert "holds a Example GPU; name another --machine" in capsys.readouterr().err

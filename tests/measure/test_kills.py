@@ -1,0 +1,147 @@
+import dataclasses
+import os
+import sys
+from random import Random
+
+import pytest
+from helpers.places import ROOT
+
+pytest.importorskip("psutil", reason="processes are found with psutil")
+pytest.importorskip("rich", reason="progress is shown with rich")
+pytest.importorskip("torch", reason="a measurement names the version of torch")
+
+import kills
+from helpers.rows import ENVIRONMENT, layer, run, samples, workload
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Layer, Run, Sample, Workload
+from measure.cache.table import append, read
+
+SELECTION = "--device cpu --sections inference --models alexnet resnet18 vgg11 --batch-sizes 1"
+FAKE = [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SELECTION.split()]
+
+
+def test_a_measurement_that_is_killed_again_and_again_loses_nothing_and_has_nothing_twice(tmp_path):
+    planned = kills.kills(Random(3), 8, 1.5)
+    tally = kills.torment(FAKE, tmp_path, planned, lambda _: None)
+    assert tally.kills == 8
+    (last,) = [tmp_path / str(tally.ends)]
+    runs = MachineFolder(last, "box").runs()
+    assert sorted((row.model, row.round) for row in runs) == [
+        (model, number) for model in ("alexnet", "resnet18", "vgg11") for number in range(3)
+    ]
+
+
+def test_kills_come_at_any_moment_and_after_writes_with_all_processes_and_alone():
+    planned = kills.kills(Random(1), 8, 10.0)
+    assert [(kill.alone, kill.delay_s is None) for kill in planned] == [
+        (False, True), (True, True), (False, False), (True, False),
+    ] * 2  # fmt: skip
+    assert all(0 <= kill.after_s <= 10 for kill in planned)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two rounds of a cell, and a model's workload."""
+    append(Workloads(tmp_path).models_path, Workload, [workload()])
+    append(Workloads(tmp_path).layers_path, Layer, [layer()])
+    folder = MachineFolder(tmp_path, "box")
+    folder.put_environment(ENVIRONMENT)
+    for number in range(2):
+        folder.put_run(run(round_=number), samples(3, round_=number))
+    return folder
+
+
+def test_everything_committed_is_kept(tmp_path, folder):
+    rows = kills.kept(tmp_path)
+    assert len(rows) == 1 + 1 + 1 + 2 + 6  # workload, layer, environment, runs, samples
+    assert not kills.is_half_written(tmp_path)
+    kills.check_nothing_is_lost(rows, rows)
+
+
+def test_a_row_that_stands_twice_is_a_violation(tmp_path, folder):
+    append(folder.folder / "runs.csv", Run, [run(round_=1)])
+    with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 1 stands twice"):
+        kills.kept(tmp_path)
+
+
+def test_a_row_that_is_gone_or_another_is_a_violation(tmp_path, folder):
+    before = kills.kept(tmp_path)
+    folder.put_run(run(round_=2), samples(1, round_=2))
+    now = kills.kept(tmp_path)
+    kills.check_nothing_is_lost(before, now)
+    with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 2 is lost"):
+        kills.check_nothing_is_lost(now, before)
+    folder.put_run(dataclasses.replace(run(round_=1), flags="wide"), samples(3, round_=1))
+    with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 1 is changed"):
+        kills.check_nothing_is_lost(now, kills.kept(tmp_path))
+
+
+def test_a_run_without_its_samples_is_a_violation(tmp_path, folder):
+    append(folder.folder / "runs.csv", Run, [run(round_=2)])
+    with pytest.raises(kills.Violation, match=r"eager 2, which is ok, has the samples \[\]"):
+        kills.kept(tmp_path)
+
+
+def test_a_gap_among_samples_is_a_violation(tmp_path, folder):
+    folder.put_run(run(round_=2), samples(3, round_=2)[::2])
+    with pytest.raises(kills.Violation, match=r"eager 2, which is ok, has the samples \[0, 2\]"):
+        kills.kept(tmp_path)
+
+
+def test_a_failure_with_samples_is_a_violation(tmp_path, folder):
+    folder.put_run(run(status="oom", round_=2), samples(1, round_=2))
+    with pytest.raises(kills.Violation, match=r"eager 2, which is oom, has the samples \[0\]"):
+        kills.kept(tmp_path)
+
+
+def test_what_no_row_commits_is_half_written(tmp_path, folder):
+    path = folder.folder / "samples.csv"
+    whole = path.read_bytes()
+    append(path, Sample, samples(2, round_=2))
+    assert len(read(path, Sample)) == 8
+    assert kills.is_half_written(tmp_path)
+    path.write_bytes(whole + b"e1,net,1")
+    assert kills.is_half_written(tmp_path)
+    path.write_bytes(whole)
+    assert not kills.is_half_written(tmp_path)
+    (folder.folder / "runs.csv.part").touch()
+    assert kills.is_half_written(tmp_path)
+
+
+def measurement(tmp_path, script):
+    return kills.Measurement([sys.executable, "-c", script], tmp_path / "0")
+
+
+def test_a_measurement_that_fails_by_itself_is_a_violation(tmp_path):
+    failing = measurement(tmp_path, "import sys; sys.exit('no disk')")
+    with pytest.raises(kills.Violation, match="exit code 1: no disk"):
+        failing.is_killed(kills.Kill(60.0, None, alone=False))
+    with pytest.raises(kills.Violation, match="did not come to its end: no disk"):
+        failing.run_to_its_end()
+
+
+def test_a_process_that_stays_behind_is_a_violation(tmp_path, monkeypatch):
+    monkeypatch.setattr(kills, "ENDING_S", 0.5)
+    script = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open(sys.argv[2] + "/pid.csv", "w").write(str(child.pid))
+time.sleep(600)
+"""
+    (tmp_path / "0").mkdir()
+    leaving = measurement(tmp_path, script)
+    with pytest.raises(kills.Violation, match=r"1 processes live 0\.5 s longer than the measurement"):
+        leaving.is_killed(kills.Kill(0.0, 0.01, alone=True))
+    os.kill(int((tmp_path / "0" / "pid.csv").read_text()), 9)
+
+
+def test_what_is_left_or_has_no_result_at_the_end_is_a_violation(tmp_path, folder):
+    endless = measurement(tmp_path, "print('1 measured')")
+    with pytest.raises(kills.Violation, match="something was left: 1 measured"):
+        endless.run_to_its_end()
+    complete = kills.Measurement([sys.executable, "-c", "print('Nothing left to measure')"], tmp_path)
+    complete.run_to_its_end()
+    folder.put_run(run(batch=2, status="oom", reason="full"), [])
+    with pytest.raises(kills.Violation, match="Run e1 net 2 fp32 inference eager 0 is oom: full"):
+        complete.run_to_its_end()

@@ -1,0 +1,330 @@
+import json
+import re
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+from helpers.places import ROOT
+
+from measure import __main__ as command
+from measure.cache.folders import MachineFolder
+from measure.cache.records import Run
+from measure.errors import UserError
+from measure.machine import devices, processor
+from measure.machine.environment import current
+from measure.run.arguments import parse_percent, parse_time
+
+pytest.importorskip("torch", reason="measuring needs torch")
+SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1"]
+
+
+def call(*arguments):
+    return command.main([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--models", "resnet19"], "the nearest are resnet18"),
+        (["--device", "gpu"], "say cpu, cuda, cuda:N, mps or auto"),
+        (["--device", "cuda:99"], "there is no cuda:99 on this machine; say cpu"),
+        (["--batch-sizes", "0"], "'0' is no batch size"),
+        (["--batch-sizes", "64", "many"], "'many' is no batch size"),
+        (["--batch-sizes", "-1"], "'-1' is no batch size"),
+        (["--batch-sizes", "1.5"], "--batch-sizes: '1.5' is no batch size"),
+        (["--training-batch-sizes", "0"], "--training-batch-sizes: '0' is no batch size"),
+        (["--optimizers", "lion"], "--optimizers: 'lion' is not one of sgd, adam"),
+        (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
+        (["--budget", "0"], "'0' is no time"),
+        (["--budget", "-5m"], "is no time"),
+        (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
+        (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference, training"),
+        (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
+        (["--threads", "none"], "--threads: 'none' is no number of threads"),
+        (["--threads", "0"], "--threads: '0' is no number of threads"),
+        (["--target", "tight"], "--target: 'tight' is no percentage; say 5% or 2.5%"),
+        (["--target", "0%"], "--target: '0%' is no width; say more than 0% and at most 100% of the median"),
+        (["--target", "101%"], "--target: '101%' is no width"),
+        (
+            ["--native-size", "--quick"],
+            "--native-size: is counted, not measured; say --sections workload with it",
+        ),
+        (["--machine", "../up"], "'../up' is no folder name"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
+    arguments = [f"{arguments[0]}={arguments[1]}"] if re.match(r"-\d", arguments[1]) else arguments
+    assert call("--data", tmp_path, *arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert words in output.err
+    assert output.err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_data_folder_that_cannot_be_written_is_said_before_measuring(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.touch()
+    assert call("--data", file / "data", *SMALL) == 2
+    assert f"--data: {file / 'data'} cannot be written" in capsys.readouterr().err
+
+
+def test_a_damaged_table_is_said_before_measuring(tmp_path, capsys):
+    call("--data", tmp_path, "--machine", "box", "--plan", *SMALL)
+    samples = tmp_path / "machines" / "box" / "samples.csv"
+    samples.parent.mkdir(parents=True)
+    samples.write_text("environment_id,colour\n")
+    capsys.readouterr()
+    assert call("--data", tmp_path, "--machine", "box", *SMALL) == 2
+    assert f"{samples}, line 1: unknown column 'colour'" in capsys.readouterr().err
+
+
+def test_a_folder_of_another_machine_is_refused(tmp_path, capsys):
+    import dataclasses
+
+    here = current(devices.find("cpu"), 1)
+    other = dataclasses.replace(here, hardware_id="another", name="Other Chip")
+    MachineFolder(tmp_path, "box").put_environment(other)
+    assert call("--data", tmp_path, "--machine", "box", *SMALL) == 2
+    assert "holds another machine (Other Chip); choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601)],
+)
+def test_times(text, seconds):
+    assert parse_time("--budget", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s"])
+def test_no_times(text):
+    with pytest.raises(UserError, match=r"--call-limit: .* is no time"):
+        parse_time("--call-limit", text)
+
+
+def test_percentages():
+    assert parse_percent("--f", "5%") == 0.05
+    assert parse_percent("--f", " 2.5 %") == 0.025
+    for text in ("", "5", "-5%", "five%", "1e2%"):
+        with pytest.raises(UserError, match=r"--f: .* is no percentage; say 5% or 2\.5%"):
+            parse_percent("--f", text)
+
+
+def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
+    assert call("--data", tmp_path, "--plan", *SMALL) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "squeezenet1_0 batch 1 fp32, round 1" in lines
+    assert lines[-1].startswith(f"{len(lines) - 1} to measure")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_plan_as_json_is_one_object_with_the_same_tasks(tmp_path, capsys):
+    assert call("--data", tmp_path, "--plan", *SMALL) == 0
+    *labels, _ = capsys.readouterr().out.splitlines()
+    assert call("--data", tmp_path, "--plan", "--json", *SMALL) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [task["label"] for task in said["tasks"]] == labels
+    assert said["machine"]["folder"].startswith(str(tmp_path / "machines"))
+
+
+def test_the_list_as_json_is_one_object(capsys):
+    assert call("--list", "--json", "--models", "alexnet") == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert (model["model"], model["parameter_count"]) == (
+        "alexnet",
+        61_100_840,
+    )  # torchvision's published count
+
+
+def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_path):
+    folder = MachineFolder(tmp_path, "box")
+    here = current(devices.find("cpu"), processor.physical_cores())
+    cell = ("squeezenet1_0", 1, "fp32", "inference", "eager")
+    folder.put_run(Run(here.environment_id, *cell, "oom", "full", "2026-01-01", 0), [])
+    plan = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--plan"]
+    quiet, told = python(*plan), python(*plan, "-v")
+    assert quiet.stderr == ""
+    assert told.stdout == quiet.stdout
+    cell = "inference of squeezenet1_0 batch 1 fp32 eager"
+    assert f"measure.run.plan: not tried again without --force: {cell}, oom (full)" in told.stderr
+    assert "measure.run.plan: inference: 0 to do" in told.stderr
+
+
+def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
+    quick = command.make_request(command.parser().parse_args(["--quick"]))
+    whole = command.make_request(command.parser().parse_args([]))
+    assert set(quick.models) < set(whole.models)
+    assert set(quick.batch_sizes) < set(whole.batch_sizes)
+    assert set(quick.training_models) < set(quick.models)
+    assert quick.training_batch_sizes == whole.training_batch_sizes == [32]
+
+
+def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
+    whole = command.make_request(command.parser().parse_args([]))
+    assert whole.training_models == whole.models
+    assert whole.optimizers == ["sgd"]
+    asked = ["--training-batch-sizes", "64", "32", "--optimizers", "adam", "sgd", "--models", "vgg11"]
+    request = command.make_request(command.parser().parse_args(asked))
+    assert [model.name for model in request.training_models] == ["vgg11"]
+    assert request.training_batch_sizes == [32, 64]
+    assert request.optimizers == ["sgd", "adam"]
+
+
+def test_a_quick_run_times_no_operators_unless_it_is_asked_to():
+    def sections(*arguments):
+        return command.make_request(command.parser().parse_args(list(arguments))).sections
+
+    assert sections("--quick") == ["workload", "ceilings", "inference", "training"]
+    assert sections() == [*sections("--quick"), "operators"]
+    assert sections("--quick", "--sections", "operators") == ["operators"]
+
+
+def test_explicit_models_go_before_quick():
+    request = command.make_request(command.parser().parse_args(["--quick", "--models", "vgg11"]))
+    assert [model.name for model in request.models] == ["vgg11"]
+    assert [model.name for model in request.training_models] == ["vgg11"]
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_list_shows_every_model_without_torch():
+    script = (
+        "import sys; sys.modules['torch'] = sys.modules['pandas'] = None\n"
+        "from measure.__main__ import main\n"
+        "sys.exit(main(['--list']))"
+    )
+    answer = python("-c", script)
+    assert answer.returncode == 0, answer.stderr
+    assert "wav2vec2_base" in answer.stdout
+    assert "61.10 M    1.43" in answer.stdout  # AlexNet, from the committed workload table
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package, *absent = sys.argv[1:]
+sys.modules.update(dict.fromkeys(absent))
+for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+    if not module.name.startswith("measure.roofs."):  # compiled kernels, imported where one is measured
+        importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "absent"),
+    [
+        ("measure", ["report", "altair", "pandas", "typst", "numba"]),
+        ("report", ["torch", "torchvision", "torchaudio", "timm", "psutil", "rich", "pynvml"]),
+    ],
+)
+def test_each_side_of_the_cache_works_without_what_only_the_other_needs(package, absent):
+    answer = python("-c", IMPORT_ALL, package, *absent)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_importing_the_package_imports_neither_torch_nor_pandas():
+    answer = python("-c", "import sys, measure, measure.cache; print({'torch', 'pandas'} & set(sys.modules))")
+    assert answer.stdout.strip() == "set()"
+
+
+def test_the_help_names_the_verbs_and_imports_nothing_heavy():
+    script = (
+        "import sys\n"
+        "from measure.__main__ import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "finally:\n"
+        "    print('loaded', {'torch', 'pandas', 'numba', 'rich', 'numpy'} & set(sys.modules))"
+    )
+    answer = python("-c", script)
+    assert answer.returncode == 0, answer.stderr
+    assert "\n  compare A B  what changed between" in answer.stdout
+    assert "\n  doctor       what would spoil" in answer.stdout
+    assert "2 bad input; 130 stopped by Ctrl-C" in answer.stdout
+    assert answer.stdout.endswith("loaded set()\n")
+
+
+@pytest.mark.parametrize("verb", ["compare", "doctor"])
+def test_a_verb_has_a_help_of_its_own(verb):
+    answer = python("-m", "measure", verb, "--help")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(f"usage: python -m measure {verb} ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number):
+    pytest.importorskip("torchvision", reason="the models are torchvision's")
+    arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
+    command = [sys.executable, "-m", "measure", *arguments]
+    # A shell's background job, which these tests may be, ignores Ctrl-C, and so would what it starts.
+    heeding = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heeding) as run:
+        for line in run.stdout:
+            if line.startswith("[2/"):
+                run.send_signal(number)
+                break
+        rest = run.stdout.read()
+    assert run.returncode == 130
+    assert re.search(
+        r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the files", rest, re.M
+    )
+    assert (
+        f"{tmp_path}/workload\nTo go on with what is left: python -m measure --data {tmp_path} --machine box"
+        in rest
+    )
+    plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
+    assert "workload alexnet fp32" not in plan
+    assert "roof matmul fp32 512 sustained" not in plan
+    assert "alexnet batch 1 fp32, round 1" in plan
+
+
+def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):
+    pytest.importorskip("torchvision", reason="the model is torchvision's")
+    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--sections"]
+    first = python(*arguments, "workload", "inference", "-v")
+    assert first.returncode == 0, first.stderr
+    assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
+    done = f"4 done, 0 failed, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n"
+    assert done in first.stdout
+    assert first.stdout.endswith(f"\nNext: python -m report --data {tmp_path}\n")
+    for said in (
+        "worker: process",
+        "timing: warm-up: ",
+        "timing: sampling ends after ",
+        "fit: squeezenet1_0 batch 1",
+    ):
+        assert f" measure.{said}" in first.stderr
+    assert re.search(
+        r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M
+    )
+    folder = MachineFolder(tmp_path, "box")
+    runs, samples = folder.runs(), folder.samples()
+    assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]
+    assert {row.round for row in samples} == {0, 1, 2}
+    assert len(samples) >= 18
+    assert {row.environment_id for row in samples} == {row.environment_id for row in folder.environments()}
+    second = python(*arguments, "workload", "inference")
+    assert "Nothing left to measure" in second.stdout
+    assert folder.samples() == samples
+
+
+def test_operators_are_profiled_from_end_to_end_and_once(tmp_path):
+    pytest.importorskip("torchvision", reason="the model is torchvision's")
+    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL]
+    arguments += ["--training-batch-sizes", "2", "--sections", "operators"]
+    first = python(*arguments)
+    assert first.returncode == 0, first.stderr
+    assert "[2/2] operators of training squeezenet1_0 batch 2 fp32: " in first.stdout
+    folder = MachineFolder(tmp_path, "box")
+    assert [(row.phase, row.status) for row in folder.profiles()] == [("inference", "ok"), ("step", "ok")]
+    times = folder.operators()
+    for profile in folder.profiles():
+        own = [row.time_s for row in times if row.phase == profile.phase]
+        assert 0 < sum(own) <= profile.profiled_s
+    assert {row.stage for row in times} == {"inference", "forward", "backward", "update"}
+    assert "Nothing left to measure" in python(*arguments).stdout
+    assert folder.operators() == times

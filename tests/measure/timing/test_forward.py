@@ -1,0 +1,121 @@
+import pytest
+
+from measure.machine import devices
+from measure.models import catalog
+from measure.models.call import Call
+from measure.timing import allocator, forward
+
+torch = pytest.importorskip("torch", reason="models are run with torch")
+
+
+def prepare(name, precision="fp32", variant="eager", device=None):
+    model = catalog.find([name])[0]
+    return forward.prepare(device or devices.find("cpu"), model, 2, precision, variant)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)]
+)
+def test_weights_and_inputs_are_cast_to_the_precision(precision, dtype):
+    call = prepare("squeezenet1_0", precision)
+    assert {parameter.dtype for parameter in call.network.parameters()} == {dtype}
+    assert call.inputs[0].dtype == dtype
+    assert call.inputs[0].shape == (2, 3, 224, 224)
+    assert not call.network.training
+
+
+def test_a_call_is_the_forward_pass():
+    call = prepare("squeezenet1_0")
+    assert call().shape == (2, 1000)
+    assert torch.equal(call(), call.network(*call.inputs))
+
+
+def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
+    call = prepare("squeezenet1_0", variant="channels_last")
+    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
+    first = call.network.features[0].weight
+    assert first.is_contiguous(memory_format=torch.channels_last)
+    assert not first.is_contiguous()
+
+
+def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
+    asked = []
+    monkeypatch.setattr(allocator, "keep_memory", lambda: asked.append("keep"))
+    original = catalog.prepare
+    monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
+    prepare("squeezenet1_0")
+    prepare("squeezenet1_0", variant="kept_memory")
+    assert asked == ["build", "keep", "build"]
+
+
+def test_a_device_whose_memory_torch_keeps_has_no_such_variant():
+    class Gpu(devices.Cpu):
+        kind = "cuda"
+
+    with pytest.raises(NotImplementedError, match="torch keeps the memory of cuda in any case"):
+        prepare("squeezenet1_0", variant="kept_memory", device=Gpu())
+
+
+def test_channels_last_is_for_images_alone():
+    with pytest.raises(NotImplementedError, match="images, which wav2vec2_base does not take"):
+        prepare("wav2vec2_base", variant="channels_last")
+
+
+def test_channels_last_lays_out_the_images_among_several_inputs(monkeypatch):
+    class Network(torch.nn.Module):
+        def forward(self, image, *, text):
+            return image.sum() + text.sum()
+
+    inputs = {"text": torch.ones(2, 5, dtype=torch.int64)}
+    monkeypatch.setattr(catalog, "prepare", lambda *_: Call(Network(), (torch.ones(2, 3, 4, 4),), inputs))
+    call = prepare("squeezenet1_0", variant="channels_last")
+    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
+    assert call().item() == 2 * 3 * 4 * 4 + 2 * 5
+
+
+def test_autocast_computes_in_the_precision_and_stores_in_fp32():
+    call = prepare("squeezenet1_0", "bf16", "autocast")
+    assert {parameter.dtype for parameter in call.network.parameters()} == {torch.float32}
+    assert call.inputs[0].dtype == torch.float32
+    assert call().dtype == torch.bfloat16
+    assert not torch.is_autocast_enabled("cpu")  # outside the call
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_autocast_to_what_is_stored_is_refused(precision):
+    with pytest.raises(NotImplementedError, match=f"not to {precision}"):
+        prepare("squeezenet1_0", precision, "autocast")
+
+
+def test_a_device_without_tf32_refuses_it():
+    with pytest.raises(NotImplementedError, match="tf32 is a format of NVIDIA's tensor cores"):
+        prepare("squeezenet1_0", "tf32")
+
+
+def test_tf32_is_allowed_for_its_own_cells_only():
+    class Watched(devices.Cpu):
+        def __init__(self):
+            self.allowed = []
+
+        def allow_tf32(self, allowed):
+            self.allowed.append(allowed)
+
+    device = Watched()
+    assert prepare("squeezenet1_0", "tf32", device=device).inputs[0].dtype == torch.float32
+    prepare("squeezenet1_0", "fp32", device=device)
+    assert device.allowed == [True, False]
+
+
+def test_compile_wraps_the_network(monkeypatch):
+    compiled = []
+
+    def wrap(network):
+        compiled.append(network)
+        return network
+
+    monkeypatch.setattr(torch, "compile", wrap)
+    call = prepare("squeezenet1_0", variant="channels_last+compile")
+    assert compiled == [call.network]
+    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
+    prepare("squeezenet1_0")
+    assert len(compiled) == 1

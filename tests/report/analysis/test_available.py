@@ -1,0 +1,83 @@
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.papers import empty, tiny
+
+from report.analysis import available
+from report.analysis.available import DataMissingError, Missing, finding, or_missing
+from report.text.prose import Prose
+
+
+def without(column):
+    return replace(tiny(), workloads=tiny().workloads.assign(**{column: None}))
+
+
+def without_layers():
+    return replace(tiny(), layers=tiny().layers.iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda: available.chips(empty()), "data/chips.csv holds no chip"),
+        (lambda: available.chips(tiny(), "soc"), "holds no SoC"),
+        (lambda: available.workloads(empty()), "python -m measure --sections workload counts"),
+        (lambda: available.workloads(tiny(), batch=64), "at batch size 64; .* --batch-sizes 64 counts"),
+        (
+            lambda: available.workloads(tiny(), "fp16", 8),
+            "counted yet at fp16 at batch size 8; .* workload --precisions fp16 --batch-sizes 8 counts",
+        ),
+        (lambda: available.trained(without("backward_flop")), "No backward pass .* --batch-sizes 64 counts"),
+        (lambda: available.layers(empty()), "have not been counted yet at batch size 1"),
+        (lambda: available.layers(without_layers()), "layers.csv holds no layer at batch size 1; restore"),
+        (
+            lambda: available.operators(tiny(), "inference"),
+            "operators of the models .* yet at fp32; .* --sections workload --precisions fp32 counts",
+        ),
+        (lambda: available.operators(empty(), "inference"), "models have not been counted yet; python -m"),
+        (lambda: available.machine(empty(), "cpu"), "No CPU .* python -m measure --device cpu"),
+        (lambda: available.machine(empty(), "gpu"), "No GPU .* python -m measure --device cuda"),
+        (lambda: available.machines(empty()), "No machine has been measured yet; python -m measure"),
+        (
+            lambda: available.roof(tiny().machine("cpu"), "bf16"),
+            r"bf16 roof of the Example CPU \(4 cores\) .* --device cpu --sections ceilings --precisions bf16",
+        ),
+        (
+            lambda: available.cells(tiny().machine("gpu"), "bf16"),
+            "Example GPU has been measured at bf16; .* --device cuda --sections workload inference --precisions bf16",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_with_what_fills_it(asked, said):
+    with pytest.raises(DataMissingError, match=said):
+        asked()
+
+
+def test_training_is_shown_at_the_largest_batch_size_up_to_64():
+    # At batch size 1 one of the four models has no backward pass.
+    rows = available.trained(tiny())
+    assert (set(rows.batch), len(rows)) == ({8}, 4)
+    larger = tiny().workloads[tiny().workloads.batch == 8].assign(batch=65)
+    both = replace(tiny(), workloads=pd.concat([tiny().workloads, larger]))
+    assert set(available.trained(both).batch) == {8}
+    only_one = replace(tiny(), workloads=tiny().workloads[tiny().workloads.batch == 1])
+    assert set(available.trained(only_one).model) == {"lean", "deep", "tokens"}
+
+
+def test_cells_are_the_measured_ones():
+    # Of four models at two batch sizes one failed.
+    assert len(available.cells(tiny().machine("cpu"))) == 7
+    assert len(available.cells(tiny().machine("cpu"), None)) == 8
+
+
+def test_guards():
+    def fails():
+        raise DataMissingError("Nothing here.")
+
+    assert or_missing(fails)() == Missing("Nothing here.")
+    assert isinstance(finding(fails)(), Missing)
+    assert or_missing(lambda: 3)() == 3
+    told = finding(lambda: "All is well.")()
+    assert isinstance(told, Prose)
+    assert not isinstance(told, Missing)

@@ -1,0 +1,51 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from report.analysis import resampling
+
+MODELS = pd.Series(["b", "a", "b", "c", "a"])
+
+
+def test_a_model_is_drawn_with_all_its_points():
+    drawn = resampling.weights(MODELS)
+    assert drawn.shape == (resampling.DRAWS, 5)
+    b, a, again_b, c, again_a = drawn.T
+    assert (a == again_a).all()
+    assert (b == again_b).all()
+    assert (a + b + c == 3).all()
+    assert len({tuple(row) for row in drawn}) == 10  # three of three with repetition: 3 + 6 + 1 ways
+
+
+def test_resamples_are_paired_whatever_the_order_and_number_of_points():
+    drawn = resampling.weights(MODELS)
+    assert (resampling.weights(pd.Series(["a", "b", "c"])) == drawn[:, [1, 0, 3]]).all()
+
+
+def test_moments_by_hand():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 7.0])
+    xx, xy, yy = resampling.moments(x, y, np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 1.0]]))
+    # Means 2 and 13/3; then of 1, 1, 3 and 2, 2, 7: 5/3 and 11/3.
+    assert xx == pytest.approx([2, 2 * (2 / 3) ** 2 + (4 / 3) ** 2])
+    assert xy == pytest.approx([7 / 3 + 8 / 3, 2 * (2 / 3) * (5 / 3) + (4 / 3) * (10 / 3)])
+    assert yy == pytest.approx([(49 + 1 + 64) / 9, 2 * (5 / 3) ** 2 + (10 / 3) ** 2])
+
+
+@pytest.mark.parametrize(
+    ("models", "below"),
+    # Phi of minus sqrt(n / (n - 1)) t: 2.776 sqrt(5/4) = 3.104; 2.069 sqrt(24/23) = 2.113; towards 1.96
+    [(5, 0.00096), (24, 0.0173), (100_000, 0.025)],
+)
+def test_intervals_are_wider_than_percentiles_for_few_models(models, below):
+    draws = np.linspace(0, 1, 100_001)
+    assert resampling.interval(draws, models) == pytest.approx((below, 1 - below), abs=2e-5)
+
+
+def test_no_interval_of_four_models_or_of_no_value():
+    assert resampling.interval(np.linspace(0, 1, 11), 4) is None
+    assert resampling.interval(np.full(11, np.nan), 9) is None
+
+
+def test_resamples_without_a_value_are_left_out():
+    draws = np.array([np.nan, 3.0, np.nan, 3.0])
+    assert resampling.interval(draws, 9) == (3.0, 3.0)

@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.papers import many, tiny
+
+from report.analysis import saturation
+from report.analysis.available import DataMissingError
+from report.analysis.saturation import ARITHMETIC, CAPACITY, MEMORY, OPEN
+
+
+def cells(*rows, model="net"):
+    """Cells of a model: batch size, throughput (None: ran out of memory), memory-bound or not."""
+    return pd.DataFrame(
+        [
+            {
+                "model": model,
+                "batch": batch,
+                "throughput_per_s": rate,
+                "status": "oom" if rate is None else "ok",
+                "attained": 0.5,
+                "memory_bound": bound,
+            }
+            for batch, rate, bound in rows
+        ]
+    ).astype({"throughput_per_s": float})
+
+
+def found(*rows):
+    (row,) = saturation.saturations(cells(*rows)).to_dict("records")
+    return row
+
+
+def test_the_smallest_batch_with_the_share_of_the_best():
+    row = found((1, 10.0, False), (64, 95.0, False), (256, 100.0, False))
+    assert (row["batch"], row["limit"], row["attained"]) == (64, ARITHMETIC, 0.5)
+    assert (row["batches"], row["first_per_s"], row["best_per_s"]) == ((1, 64, 256), 10, 100)
+    assert (row["gain"], row["kept"]) == (10, 1)
+    assert found((1, 10.0, False), (64, 94.9, False), (256, 100.0, False))["batch"] == 256
+
+
+def test_it_may_be_the_smallest_and_throughput_may_fall():
+    row = found((64, 40.0, False), (1, 100.0, True))
+    assert (row["batch"], row["limit"], row["kept"], row["gain"]) == (1, MEMORY, 0.4, 1)
+
+
+def test_the_largest_measured_is_open_or_the_last_that_fits():
+    rising = [(1, 10.0, False), (64, 100.0, False)]
+    assert found(*rising)["limit"] == OPEN
+    assert found(*rising, (256, None, False))["limit"] == CAPACITY
+    assert found((1, None, False), *rising[1:], (128, 200.0, False))["limit"] == OPEN  # a smaller one failed
+
+
+def test_without_a_roof_the_limit_is_not_known():
+    rows = cells((1, 100.0, False), (64, 100.0, False)).assign(attained=float("nan"))
+    assert saturation.saturations(rows).limit.tolist() == [None]
+
+
+def test_models_of_one_batch_size_are_left_out():
+    rows = pd.concat([cells((1, 1.0, False)), cells((1, 1.0, False), (2, 2.0, False), model="other")])
+    assert saturation.saturations(rows).model.tolist() == ["other"]
+
+
+def test_of_a_machine():
+    rows = saturation.of(many().machine("cpu")).set_index("model")
+    assert rows.batch.to_dict() == {**dict.fromkeys("abcdefg", 4), "h": 16}
+    assert rows.limit.to_dict() == {**dict.fromkeys("abcdef", ARITHMETIC), "g": CAPACITY, "h": OPEN}
+    assert rows.gain["b"] == pytest.approx(2.04)
+    assert rows.kept["a"] == pytest.approx(0.5)
+    cpu = many().machine("cpu")
+    both = replace(cpu, cells=pd.concat([cpu.cells, cpu.cells.assign(precision="bf16")]))
+    assert len(saturation.of(both)) == 8  # at the base precision alone
+    with pytest.raises(
+        DataMissingError, match=r"Example GPU at more than one .* --device cuda --batch-sizes"
+    ):
+        saturation.of(tiny().machine("gpu"))

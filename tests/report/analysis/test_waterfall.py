@@ -1,0 +1,79 @@
+from dataclasses import replace
+
+import pytest
+from helpers.papers import empty, tiny
+from helpers.profiled_papers import profiled
+
+from report.analysis import waterfall
+from report.analysis.available import DataMissingError
+from report.load.cells import INFERENCE_CELL
+
+
+def terms(kind, model, batch):
+    """The terms of a cell in milliseconds."""
+    rows = waterfall.terms(profiled(), profiled().machine(kind))
+    own = rows[(rows.model == model) & (rows.batch == batch)]
+    assert own.term.is_unique
+    return {row.term: pytest.approx(1e3 * row.time_s, abs=1e-9) for row in own.itertuples()}
+
+
+def test_terms():
+    # Model: 100 MFLOP in 1 ms, longer than 4.504 MB in 0.45 ms; operators 1.0 + 0.5 + 0.5 = 2.0 ms.
+    # The operators took 1.5 + 0.7 + 0.6 = 2.8 of a plain call of 3.92 ms; the latency is 4.0 ms.
+    assert terms("cpu", "lean", 1) == {
+        "model bound": 1.0, "operator by operator": 1.0, "convolution": 0.5, "elementwise": 0.2,
+        "matrix product": 0.1, "framework": 1.12, "residual": 0.08,
+    }  # fmt: skip
+
+
+def test_terms_may_be_negative():
+    # Model 8.0 ms; operators 7.3 + 4.0 + 2.0 = 13.3 ms; they took 12.7 of 16.5 ms; the latency is 16 ms.
+    assert terms("cpu", "lean", 8) == {
+        "model bound": 8.0, "operator by operator": 5.3, "convolution": 1.0, "elementwise": -2.0,
+        "matrix product": 0.4, "framework": 3.8, "residual": -0.5,
+    }  # fmt: skip
+
+
+def test_an_operator_that_was_not_counted_has_no_least_time():
+    # Model 50 ms; operators 49 + 1.1 + 1.0 = 51.1 ms; they took 95.5 of 98.2 ms; the latency is 100 ms.
+    assert terms("cpu", "deep", 1) == {
+        "model bound": 50, "operator by operator": 1.1, "convolution": 41, "batch norm": 1.9,
+        "matrix product": 1.0, "other": 0.5, "framework": 2.7, "residual": 1.8,
+    }  # fmt: skip
+
+
+def test_terms_on_a_gpu():
+    # Model: 100 MFLOP at 8 TFLOP/s, 12.5 us; operators 20 + 10 + 10 us by their bytes; they took 100 us of 1 ms.
+    assert terms("gpu", "lean", 1) == {
+        "model bound": 0.0125, "operator by operator": 0.0275, "convolution": 0.030, "elementwise": 0.005,
+        "matrix product": 0.025, "framework": 0.9, "residual": 0,
+    }  # fmt: skip
+
+
+def test_terms_sum_to_the_latency():
+    for machine in profiled().machines:
+        rows = waterfall.terms(profiled(), machine)
+        sums = rows.groupby(INFERENCE_CELL).agg(time_s=("time_s", "sum"), latency_s=("latency_s", "first"))
+        assert len(sums) == {"cpu": 3, "gpu": 1}[machine.kind]
+        assert sums.time_s.tolist() == pytest.approx(sums.latency_s.tolist(), rel=1e-12)
+        assert rows.groupby(INFERENCE_CELL).share.sum().tolist() == pytest.approx([1] * len(sums))
+
+
+def test_only_profiles_that_worked_count():
+    # broad was counted and measured, and ran out of memory under the profiler.
+    assert "broad" not in set(waterfall.profiled(profiled().machine("cpu")).model)
+
+
+def test_what_is_missing():
+    cpu = profiled().machine("cpu")
+    with pytest.raises(
+        DataMissingError,
+        match=r"time of the operators on the Example CPU \(4 cores\) at fp32 has not been measured; python -m measure "
+        "--device cpu --sections workload operators --precisions fp32 measures it",
+    ):
+        waterfall.terms(tiny(), tiny().machine("cpu"))
+    with pytest.raises(DataMissingError, match="fp32 roof of the Example CPU"):
+        waterfall.profiled(replace(cpu, roofs=cpu.roofs.iloc[:0]))
+    with pytest.raises(DataMissingError, match="No inference cell"):
+        waterfall.profiled(replace(cpu, cells=cpu.cells.iloc[:0]))
+    assert empty().machines == ()

@@ -1,0 +1,62 @@
+import altair as alt
+
+from measure.cache.records import LAYER_KINDS
+from report.charts import theme
+
+
+def test_colours_do_not_depend_on_what_is_present():
+    few, all_of_them = theme.family_colors(["audio", "plain"]), theme.family_colors(theme.FAMILY_STYLES)
+    assert few.domain == ["plain", "audio"]
+    assert (
+        dict(zip(few.domain, few.range, strict=True)).items()
+        <= dict(zip(all_of_them.domain, all_of_them.range, strict=True)).items()
+    )
+
+
+def test_no_two_share_a_colour_or_a_shape():
+    for styles in (theme.KIND_STYLES, theme.FAMILY_STYLES):
+        for part in (0, 1):
+            assert len({style[part] for style in styles.values()}) == len(styles)
+    for colors in (theme.LAYER_COLORS, theme.MEMORY_COLORS):
+        assert len(set(colors.values())) == len(colors)
+
+
+def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
+    assert tuple(theme.LAYER_COLORS) == LAYER_KINDS
+    assert theme.layer_colors(["pooling", "linear"]).domain == ["linear", "pooling"]
+
+
+def test_what_is_outside_the_layers_comes_after_them():
+    scale = theme.part_colors([theme.OUTSIDE, "other", "linear"])
+    assert scale.domain == ["linear", "other", theme.OUTSIDE]
+    assert len(set(scale.range)) == 3
+
+
+def test_every_shape_of_a_family_has_an_area_to_fill():
+    shapes = {shape for _, shape in (*theme.FAMILY_STYLES.values(), theme.OTHER_STYLE)}
+    assert "stroke" not in shapes
+    assert len(shapes) == len(theme.FAMILY_STYLES) + 1
+
+
+def test_models_of_ones_own_are_a_family_and_so_is_any_other():
+    assert "own" in theme.FAMILY_STYLES
+    scale = theme.family_shapes(["plain", "mine"])
+    assert scale.domain == ["plain", "mine"]
+    assert scale.range[1] == theme.OTHER_STYLE[1]
+
+
+def test_batch_colours_run_from_light_to_dark():
+    assert theme.batch_colors([64, 1, 256, 1]).domain == [1, 64, 256]
+    assert theme.batch_colors([1, 64, 256]).range == [color.lower() for color in theme.BATCH_COLORS]
+    assert len(set(theme.batch_colors([1, 2, 4, 8, 16, 32]).range)) == 6
+    assert theme.batch_colors([8]).range == [theme.BATCH_COLORS[0].lower()]
+
+
+def test_batch_sizes_have_shapes():
+    assert theme.batch_shapes([64, 1]).range == ["circle", "square"]
+
+
+def test_finish():
+    chart = theme.finish(alt.Chart({"values": []}).mark_point(), "a-name", "What is seen.").to_dict()
+    assert (chart["name"], chart["description"]) == ("a-name", "What is seen.")
+    assert chart["config"]["background"] == "#ffffff"

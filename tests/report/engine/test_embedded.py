@@ -1,0 +1,207 @@
+"""The embedded engine against Quarto 1.9.38: the same sample project, field by field."""
+
+import json
+import re
+import shutil
+
+import pypdfium2
+import pytest
+from helpers.pages import Page
+from helpers.places import TESTS
+
+from report.engine.embedded import render_embedded
+
+SAMPLE = TESTS / "quarto-sample"
+EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sample") / "project"
+    shutil.copytree(SAMPLE, root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def written(project):
+    steps = []
+    files = render_embedded(project, ["html", "pdf"], project, project / "out", steps.append)
+    assert len(steps) == 3  # the cells, the page, the paper
+    return files
+
+
+@pytest.fixture(scope="module")
+def source(written):
+    return written[0].read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(source):
+    return Page(source).root
+
+
+@pytest.fixture(scope="module")
+def main(page):
+    return page.all("main")[0]
+
+
+def numbers(heading):
+    spans = heading.all("span.header-section-number")
+    return spans[0].text() if spans else None
+
+
+def test_files(written, project):
+    assert written == [project / "out" / "index.html", project / "out" / "paper.pdf"]
+
+
+def test_title(page):
+    assert page.all("title")[0].text() == EXPECTED["title"]
+    assert page.all("h1.title")[0].text() == EXPECTED["title"]
+
+
+def test_headings(main):
+    headings = [
+        node
+        for node in main.all("")
+        if re.fullmatch("h[1-6]", node.name) and node.attributes.get("class") != "title"
+    ]
+    assert [[node.name, numbers(node), node.text()] for node in headings] == EXPECTED["headings"]
+
+
+def test_figure_captions(main):
+    figures = [figure for figure in main.all("figure") if not figure.has(".table")]
+    captions = [figure.all("figcaption")[0].text() for figure in figures]
+    assert captions == EXPECTED["figure_captions"]
+
+
+def test_figure_alt_texts(main):
+    assert [image.attributes["alt"] for image in main.all("img")] == EXPECTED["figure_alt_texts"]
+
+
+def test_table_captions(main):
+    captions = [table.all("figcaption")[0].text() for table in main.all("figure.table")]
+    assert captions == EXPECTED["table_captions"]
+
+
+def test_tables(main):
+    cells = [
+        [[cell.text() for cell in row.all("") if cell.name in ("td", "th")] for row in table.all("tr")]
+        for table in main.all("table")
+    ]
+    assert cells == EXPECTED["tables"]
+
+
+def test_cross_references(main):
+    links = [[link.text(), link.attributes["href"]] for link in main.all("a.cross-reference")]
+    assert links == EXPECTED["cross_references"]
+
+
+def test_citations(main):
+    assert [citation.text() for citation in main.all("span.citation")] == EXPECTED["citations"]
+
+
+def test_bibliography(main):
+    assert [entry.text() for entry in main.all(".csl-entry")] == EXPECTED["bibliography"]
+
+
+def test_callouts(main):
+    callouts = [
+        [
+            next(name for name in box.attributes["class"].split() if name.startswith("callout-")),
+            box.all(".title")[0].text(),
+            box.all(".body")[0].text(),
+        ]
+        for box in main.all(".callout")
+    ]
+    assert callouts == EXPECTED["callouts"]
+
+
+def test_footnotes(main):
+    notes = [note.text().removesuffix("↩︎") for note in main.all("#footnotes")[0].all("li")]
+    assert notes == EXPECTED["footnotes"]
+
+
+def test_paragraphs(main):
+    outside = ("figure", ".callout", "#footnotes", "#title-block", "#refs", "li")
+    paragraphs = [node.text() for node in main.all("p", outside) if not node.all("math")]
+    assert paragraphs == EXPECTED["paragraphs"]
+
+
+def test_listing(main):
+    assert [node.text() for node in main.all("pre")] == EXPECTED["listing"]
+
+
+def test_raw_blocks(main):
+    assert len(main.all("script.spec")) == EXPECTED["raw_blocks"]
+
+
+def test_every_field_of_the_expectation_has_its_test():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert set(EXPECTED) <= tested
+
+
+def test_links_within_the_page_lead_somewhere(page):
+    anchors = {node.attributes["id"] for node in page.all("") if "id" in node.attributes}
+    targets = [
+        link.attributes["href"][1:] for link in page.all("a") if link.attributes["href"].startswith("#")
+    ]
+    assert len(targets) > len(EXPECTED["cross_references"])
+    assert set(targets) <= anchors
+
+
+def test_the_page_loads_nothing(page):
+    sources = [
+        node.attributes[key] for node in page.all("") for key in ("src", "srcset") if key in node.attributes
+    ]
+    sources += [node.attributes["href"] for node in page.all("link")]
+    assert len(sources) >= len(EXPECTED["figure_alt_texts"])
+    assert all(address.startswith("data:") for address in sources)
+
+
+def test_the_page_has_no_address_in_its_styles(source):
+    styles = re.findall(r"<style>.*?</style>", source, re.DOTALL)
+    assert styles
+    assert not any("url(" in style or "@import" in style for style in styles)
+
+
+def test_contents_and_metadata(page, main):
+    contents = [link.attributes["href"] for link in page.all("#contents")[0].all("li")[0].all("a")]
+    assert contents == ["#abstract"]
+    assert page.all("html")[0].attributes["lang"] == "en"
+    named = {node.attributes.get("name"): node.attributes.get("content") for node in page.all("meta")}
+    assert named["author"] == "Ada Example"
+    assert named["description"] == "Rendered twice"
+    assert "width=device-width" in named["viewport"]
+    assert [link.attributes["href"] for link in page.all("p.paper")[0].all("a")] == ["paper.pdf"]
+
+
+def squeezed(text):
+    """A paper's text without white space, soft hyphens, page numbers and the icons of Quarto's callouts."""
+    lines = [line for line in text.splitlines() if not re.fullmatch(r"\s*\d*\s*", line)]
+    return re.sub(r"[\s\u00ad\u0002\ufffe\uf000-\uf8ff]", "", "\n".join(lines))
+
+
+def test_the_paper_reads_like_quartos(written):
+    pdf = pypdfium2.PdfDocument(written[1])
+    text = squeezed("\n".join(pdf[number].get_textpage().get_text_range() for number in range(len(pdf))))
+    expected = squeezed((SAMPLE / "expected-pdf.txt").read_text("utf-8"))
+    # A footnote stands where its page ends, and the pages are not cut alike.
+    note = squeezed("1A footnote with emphasis.")
+    assert text.count(note) == expected.count(note) == 1
+    assert text.replace(note, "") == expected.replace(note, "")
+
+
+def test_the_paper_has_its_outline_and_metadata(written):
+    pdf = pypdfium2.PdfDocument(written[1])
+    outline = [(bookmark.level, bookmark.get_title()) for bookmark in pdf.get_toc()]
+    levels = {"h1": 0, "h2": 1}
+    assert outline == [(levels[name], text) for name, _, text in EXPECTED["headings"]]
+    assert pdf.get_metadata_value("Title") == EXPECTED["title"]
+    assert pdf.get_metadata_value("Author") == "Ada Example"
+
+
+def test_figures_are_vectors_in_the_paper(written):
+    pdf = pypdfium2.PdfDocument(written[1])
+    kinds = [item.type for number in range(len(pdf)) for item in pdf[number].get_objects(max_depth=8)]
+    assert pypdfium2.raw.FPDF_PAGEOBJ_IMAGE not in kinds
+    assert pypdfium2.raw.FPDF_PAGEOBJ_PATH in kinds

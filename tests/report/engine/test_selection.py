@@ -1,0 +1,115 @@
+"""The Lua filter that leaves chapters out, run by pandoc alone: Quarto runs it on the same document tree."""
+
+import json
+
+import pytest
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report.engine.chapters import FILTER
+from report.engine.pandoc import run_pandoc
+
+DOCUMENT = """
+# Abstract {.unnumbered}
+
+See @sec-two, @fig-two and @fig-one; [@fig-two; @fig-one]; by @Eq-two, after [@knuth; see @lamport].
+A [link](#sec-inner) and [another](#sec-one); a note.[^1]
+
+[^1]: @tbl-two
+
+# One {#sec-one}
+
+::: {#fig-one}
+![](a.svg)
+
+As @tbl-hand in @sec-inner.
+:::
+
+# Two *chapters* {#sec-two}
+
+## Inner {#sec-inner}
+
+::: {#fig-two}
+:::
+
+::: {.cell}
+::: {#tbl-two}
+| a |
+|---|
+| b |
+:::
+:::
+
+$$ x $$ {#eq-two}
+
+| a |
+|---|
+| b |
+
+: Caption {#tbl-hand}
+
+# References {.unnumbered}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_choice(monkeypatch):
+    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
+
+
+def selected(tmp_path, *chapters, text=DOCUMENT):
+    """The document as plain text after the filter, which finds these chapters in the metadata."""
+    metadata = tmp_path / "metadata.json"
+    metadata.write_text(json.dumps({"ridgepoint": {"chapters": [*chapters]}} if chapters else {}))
+    arguments = ["--from=markdown", "--to=markdown", "--wrap=none", f"--metadata-file={metadata}"]
+    return run_pandoc([*arguments, f"--lua-filter={ROOT / FILTER}"], text, tmp_path)
+
+
+def headings(text):
+    return [line.partition(" {")[0] for line in text.split("\n") if line.startswith("#")]
+
+
+def test_without_a_choice_nothing_changes(tmp_path):
+    as_it_stands = run_pandoc(["--from=markdown", "--to=markdown", "--wrap=none"], DOCUMENT, tmp_path)
+    assert selected(tmp_path) == as_it_stands
+
+
+def test_a_chapter_goes_with_its_headings_and_all_below_them(tmp_path):
+    text = selected(tmp_path, "one")
+    assert headings(text) == ["# Abstract", "# One", "# References"]
+    assert "eq-two" not in text
+    assert "Caption" not in text
+    assert headings(selected(tmp_path, "two")) == [
+        "# Abstract",
+        "# Two *chapters*",
+        "## Inner",
+        "# References",
+    ]
+
+
+def test_the_environment_chooses_before_the_metadata(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
+    assert "# One" not in headings(selected(tmp_path, "one"))
+    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two,one")
+    assert headings(selected(tmp_path, "one")) == headings(selected(tmp_path))
+
+
+def test_a_reference_into_what_is_left_out_says_so(tmp_path):
+    text = selected(tmp_path, "one").replace("\\", "").replace("“", '"').replace("”", '"')
+    figure = 'Figure of "Two chapters" [not in this selection]'
+    assert f'See Section "Two chapters" [not in this selection], {figure} and @fig-one;' in text
+    assert f"; {figure}, [@fig-one]; by" in text
+    assert 'by Equation of "Two chapters" [not in this selection], after [@knuth; see @lamport].' in text
+    assert "A link and [another](#sec-one)" in text
+    assert '[^1]: Table of "Two chapters" [not in this selection]' in text
+    # in a caption too, and by the label of a caption that is written by hand
+    assert 'As Table of "Two chapters" [not in this selection] in Section "Inner" [not in' in text
+
+
+def test_references_to_what_is_kept_stay(tmp_path):
+    assert "@sec-two, @fig-two and" in selected(tmp_path, "two")
+
+
+def test_a_name_that_is_no_chapter_stops(tmp_path):
+    with pytest.raises(UserError, match=r"'three' is not one of one, two"):
+        selected(tmp_path, "one", "three")

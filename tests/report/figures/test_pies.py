@@ -1,0 +1,89 @@
+import random
+import warnings
+from itertools import combinations
+from math import pi
+
+import pytest
+import vl_convert
+from helpers.charts import rows
+from helpers.papers import empty, tiny
+from helpers.sentences import plain
+from helpers.training_papers import trained
+
+from report.analysis.available import Missing
+from report.figures import pies
+
+
+def test_slices():
+    found = pies.slices({"a": 6, "b": 3, "c": 0.5, "d": 0.5, "e": -2, "f": 0})
+    assert [(piece.part, piece.share, piece.text) for piece in found] == [
+        ("a", 0.6, "60"), ("b", 0.3, "30"), ("c", 0.05, "5"), ("d", 0.05, "5"),
+    ]  # fmt: skip
+    assert (found[0].start, found[0].end) == (0, pytest.approx(1.2 * pi))
+    assert found[-1].end == pytest.approx(2 * pi)
+
+
+def test_at_most_six_slices_and_one_for_the_others():
+    found = pies.slices(dict.fromkeys("abcdefgh", 10) | {"other": 15, "i": 1})
+    assert [piece.part for piece in found] == [*"abcdef", "other"]
+    assert found[-1].share == pytest.approx(36 / 96)  # g, h, i and what was called other already
+
+
+def test_a_share_that_is_printed_as_0_is_not_printed():
+    assert [piece.text for piece in pies.slices({"a": 1000, "b": 1})] == ["100", ""]
+    assert pies.slices({"a": 0.0}) == []
+
+
+def test_labels_never_overlap():
+    chance = random.Random(7)
+    for _ in range(400):
+        pie = pies.slices({part: chance.random() ** chance.choice([1, 3, 8]) for part in "abcdefghij"})
+        boxes = [
+            pies.label_box(piece.text, place)
+            for piece, place in zip(pie, pies.label_places(pie), strict=True)
+        ]
+        for one, other in combinations(boxes, 2):
+            assert not one.overlaps(other)
+        for box in boxes:  # nor do they reach another pie's
+            assert box.left >= -pies.COLUMN / 2
+            assert box.right <= pies.COLUMN / 2
+            assert box.top >= -pies.ROW / 2
+            assert box.bottom <= pies.ROW / 2
+
+
+def test_by_kind():
+    chart = pies.by_kind(trained())
+    shares = {
+        (row["model"], row["of"], row["part"]): plain(row["share"]) for row in rows(chart, "of", "part")
+    }
+    # 6, 2, 1 and the remainder's 1 of 10 ms; 12, 5, 4 and 3 of 24 ms
+    assert shares["lean", "time, forward", "convolution"] == "60.0 %"
+    assert shares["lean", "time, forward", "outside the layers"] == "10.0 %"
+    assert shares["lean", "time, backward", "activation"] == "16.7 %"
+    # 1360 of 1520 and 160 MFLOP; 35.2 of 44 MB
+    assert shares["lean", "FLOP, backward", "convolution"] == "81.0 %"
+    assert shares["lean", "memory, backward", "activation"] == "80.0 %"
+    # Of deep's 1000 ms the head takes 25 and the remainder 15: the others.
+    assert shares["deep", "time, backward", "other"] == "4.00 %"
+
+
+def test_whose_pies_are_drawn():
+    assert pies.chosen(["vit_b_16", "net", "alexnet"]) == ["alexnet", "vit_b_16"]
+    assert pies.chosen("badc") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_it_is_drawn(gpu):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specification = pies.by_kind(trained(gpu)).to_dict()
+    assert specification["name"] == "training-pies"
+    assert len(specification["description"]) > 60
+    picture = vl_convert.vegalite_to_svg(specification)
+    assert picture.count("<path") >= 24  # two models, six pies, two slices or more
+    assert "NaN" not in picture
+
+
+def test_without_data_it_is_a_sentence():
+    assert isinstance(pies.by_kind(empty()), Missing)
+    assert "--device cpu --sections workload training" in pies.by_kind(tiny())

@@ -1,0 +1,56 @@
+import warnings
+
+import pytest
+import vl_convert
+from helpers.charts import rows
+from helpers.papers import empty, tiny
+from helpers.sentences import plain
+from helpers.training_papers import trained
+
+from report.analysis.available import Missing
+from report.figures import ratios
+
+
+def test_measured_and_counted():
+    chart = ratios.measured_and_counted(trained())
+    (lean,) = [
+        row
+        for row in rows(chart, "ratio", "counted")
+        if row["model"] == "lean" and row["forward"].startswith("10")
+    ]
+    assert (lean["ratio"], lean["low"], lean["high"], lean["counted"]) == (2.4, 2.4, 2.4, 1.9)
+    assert (plain(lean["forward"]), plain(lean["backward"])) == ("10.0 ms", "24.0 ms")
+    shares = {
+        (row["model"], row["pass"], row["share"]): plain(row["achieved"]) for row in rows(chart, "of peak")
+    }
+    # 800 MFLOP in 10 ms of 100 GFLOP/s; 1520 in 24 ms; 800 in 1 ms of 8 TFLOP/s
+    assert shares["lean", "forward", 0.8] == "80.0 GFLOP/s"
+    assert shares["lean", "backward", 0.6333] == "63.3 GFLOP/s"
+    assert shares["lean", "forward", 0.1] == "800 GFLOP/s"
+
+
+def test_the_highest_ratio_comes_first():
+    specification = ratios.measured_and_counted(trained(gpu=False)).to_dict()
+    (panel, rates) = specification["concat"]
+    assert panel["title"] == "CPU, batch size 8"
+    assert panel["layer"][0]["encoding"]["y"]["sort"] == ["deep", "lean", "broad"]
+    low, high = panel["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < 1.9 < 2.5 < high
+    assert not rates["layer"][0]["encoding"]["y"]["axis"]["labels"]
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_it_is_drawn(gpu):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specification = ratios.measured_and_counted(trained(gpu)).to_dict()
+    assert specification["name"] == "training-ratios"
+    assert "from 1.70 (lean) to 2.50 (deep)" in specification["description"] or not gpu
+    picture = vl_convert.vegalite_to_svg(specification)
+    assert "NaN" not in picture
+    assert "undefined" not in picture
+
+
+def test_without_data_it_is_a_sentence():
+    assert isinstance(ratios.measured_and_counted(empty()), Missing)
+    assert "--device cpu --sections workload training" in ratios.measured_and_counted(tiny())

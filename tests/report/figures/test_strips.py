@@ -1,0 +1,80 @@
+import warnings
+
+import pytest
+import vl_convert
+from helpers.papers import empty, tiny
+from helpers.training_papers import trained
+
+from report.analysis import layer_costs
+from report.analysis.available import Missing
+from report.figures import strips
+
+
+def record(chart, model):
+    (data,) = chart.to_dict()["datasets"].values()
+    (found,) = [row for row in data if row["model"] == model]
+    return found
+
+
+def test_shares_are_of_both_passes_together():
+    lean = record(strips.one(trained()), "lean")
+    assert lean["layer"] == ["features", "act", "head"]
+    # 9 ms forward and 21 ms backward
+    assert lean["time_s_forward"] == [20.0, 3.33, 6.67]
+    assert lean["time_s_backward"] == [40.0, 13.3, 16.7]
+    # parameters 1, 0, 3 and activations 24, 19.2, 0.8; saved 4, 35.2, 0.8 and gradients 1, 0, 3: 92 MB
+    assert lean["byte_backward"] == [5.43, 38.3, 4.13]
+
+
+def test_layers_that_are_small_in_everything_are_left_out():
+    layers = layer_costs.of_layers(trained(), trained().machine("cpu")).copy()
+    small = layers.path == "act"
+    layers.loc[small, layer_costs.COSTS] = layers.loc[small, layer_costs.COSTS] / 1000
+    assert set(strips.layer_shares(layers).path) == {"features", "norm", "head"}
+
+
+def test_the_reader_chooses_a_model():
+    specification = strips.one(trained()).to_dict()
+    (choice,) = [param for param in specification["params"] if param["name"] == "model"]
+    assert choice["bind"]["options"] == ["deep", "lean"]
+    assert choice["value"] == "deep"
+    assert [panel["encoding"]["y"]["title"] for panel in specification["concat"]] == [
+        "time",
+        "FLOP",
+        "memory",
+    ]
+
+
+def test_side_by_side():
+    specification = strips.several(trained()).to_dict()
+    assert [panel.get("title") for panel in specification["concat"]] == [
+        "deep",
+        "lean",
+        None,
+        None,
+        None,
+        None,
+    ]
+    assert specification["columns"] == 2
+
+
+def test_whose_layers_are_shown():
+    assert strips.chosen({"resnet18", "net", "alexnet"}) == ["alexnet", "resnet18"]
+
+
+@pytest.mark.parametrize("figure", [strips.one, strips.several])
+@pytest.mark.parametrize("gpu", [True, False])
+def test_it_is_drawn(figure, gpu):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specification = figure(trained(gpu)).to_dict()
+    assert "features in deep" in specification["description"]
+    picture = vl_convert.vegalite_to_svg(specification)
+    assert picture.count("mark-rect") >= 3
+    assert "NaN" not in picture
+
+
+@pytest.mark.parametrize("figure", [strips.one, strips.several])
+def test_without_data_it_is_a_sentence(figure):
+    assert isinstance(figure(empty()), Missing)
+    assert "--device cpu --sections workload training" in figure(tiny())

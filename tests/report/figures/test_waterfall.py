@@ -1,0 +1,68 @@
+import warnings
+
+import pytest
+import vl_convert
+from helpers.charts import rows, titles
+from helpers.papers import empty, tiny
+from helpers.profiled_papers import profiled
+from helpers.sentences import plain
+
+from report.analysis.available import Missing
+from report.figures import waterfall
+
+
+def parts(chart, batch, device="CPU"):
+    """The bars of a panel by model and term, in shares."""
+    chart = chart.to_dict()
+    (panel,) = [panel for panel in chart["concat"] if panel["title"] == f"{device}, batch size {batch}"]
+    data = chart["datasets"][panel["layer"][0]["data"]["name"]]
+    return {(row["model"], row["term"]): row["part"] for row in data}
+
+
+def test_stacked():
+    chart = waterfall.stacked(profiled())
+    assert titles(chart) == ["CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8"]
+    # 8.0, 5.3, 1.0, -2.0, 0.4, 3.8 and -0.5 of 16 ms
+    assert parts(chart, 8) == pytest.approx(
+        {
+            ("lean", "model bound"): 0.5, ("lean", "operator by operator"): 0.33125, ("lean", "convolution"): 0.0625,
+            ("lean", "elementwise"): -0.125, ("lean", "matrix product"): 0.025, ("lean", "framework"): 0.2375,
+            ("lean", "residual"): -0.03125,
+        },
+        rel=1e-3,
+    )  # fmt: skip
+    (bound,) = [row for row in rows(chart, "term", "time") if row["term"] == "model bound" and row["part"] == 0.5
+                and row["model"] == "lean"]  # fmt: skip
+    assert (plain(bound["time"]), plain(bound["latency"])) == ("8.00 ms", "16.0 ms")
+
+
+def test_small_groups_are_drawn_with_the_others():
+    found = parts(waterfall.stacked(profiled()), 1, "GPU")
+    # elementwise loses 5 us of 1 ms
+    assert ("lean", "elementwise") not in found
+    assert found["lean", "other"] == pytest.approx(0.005)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_the_axis_holds_negative_terms():
+    (panel, *_) = waterfall.stacked(profiled()).to_dict()["concat"]
+    # lean at batch size 8: -0.125 - 0.03125 to the left, so 1.15625 to the right
+    low, high = panel["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert (low, high) == pytest.approx((-0.15625, 1.15625), rel=1e-3)
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_it_is_drawn(gpu):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specification = waterfall.stacked(profiled(gpu)).to_dict()
+    assert specification["name"] == "waterfall"
+    assert len(specification["description"]) > 60
+    picture = vl_convert.vegalite_to_svg(specification)
+    assert "NaN" not in picture
+    assert "undefined" not in picture
+
+
+def test_without_profiles_it_is_a_sentence():
+    assert isinstance(waterfall.stacked(empty()), Missing)
+    assert "python -m measure --device cpu --sections workload operators" in waterfall.stacked(tiny())

@@ -1,0 +1,256 @@
+"""Findings about chips: against arithmetic by hand, and that each of their numbers follows from the table."""
+
+import inspect
+import re
+from dataclasses import replace
+from itertools import takewhile
+
+import pandas as pd
+import pytest
+from helpers.papers import committed_chips, tiny, wide
+from helpers.sentences import plain
+
+from report import findings
+from report.analysis.available import Missing
+from report.analysis.product_lines import LINES
+
+MODULES = (findings.chips, findings.comparisons, findings.precisions, findings.generations)
+
+
+def calls():
+    """Every finding about chips, with every kind of chip that it is asked for."""
+    for module in MODULES:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):
+                asked = list(inspect.signature(function).parameters)[1:]
+                for arguments in (
+                    [(kind,) for kind in ("cpu", "gpu", "asic", "soc")] if asked == ["kind"] else [()]
+                ):
+                    yield pytest.param(function, arguments, id="-".join([name, *arguments]))
+
+
+def without(chip):
+    return replace(wide(), chips=wide().chips[wide().chips.chip != chip])
+
+
+def changed(frame, row, **values):
+    """The frame with other values in a row, ridge points following."""
+    other = frame.copy()
+    for column, value in values.items():
+        other.loc[row, column] = value
+    if "peak_flop_per_s" in other:
+        other["ridge_flop_per_byte"] = other.peak_flop_per_s / other.bandwidth_byte_per_s
+    return other
+
+
+def variants(paper):
+    """The paper with one row of its tables changed or dropped, each in turn."""
+    for row, now in paper.chips.iterrows():
+        numbers = {
+            "peak_flop_per_s": now.peak_flop_per_s * 1.05,
+            "sparse_peak_flop_per_s": now.sparse_peak_flop_per_s * 1.4,
+            "bandwidth_byte_per_s": now.bandwidth_byte_per_s * 1.1,
+            "power_w": now.power_w * 1.3,
+        }
+        for values in (
+            numbers, {"year": now.year + 1}, {"year": now.year - 1}, {"verified": "no"}, {"power_w": 123.0},
+            {"peak_flop_per_s": now.peak_flop_per_s * 3}, {"peak_flop_per_s": now.peak_flop_per_s / 3},
+        ):  # fmt: skip
+            yield replace(paper, chips=changed(paper.chips, row, **values))
+        yield replace(paper, chips=paper.chips.drop(index=row))
+        own = paper.chips[paper.chips.chip == now.chip]
+        yield replace(paper, chips=paper.chips.drop(index=own.index))
+        again = own.assign(chip=f"{now.chip} again")
+        yield replace(paper, chips=pd.concat([paper.chips, again], ignore_index=True))
+    yield replace(paper, workloads=paper.workloads.assign(batch=paper.workloads.batch * 2))
+    for row, now in paper.workloads.iterrows():
+        for factor in (1.1, 10):
+            intensity = now.footprint_intensity * factor
+            yield replace(paper, workloads=changed(paper.workloads, row, footprint_intensity=intensity))
+        yield replace(paper, workloads=paper.workloads.drop(index=row))
+
+
+# Numbers that belong to words and not to data: those of precisions, of names and of the sentence's own terms.
+WORDS = re.compile(r"(?:bf|fp|tf|int)\d+|\b16[ -]bits?|" + "|".join(line.name for line in LINES))
+
+
+def numbers_of(text, names):
+    """The text's numbers, and the text without them."""
+    bare = WORDS.sub("@", re.sub("|".join(map(re.escape, names)), "@", plain(text)))
+    found = re.findall(r"\d+(?:[.,]\d+)*", bare)
+    return found, re.sub(r"\d+(?:[.,]\d+)*", "#", bare)
+
+
+@pytest.mark.parametrize(("function", "arguments"), list(calls()))
+def test_every_number_changes_with_some_row(function, arguments):
+    names = sorted(set(wide().chips.chip) | set(wide().workloads.model), key=len, reverse=True)
+    told, frame = numbers_of(function(wide(), *arguments), names)
+    fixed = set(range(len(told)))
+    for variant in variants(wide()):
+        other = function(variant, *arguments)
+        if isinstance(other, Missing):
+            continue
+        numbers, other_frame = numbers_of(other, names)
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(frame, other_frame, strict=False))
+        comparable = sum(pair[0] == "#" for pair in alike)
+        fixed -= {at for at in fixed if at < comparable and numbers[at] != told[at]}
+        if not fixed:
+            return
+    assert not fixed, f"no row changes {[told[at] for at in fixed]} in: {frame}"
+
+
+@pytest.mark.parametrize(
+    ("function", "chip", "precision"),
+    [
+        (findings.chips.extent, "Abacus 1", "fp32"),
+        (findings.chips.ridges, "Abacus 1", "fp32"),
+        (findings.chips.demand, "Abacus 9", "bf16"),
+        (findings.comparisons.leading_kinds, "NVIDIA D4 (SXM)", "fp8"),
+        (findings.comparisons.leading_kinds, "Dial 4", "int8"),
+        (findings.comparisons.data_center_and_phone, "NVIDIA A1", "fp32"),
+        (findings.comparisons.data_center_and_phone, "Apple A1 GPU", "fp32"),
+        (findings.comparisons.tensor_units, "NVIDIA A1", "bf16"),
+        (findings.comparisons.efficiency, "Google TPU v1", "bf16"),
+        (findings.precisions.low_precision, "NVIDIA C3", "int8"),
+        (findings.precisions.low_precision, "NVIDIA C3", "bf16"),
+        (findings.precisions.sparsity, "Bead 2", "bf16"),
+        (findings.precisions.matrix_units, "Abacus 9", "fp32"),
+        (findings.generations.ridge_growth, "Bead 2", "bf16"),
+        (findings.generations.wall, "NVIDIA B2", "bf16"),
+    ],
+)
+def test_a_sentence_follows_its_row(function, chip, precision):
+    table = wide().chips
+    (row,) = table.index[(table.chip == chip) & (table.precision == precision)]
+    before = function(wide())
+    assert not isinstance(before, Missing)
+    gone = replace(wide(), chips=table.drop(index=row))
+    larger = changed(table, row, peak_flop_per_s=1.5 * table.peak_flop_per_s[row])
+    assert function(gone) != before
+    if function is not findings.chips.extent:  # which counts
+        assert function(replace(wide(), chips=larger)) != before
+
+
+def test_extent():
+    text = plain(findings.chips.extent(tiny()))
+    assert text.startswith("The table holds 4 chips (1 CPU, 1 GPU, 1 ASIC and 1 FPGA) with 5 roofs")
+    assert "For 1 of these roofs, of 1 chip, one input" in text
+    assert findings.chips.on_chip(tiny()).startswith(
+        "The bandwidth of the Cog 3 is that of memory on the chip"
+    )
+
+
+def test_ridges():
+    # Abacus 1e12/1e11 = 10; Bead 1e14/1e12 = 100; Dial 1e13/1e11 = 100 with integers; Cog's memory is on the chip.
+    assert "from 10.0 FLOP/B (Abacus 1) to 100 FLOP/B (Bead 2), a factor of 10.0" in plain(
+        findings.chips.ridges(tiny())
+    )
+
+
+def test_demand():
+    # Intensities at bf16, twice those at fp32: at batch 1 10, 20, 80, 200; at 8 30.8, 70.3, 267, 667. Ridge points at
+    # 16 bits: Bead 100, A1 100, B2 200, C3 400, D4 800, TPUs 200 and 1000, Abacus 9 160; their median 200.
+    assert plain(findings.chips.demand(wide())) == (
+        "At 16-bit floating point the ridge points of 8 chips run from 100 FLOP/B (Bead 2) to 1000 FLOP/B (Google TPU "
+        "v2). At batch size 1 the median model has 50.0 FLOP/B and is memory-bound on 8 of them; on the median chip "
+        "none of 4 models are compute-bound. At batch size 8 the median model has 169 FLOP/B and is memory-bound on 5 "
+        "of them; on the median chip 2 of 4 models are compute-bound."
+    )
+
+
+def test_leaders():
+    assert plain(findings.chips.leaders(tiny(), "gpu")) == (
+        "The GPU is at 16-bit floating point on tensor units. The highest peak is 100 TFLOP/s, of the "
+        "Bead 2. The highest "
+        "bandwidth of memory outside the chip is 1.00 TB/s, of the same chip."
+    )
+    assert "10.0 TOP/s at int8, of the Dial 4" in plain(findings.chips.leaders(tiny(), "fpga"))
+    assert "bandwidth" not in findings.chips.leaders(tiny(), "asic")  # its only memory is on the chip
+
+
+def test_leading_kinds():
+    text = plain(findings.comparisons.leading_kinds(wide()))
+    # 4e13 against 2e12; 1.28e15 against 8e14 and 1e13; 8e14 against 6.4e14
+    assert "fp32 (40.0 TFLOP/s, NVIDIA D4 (SXM); 20.0 times the best CPU)" in text
+    assert "fp8 (1.28 PFLOP/s, NVIDIA D4 (SXM); 1.60 times the best ASIC)" in text
+    assert "int8 (1.28 POP/s, NVIDIA D4 (SXM); 128 times the best FPGA)" in text
+    assert "ASICs lead at bf16 (800 TFLOP/s, Google TPU v2; 1.25 times the best GPU)" in text
+
+
+def test_data_center_and_phone():
+    # GPUs 5e12 and 4e13 at 1e11 and 8e11 B/s: medians 22.5e12, 4.5e11, ridge points 50 both. Phones 1e12 and 1.6e12
+    # at 5e10 and 4e10: 1.3e12, 4.5e10, ridge points 20 and 40: 30.
+    assert plain(findings.comparisons.data_center_and_phone(wide())) == (
+        "At fp32 on vector units the median of 2 data-center GPUs computes 22.5 TFLOP/s and moves 450 GB/s, "
+        "17.3 and 10.0 times as much as the median of 2 SoCs of phones, 1.30 TFLOP/s and 45.0 GB/s. The median ridge "
+        "points, 50.0 FLOP/B and 30.0 FLOP/B, differ by a factor of 1.67."
+    )
+    assert "phone SoCs" in findings.comparisons.data_center_and_phone(
+        replace(wide(), chips=wide().chips[wide().chips.kind == "gpu"])
+    )
+
+
+def test_tensor_units():
+    # 1e13 / 5e12 and 6.4e14 / 4e13
+    text = plain(findings.comparisons.tensor_units(wide()))
+    assert "of 2 data-center GPUs compute at 16 bits 2.00 (NVIDIA A1) to 16.0 times (NVIDIA D4 (SXM))" in text
+
+
+def test_efficiency():
+    # 1e12 / 100 W, 1e14 / 50 W
+    text = plain(findings.comparisons.efficiency(wide()))
+    assert "For 4 of 14 chips a power is stated" in text
+    assert "from 10.0 GFLOP/s/W (Abacus 1, 2020) to 2.00 TFLOP/s/W (Google TPU v1, 2019)" in text
+    assert "The power of the Google TPU v1 is a measured maximum" in text
+    assert "measured" not in findings.comparisons.efficiency(tiny())
+
+
+def test_low_precision():
+    # fp8 2e0 on D4 and 1 on TPU v2; int8 4.8e14 / 1.6e14 = 3 on C3 and 2 on D4
+    assert plain(findings.precisions.low_precision(wide())) == (
+        "Against 16-bit floating point on the same unit of the same chip, at fp8 the dense peak is 1.50 times as "
+        "high in the median of 2 roofs, from 1.00 (Google TPU v2) to 2.00 (NVIDIA D4 (SXM)); at int8 the dense peak is "
+        "2.50 times as high in the median of 2 roofs, from 2.00 (NVIDIA D4 (SXM)) to 3.00 (NVIDIA C3)."
+    )
+
+
+def test_sparsity():
+    assert "in the median 2.00 times as high and at most 2.00 times (Bead 2 at bf16)" in plain(
+        findings.precisions.sparsity(tiny())
+    )
+    assert "No roof" in findings.precisions.sparsity(without("Bead 2"))
+
+
+def test_matrix_units():
+    assert plain(findings.precisions.matrix_units(wide())) == (
+        "Of 2 CPUs 1 has such units: the Abacus 9 computes 32.0 TFLOP/s at bf16 on its tensor units against 2.00 "
+        "TFLOP/s at fp32 on its vector units, 16.0 times as much, which moves its ridge point from 10.0 FLOP/B to 160 "
+        "FLOP/B. The fastest CPU without them, the Abacus 1, reaches 1.00 TFLOP/s at fp32."
+    )
+
+
+def test_growth():
+    # Without Bead 2 the GPUs are the line of four: 100, 200, 400 and 800 FLOP/B in 2016, 2018, 2020 and 2022.
+    assert plain(findings.generations.ridge_growth(without("Bead 2"))) == (
+        "Ridge points moved by these rates a year: 41 % (41 to 41 %) for GPUs (n = 4, 16-bit floating point on tensor "
+        "units, 2016 to 2022), doubling every 2.0 years."
+    )
+    text = plain(findings.generations.wall(without("Bead 2")))
+    assert "in 2 of 2 rows of the table" in text
+    assert "by 100 % a year for the peaks against 41 % for the bandwidths" in text
+
+
+def test_growth_that_may_be_chance():
+    level = (
+        wide()
+        .chips[wide().chips.kind == "gpu"]
+        .assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
+    )
+    assert "which may be chance" in findings.generations.ridge_growth(replace(wide(), chips=level))
+
+
+def test_the_committed_table():
+    # Intel Xeon Gold 6448Y: 32 cores * 2.1 GHz * 1024 FLOP/cycle with AMX, 64 with AVX-512.
+    text = plain(findings.precisions.matrix_units(replace(tiny(), chips=committed_chips())))
+    assert "68.8 TFLOP/s at bf16 on its tensor units against 4.30 TFLOP/s at fp32" in text
+    assert "16.0 times as much" in text

@@ -1,0 +1,335 @@
+"""Each conclusion by hand, and that its advice turns when the data do."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.papers import many, tiny
+from helpers.sentences import plain
+
+from report.analysis import remedies
+from report.analysis.available import DataMissingError
+from report.analysis.effect import Effect
+from report.findings.conclusions import chips, estimates, operators, settings, training
+from report.load.paper import Clock
+from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison, Verdict
+
+SIX = [f"model{k}" for k in range(6)]
+
+
+def cpu(change=lambda cells: cells):
+    """The CPU of ``many`` with other cells."""
+    machine = many().machine("cpu")
+    return replace(machine, cells=change(machine.cells.copy()))
+
+
+def text(conclusion):
+    return plain(conclusion.sentences)
+
+
+def at_bf16(faster):
+    """Its cells at bf16 too, so many times as fast, by batch size."""
+
+    def change(cells):
+        lower = cells.assign(precision="bf16", latency_s=cells.latency_s / cells.batch.map(faster))
+        return pd.concat([cells, lower], ignore_index=True)
+
+    return cpu(change)
+
+
+def test_precision():
+    found = settings.precision(many(), at_bf16({1: 2.0, 4: 3.0, 16: 2.0}))
+    assert found.effect.factor == pytest.approx(3)
+    assert text(found).startswith(
+        "On the Example CPU (4 cores), run inference at bf16: the speed at bf16 over that at fp32 is 2.00 (2.00 to "
+        "2.00) in the median of 8 models at batch size 1, 3.00 (3.00 to 3.00) of 8 at 4 and 2.00 (2.00 to 2.00) of 7 "
+        "at 16."
+    )
+    slower = settings.precision(many(), at_bf16({1: 0.5, 4: 0.5, 16: 0.5}))
+    assert "stay at fp32: the speed at bf16 over that at fp32 is 0.500" in text(slower)
+    assert slower.effect.side == -1
+    both = settings.precision(many(), at_bf16({1: 0.5, 4: 3.0, 16: 1.0}))
+    assert "run inference at bf16 at batch size 4, at fp32 at batch size 1:" in text(both)
+    neither = settings.precision(many(), at_bf16({1: 1.0, 4: 1.0, 16: 1.0}))
+    assert "expect no speed of bf16" in text(neither)
+    with pytest.raises(DataMissingError, match="--device cpu --precisions fp32 bf16 does"):
+        settings.precision(many(), cpu())
+
+
+def with_variants(**faster):
+    """Cells of variants too, each so many times as fast as in eager mode, by batch size."""
+    cells = cpu().cells
+    rows = [
+        cells.assign(variant=name, latency_s=cells.latency_s / cells.batch.map(factors))
+        for name, factors in faster.items()
+    ]
+    return replace(cpu(), variants=pd.concat(rows, ignore_index=True))
+
+
+def test_variant():
+    found = settings.variant(
+        many(), with_variants(kept_memory={1: 1.0, 4: 2.0, 16: 3.0}, channels_last={1: 1.5, 4: 1.5, 16: 1.5})
+    )
+    assert found.effect.factor == pytest.approx(2)  # of the batch sizes with most models
+    assert text(found) == (
+        "On the Example CPU (4 cores), run inference with kept_memory at batch size 4 and 16: the speed with it over "
+        "that in eager mode is 1.00 (1.00 to 1.00) in the median of 8 models at batch size 1, 2.00 (2.00 to 2.00) of 8 "
+        "at 4 and 3.00 (3.00 to 3.00) of 7 at 16."
+    )
+    assert "at batch size 4 runs 2.00 (2.00 to 2.00) times as fast with kept_memory as without" in found.brief
+    slower = settings.variant(many(), with_variants(cold={1: 0.5, 4: 0.5, 16: 0.5}))
+    assert "do without cold: the speed with it over that in eager mode is 0.500" in text(slower)
+    both = settings.variant(many(), with_variants(compile={1: 0.5, 4: 2.0, 16: 3.0}))
+    assert "run inference with compile at batch size 4 and 16, without it at batch size 1: the" in text(both)
+    neither = settings.variant(many(), with_variants(compile={1: 1.0, 4: 1.0, 16: 1.0}))
+    assert "expect no speed of compile:" in text(neither)
+    with pytest.raises(
+        DataMissingError, match="--precisions fp32 --variants eager channels_last kept_memory"
+    ):
+        settings.variant(many(), cpu())
+
+
+def test_batch_size():
+    # At 16 the eight models but g: 1, 4 and five times 2.04. Seven have 95 % of their best at 4: 2 / 2.04 is 98 %.
+    found = settings.batch_size(many(), cpu())
+    assert found.effect.factor == pytest.approx(2)
+    assert text(found) == (
+        "On the Example CPU (4 cores), collect inputs into batches of 4: the throughput over that at batch size 1 is "
+        "2.00 (2.00 to 2.00) in the median of 8 models at batch size 4 and 2.0 (1.0 to 4.0) of 7 at 16. The smallest "
+        "batch size with 95 % of the best throughput is 4 for 7 of 8 models."
+    )
+
+    def slower(cells):
+        return cells.assign(throughput_per_s=cells.throughput_per_s / cells.batch.map({1: 1, 4: 8, 16: 8}))
+
+    found = settings.batch_size(many(), cpu(slower))
+    assert "keep to batch size 1: the throughput over that at batch size 1 is 0.250" in text(found)
+    assert "The smallest batch size with 95 % of the best throughput is 1 for 8 of 8 models." in text(found)
+    with pytest.raises(DataMissingError, match="its saturation is not known"):
+        settings.batch_size(many(), cpu(lambda cells: cells[cells.batch == 4]))
+
+
+def test_device():
+    # At batch size 1 the speed-ups are 4, 10, 14.1, 28.3, 40, 80, 113 and 283: (28.3 + 40) / 2
+    found = settings.device(many())
+    assert text(found).startswith(
+        "Prefer the Example GPU to the Example CPU (4 cores): the speed of the Example GPU over that of the Example "
+        "CPU (4 cores) is 34 (4.0 to 280) in the median of 8 models at batch size 1"
+    )
+    gpu = many().machine("gpu")
+    slow = replace(gpu, cells=gpu.cells.assign(latency_s=gpu.cells.latency_s * 1e6))
+    found = settings.device(replace(many(), machines=(cpu(), slow)))
+    assert text(found).startswith("Prefer the Example CPU (4 cores) to the Example GPU:")
+    slow = gpu.cells.assign(latency_s=gpu.cells.latency_s * gpu.cells.batch.map({1: 1e6, 4: 1, 16: 1}))
+    found = settings.device(replace(many(), machines=(cpu(), replace(gpu, cells=slow))))
+    assert text(found).startswith(
+        "Run on the Example GPU at batch size 4 and 16, on the Example CPU (4 cores) at batch size 1:"
+    )
+
+
+def test_flop():
+    def rates(cells):
+        # Of the models half take four times as long for a FLOP: of 28 pairs 16 have a factor of 4, 12 of 1.
+        factor = cells.model.isin(list("efgh")).map({True: 4.0, False: 1.0})
+        latency_s = cells.forward_flop * 1e-9 * factor
+        return cells.assign(latency_s=latency_s, flop_per_s=cells.forward_flop / latency_s)
+
+    found = estimates.flop(many(), cpu(rates))
+    assert found.effect.factor == pytest.approx(4)
+    assert "do not scale one model's time to another by their FLOP: the time for a FLOP differs" in text(
+        found
+    )
+    assert "in the median of all pairs of 8 models at batch size 1" in text(found)
+    assert "are e with 250 MFLOP/s and a with 1.00 GFLOP/s" in text(found)
+    # Here all take 10 ms a GFLOP at batch size 1.
+    alike = estimates.flop(many(), cpu(lambda cells: cells[cells.batch == 1]))
+    assert ", scale one model's time to another by their FLOP: " in text(alike)
+    assert alike.effect.side == 0
+
+
+def test_predictor():
+    def by(column):
+        return cpu(lambda cells: cells.assign(latency_s=cells[column].astype(float) * 1e-9))
+
+    found = estimates.predictor(many(), by("forward_flop"))
+    assert "estimate a latency by FLOP, not by " in text(found)
+    found = estimates.predictor(many(), by("parameter_count"))
+    assert found.effect.side == 1
+    assert "estimate a latency by parameters, not by FLOP: at batch size 1 half of 8 models" in text(found)
+    with pytest.raises(DataMissingError, match="too few models were measured"):
+        estimates.predictor(tiny(), tiny().machine("gpu"))
+
+
+def test_peak():
+    # Measured are 100 GFLOP/s; 2 cores x 32 FLOP a cycle at 1 and 3 GHz are 64 and 192.
+    of = cpu()
+    roofs = of.roofs.assign(peak_low_flop_per_s=90e9, peak_high_flop_per_s=120e9)
+    low = estimates.peak(many(), replace(of, roofs=roofs, clock=Clock(1e9, None)))
+    assert low.effect == Effect(pytest.approx(0.64), (pytest.approx(64 / 120), pytest.approx(64 / 90)), 1)
+    assert "do not take the datasheet's peak for a bound: at fp32 it is 0.640 (0.533 to 0.711)" in text(low)
+    high = estimates.peak(many(), replace(of, roofs=roofs, clock=Clock(3e9, None)))
+    assert "reckon with the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
+    with pytest.raises(DataMissingError, match="no datasheet roof can be derived"):
+        estimates.peak(many(), replace(of, clock=None))
+
+
+def comparison(printed, outcome):
+    return Comparison(
+        "study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, "counted", Verdict(outcome, "so")
+    )
+
+
+def test_printed_figures(monkeypatch):
+    # Off by 2 or 1/2, and one by 10; one differs from ours without a number beside it
+    found = [comparison(value, DIFFERS) for value in (2.0, 0.5, 2.0, 0.5, 2.0, 10.0)]
+    found.append(replace(comparison(3.0, DIFFERS), ours=None))
+    found += [comparison(1.0, AGREES), comparison(1.0, AGREES), comparison(70.0, OPEN)]
+    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: found)
+    differing = estimates.printed_figures(tiny())
+    assert text(differing) == (
+        "Recompute a printed figure before you build on it: of 9 printed figures of 1 study that can be compared, 7 "
+        "differ, by a factor of 2.0 (2.0 to 10) in the median of these, by 10 at the most (net 10.0: FLOP)."
+    )
+    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: found[7:9])
+    agreeing = estimates.printed_figures(tiny())
+    assert text(agreeing).startswith("Build on printed figures: of 2 printed figures of 1 study")
+    assert agreeing.effect.side == 0
+    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: [])
+    with pytest.raises(DataMissingError, match="--sections workload"):
+        estimates.printed_figures(tiny())
+
+
+def test_distance(monkeypatch):
+    half = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert half.effect.factor == pytest.approx(2)
+    assert (
+        "look at the software before buying a faster chip: the time of a call over the least that the"
+        in text(half)
+    )
+    above = operators.distance(many(), cpu(lambda cells: cells.assign(attained=1.25)))
+    assert "look for a faster chip or a leaner model: " in text(above)
+    rows = pd.DataFrame({"term": ["framework", "pooling", "model bound"]})
+    monkeypatch.setattr(
+        remedies, "largest", lambda paper, of: rows.assign(remedy=["fusion", "fusion", "lower precision"])
+    )
+    found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert "fuse operators before buying a faster chip: " in text(found)
+    assert text(found).endswith(
+        "In 1 of 3 profiled cells the largest term is framework; in 2 the remedy by rule is fusion."
+    )
+
+
+def test_fusion():
+    def bounds(factor):
+        return cpu(lambda cells: cells.assign(model_bound_s=0.1, operator_bound_s=0.1 * factor))
+
+    found = operators.fusion(many(), bounds(3))
+    assert found.effect.factor == pytest.approx(3)
+    assert ", fuse operators: under the roof, the least time of operators run one by one" in text(found)
+    assert "do not expect much of fusing operators" in text(operators.fusion(many(), bounds(1.1)))
+
+
+def test_depthwise(monkeypatch):
+    rows = pd.DataFrame({"model": SIX * 2, "batch": 1, "phase": "inference"})
+    rows["group"] = ["convolution"] * 6 + ["depthwise convolution"] * 6
+
+    def at(dense, depthwise):
+        rates = [dense] * 6 + [depthwise] * 6
+        monkeypatch.setattr(operators.kernels, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates))
+        return operators.depthwise(many(), cpu())
+
+    slow = at(40e9, 10e9)
+    assert slow.effect == Effect(4, (4, 4), 6)
+    assert "do not trust the few FLOP of depthwise convolutions: the time for one of them over" in text(slow)
+    assert ", trust the few FLOP of depthwise convolutions: " in text(at(10e9, 40e9))
+    rows["group"] = "convolution"
+    with pytest.raises(DataMissingError, match="No model with depthwise convolutions"):
+        at(1e9, 1e9)
+
+
+def test_step():
+    def steps(factor):
+        rows = pd.DataFrame(
+            {"model": SIX, "batch": 32, "precision": "fp32", "status": "ok", "forward_s": 2.0}
+        )
+        rows = rows.assign(latency_s=2.0 * factor, flop_ratio=2.0, time_ratio=2.0, backward_flop=2e9)
+        return training.step(many(), replace(cpu(), steps=rows))
+
+    # By its FLOP a step takes 1 + 2 forward passes.
+    assert text(steps(3.6)) == (
+        "On the Example CPU (4 cores), reckon with more time than its FLOP say for a training step: its time over that "
+        "of its forward pass is 3.60 (3.60 to 3.60) in the median of 6 models at batch size 32, and its FLOP are 3.00 "
+        "times those of the forward pass."
+    )
+    assert "reckon with less time than its FLOP say" in text(steps(2.4))
+    assert "reckon with the time that its FLOP say" in text(steps(3.0))
+    with pytest.raises(DataMissingError, match="--sections workload training"):
+        training.step(many(), replace(cpu(), steps=many().machine("cpu").steps))
+
+
+def test_memory():
+    def of(saved, parameters):
+        rows = many().workloads
+        rows = rows[rows.batch == 16].assign(
+            backward_flop=1.0, training_peak_byte=600, inference_peak_byte=100, saved_byte=saved,
+            parameter_byte=parameters, gradient_byte=parameters, momentum_byte=parameters,
+        )  # fmt: skip
+        return training.memory(replace(many(), workloads=rows))
+
+    found = of(540, 18)
+    assert found.effect == Effect(6, (6, 6), 8)
+    assert text(found) == (
+        "Keep fewer activations to train in less memory, by a smaller batch or by computing them again: at batch size "
+        "16 a step's peak over that of inference is 6.00 (6.00 to 6.00) in the median of 8 models; of that peak, saved "
+        "activations are 90 % in the median and parameters 3.0 %."
+    )
+    assert text(of(60, 180)).startswith("Keep less of each parameter to train in less memory, by a leaner")
+
+
+def gpus(**columns):
+    """Six data-center GPUs of six years, at bf16 on tensor units and at fp32 on vector units."""
+    like = tiny().chips.iloc[[0] * 12].reset_index(drop=True)
+    rows = like.assign(
+        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, kind="gpu", memory_type="HBM2",
+        year=[2010.0 + k for k in range(6)] * 2, precision=["bf16"] * 6 + ["fp32"] * 6,
+        unit=["tensor"] * 6 + ["vector"] * 6, peak_flop_per_s=[400e12] * 6 + [100e12] * 6,
+        sparse_peak_flop_per_s=[800e12] * 6 + [None] * 6,
+    )  # fmt: skip
+    return replace(tiny(), chips=rows.assign(**columns))
+
+
+def test_sparsity():
+    found = chips.sparsity(gpus())
+    assert found.effect == Effect(2, (2, 2), 6)
+    assert "one is 2.00 (2.00 to 2.00) in the median of 6 chips that print both" in text(found)
+    with pytest.raises(DataMissingError, match="sparse peak"):
+        chips.sparsity(gpus(sparse_peak_flop_per_s=None))
+
+
+def test_tensor_units():
+    found = chips.tensor_units(gpus())
+    assert found.effect == Effect(4, (4, 4), 6)
+    assert text(found).startswith(
+        "Run at 16 bits on a data-center GPU, and give it models or batches of high"
+    )
+    slow = chips.tensor_units(gpus(peak_flop_per_s=[50e12] * 6 + [100e12] * 6))
+    assert text(slow).startswith("Stay at fp32 on a data-center GPU: ")
+    with pytest.raises(DataMissingError, match="no data-center GPU with a 16-bit rate"):
+        chips.tensor_units(gpus(unit="vector"))
+
+
+def test_ridge():
+    # Twice as high each year, but for a little: from 2010 to 2015 by about 2^5
+    wobble = [1.0, 1.01, 0.99, 1.0, 1.01, 0.99] * 2
+    rising = [2.0**k * off for k, off in zip([*range(6)] * 2, wobble, strict=True)]
+    found = chips.ridge(gpus(ridge_flop_per_byte=rising))
+    assert found.effect.factor == pytest.approx(32, rel=0.03)
+    assert text(found).startswith(
+        "Expect memory to bound models on newer chips, and look at a chip's bandwidth first:"
+    )
+    assert "the ridge points of 6 GPUs (16-bit floating point on tensor units) moved by" in text(found)
+    assert "from 2010 to 2015 by a factor of" in text(found)
+    falling = chips.ridge(gpus(ridge_flop_per_byte=[1 / value for value in rising]))
+    assert text(falling).startswith("Expect arithmetic to bound models on newer chips")
+    level = chips.ridge(gpus(ridge_flop_per_byte=[1.0, 9, 1, 1, 9, 1] * 2))
+    assert text(level).startswith("Do not expect newer chips to bound models otherwise than older ones")

@@ -1,0 +1,61 @@
+import pytest
+from helpers.papers import empty, tiny
+from helpers.sentences import check_whole_sentences, plain
+from helpers.training_papers import trained
+
+from report.analysis.available import Missing
+from report.findings import layer_costs
+
+FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.pictured, layer_costs.single)
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("gpu", [True, False])
+def test_every_finding_is_whole_sentences(finding, gpu):
+    text = finding(trained(gpu))
+    check_whole_sentences(text)
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_without_data_every_finding_says_what_is_missing(finding):
+    assert isinstance(finding(empty()), Missing)
+    assert "--device cpu --sections workload training" in finding(tiny())
+
+
+def test_dominant():
+    text = plain(layer_costs.dominant(trained(gpu=False)))
+    # lean 6 of 9 and 12 of 21 ms, deep 360 of 392 and 900 of 985 ms
+    assert (
+        "out of 2 and its median share in them, is for time convolution (2, 79 %) forward and convolution (2, 74 %) "
+        "backward; for FLOP " in text
+    )
+    # lean's head: 22 % of the time forward for 80 of 880 MFLOP, 24 % backward for 160 of 1680; its activation backward
+    # 19 for 10 %
+    assert (
+        "Time and FLOP part most in the backward pass of lean, whose linear layers take 24 % of the layers' time for "
+        "9.5 % of the FLOP." in text
+    )
+
+
+def test_remainders():
+    text = plain(layer_costs.remainders(trained(gpu=False)))
+    # 1 of 10 and 8 of 400 ms; 3 of 24 and 15 of 1000 ms
+    assert (
+        "outside the layers is 6.0 % of the forward pass in the median of 2 models, at the extreme 10 %"
+        in text
+    )
+    assert "7.0 % of the backward pass in the median of 2 models, at the extreme 1" in text
+
+
+def test_the_machine_whose_layers_are_pictured_is_named():
+    assert plain(layer_costs.pictured(trained(gpu=False))) == (
+        "The pies, and the layers one by one, are those of steps on the Example CPU (4 cores) at batch size 8."
+    )
+
+
+def test_single():
+    text = plain(layer_costs.single(trained(gpu=False)))
+    # deep: 1260 of 1377 ms; lean: 18 of 30 ms
+    assert "one layer takes at most 92 % of the time of all layers (features of deep, convolution)" in text
+    assert "in the median of 2 models the heaviest layer takes 76 %" in text
+    assert text.endswith("half the time is that of 1 layer out of 3.")

@@ -1,0 +1,73 @@
+from dataclasses import replace
+
+import pandas as pd
+from helpers.papers import empty, tiny
+from helpers.sentences import plain
+
+from measure.cache.memory_levels import Cache
+from report import findings
+from report.analysis.available import Missing
+from report.findings import roofs
+
+CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
+
+
+def test_which_kernel_a_peak_is():
+    text = plain(roofs.peaks(CPU))
+    # 80 of 100 GFLOP/s
+    assert text == (
+        "The fastest arithmetic of the Example CPU (4 cores) is at fp32 the multiply-add with 100 GFLOP/s (the fastest "
+        "matrix product reaches 80 % of the multiply-add's rate) and at fp64 the multiply-add with 20.0 GFLOP/s."
+    )
+
+
+def test_other_precisions_have_the_best_product_as_their_roof_and_it_is_said():
+    text = plain(roofs.peaks(GPU))
+    assert text.endswith(
+        "is the fastest matrix product at fp32 (8.00 TFLOP/s), where no multiply-add in registers was measured."
+    )
+
+
+def test_levels_against_what_the_system_reports():
+    text = plain(roofs.levels(CPU))
+    assert (
+        "shows 3 levels of memory: L1 at 500 GB/s (triad) up to 60.0 kB, L2 at 200 GB/s (read) up to 1.92 MB"
+        in text
+    )
+    assert "and memory at 10.0 GB/s (triad) from 12.0 MB on" in text
+    assert text.endswith("L3 of 16.8 MB, all cores' together; of these the sweep shows no end of L3.")
+    agreeing = replace(CPU, caches=CPU.caches[:2])
+    assert roofs.levels(agreeing).endswith("each level ends where one of these does.")
+    assert roofs.levels(replace(CPU, caches=())).endswith(
+        "The system reports no caches to compare them with."
+    )
+
+
+def test_a_cache_that_no_level_ends_at():
+    strange = replace(CPU, caches=(*CPU.caches[:2], Cache(3, 2**24, 1), Cache(4, 2**30, 1)))
+    assert roofs.levels(strange).endswith("of these the sweep shows no end of L3 and L4.")
+
+
+def test_bursts():
+    # Multiply-adds in 16 instead of 20 ms; reading 24 MB as fast as over seconds
+    assert (
+        plain(roofs.paces(CPU))
+        == "In bursts the multiply-add at fp32 is 25 % faster than over seconds, the others less."
+    )
+    only_reading = replace(CPU, ceilings=CPU.ceilings[CPU.ceilings.kernel != "fma"])
+    assert (
+        plain(roofs.paces(only_reading))
+        == "No kernel is faster in bursts than over seconds by 2.0 % or more."
+    )
+    assert roofs.paces(GPU) == "No bursts were measured."
+
+
+def test_measured():
+    text = findings.roofs.measured(tiny())
+    assert (
+        "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in text
+    )
+    bare = replace(GPU, roofs=pd.DataFrame(columns=GPU.roofs.columns))
+    text = findings.roofs.measured(replace(tiny(), machines=(CPU, bare)))
+    assert "The fp32 roof of the Example GPU has not been measured" in text
+    assert isinstance(findings.roofs.measured(empty()), Missing)

@@ -1,0 +1,43 @@
+from dataclasses import replace
+
+from helpers.papers import many
+from helpers.sentences import plain
+
+from report.analysis.available import Missing
+from report.findings import speed_ups
+
+
+def test_measured():
+    text = plain(speed_ups.measured(many()))
+    # a at batch 1: 10 ms against 1 ms, c: 40 ms against 10 ms; f at 16: 10 ms * 32 * 16 / 2.04 against 2 ** 2.5 / 5 ms
+    assert "The Example GPU shares 23 cells with the Example CPU (4 cores) and runs them " in text
+    assert "from 4.00 times (c, batch size 1) to 2220 times (f, batch size 16)." in text
+    assert "The ratio of their roofs at the models' intensities predicts 80.0 times in the median" in text
+    # 4 / 80 and 2218 / 80
+    assert "from 0.0500 to 27.7." in text
+
+
+def test_one_cell():
+    cpu, gpu = many().machine("cpu"), many().machine("gpu")
+    one = replace(gpu, cells=gpu.cells[(gpu.cells.model == "c") & (gpu.cells.batch == 4)])
+    text = plain(speed_ups.measured(replace(many(), machines=(cpu, one))))
+    assert (
+        "shares 1 cell with the Example CPU (4 cores) and runs it 8.00 times as fast (c, batch size 4)."
+        in text
+    )
+
+
+def test_without_a_roof():
+    cpu, gpu = many().machine("cpu"), many().machine("gpu")
+    bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
+    text = speed_ups.measured(replace(many(), machines=(cpu, bare)))
+    assert (
+        "predicts is not known: The fp32 roof of the Example GPU has not been measured; python -m measure"
+        in text
+    )
+
+
+def test_one_machine():
+    text = speed_ups.measured(replace(many(), machines=(many().machine("cpu"),)))
+    assert isinstance(text, Missing)
+    assert "copy its folder from data/machines into this one" in text

@@ -1,0 +1,122 @@
+import dataclasses
+import math
+
+import pandas as pd
+import pytest
+
+from measure.cache.records import Operator, Run, Sample
+from report.load import cells
+from report.load.paper import frame
+from report.load.roofs import Roof
+
+ROOF = Roof(200.0, 20.0)
+
+
+def run(model="net", number=0, status="ok", reason=None, flags=None, precision="fp32"):
+    return Run("e", model, 1, precision, "inference", "eager", status, reason, "2026-01-01", number, flags)
+
+
+def sample(latency_s, index=0, number=0, model="net", precision="fp32"):
+    return Sample("e", model, 1, precision, "inference", "eager", index, 1, latency_s, number)
+
+
+def counted(precision="fp32"):
+    return pd.DataFrame(
+        {
+            "model": ["net"],
+            "batch": [1],
+            "precision": [precision],
+            "input_shape": ["3x4x4"],
+            "forward_flop": [100.0],
+            "footprint_intensity": [5.0],
+            "compulsory_byte": [8.0],
+        }
+    )
+
+
+def operator(flop, byte, calls, stage="inference", precision="fp32"):
+    return Operator("net", "3x4x4", 1, precision, None, stage, "other", "mm", flop, 900, 900, byte, calls)
+
+
+def derived(runs, samples, workloads, operators=(), roof=ROOF):
+    return cells.derive(
+        frame(runs, Run),
+        frame(samples, Sample),
+        workloads,
+        frame(list(operators), Operator),
+        lambda _precision: roof,
+    )
+
+
+def test_the_median_is_that_of_the_rounds_medians_whatever_their_numbers_of_samples():
+    samples = [sample(2.0, index) for index in range(50)]
+    samples += [sample(4.0, 0, 1), sample(5.0, 0, 2)]
+    (row,) = derived([run(number=number) for number in range(3)], samples, counted()).itertuples()
+    assert row.latency_s == 4.0  # of 2, 4 and 5
+    assert row.latency_low_s < 2.0  # three rounds so far apart say little
+    assert (row.rounds, row.sample_count) == (3, 52)
+    assert row.flop_per_s == 25.0
+    assert row.attainable_flop_per_s == 100.0  # 5 FLOP/B at 20 B/s
+    assert row.attained == 0.25
+
+
+def test_one_round_has_the_interval_of_its_own():
+    values = [1.0, 1.0, 2.0, 3.0, 4.0, 9.0]
+    (row,) = derived(
+        [run()], [sample(value, index) for index, value in enumerate(values)], counted()
+    ).itertuples()
+    # Of six sorted values the first and the last enclose the median.
+    assert (row.latency_low_s, row.latency_s, row.latency_high_s) == (1.0, 2.5, 9.0)
+
+
+def test_flags_of_any_round_are_the_cells():
+    runs = [run(number=0, flags="wide"), run(number=1), run(number=2, flags="drifting;wide")]
+    (row,) = derived(runs, [sample(1.0, 0, number) for number in range(3)], counted()).itertuples()
+    assert row.flags == "drifting;wide"
+
+
+def test_a_round_that_failed_is_the_cells_outcome():
+    runs = [run(number=0), run(number=1, status="oom", reason="full")]
+    (row,) = derived(runs, [sample(1.0)], counted()).itertuples()
+    assert (row.status, row.reason, row.rounds) == ("oom", "full", 1)
+
+
+def test_tf32_asks_for_what_fp32_does():
+    rows = derived([run(precision="tf32")], [sample(1.0, precision="tf32")], counted())
+    assert rows.forward_flop.tolist() == [100.0]
+    assert rows.precision.tolist() == ["tf32"]
+    assert math.isnan(derived([run(precision="bf16")], [], counted()).forward_flop[0])
+
+
+@pytest.mark.parametrize("runs", [[], [run(status="error", reason="no")]])
+def test_cells_without_samples_have_no_latency(runs):
+    rows = derived(runs, [], counted())
+    assert len(rows) == len(runs)
+    assert rows.latency_s.isna().all()
+
+
+def test_bounds_of_the_model_and_of_its_operators():
+    operators = [operator(40, 2, 2), operator(20, 40, 1), operator(1000, 1000, 1, "forward")]
+    operators.append(operator(1000, 1000, 1, precision="bf16"))
+    runs = [run(), run(precision="tf32")]
+    rows = derived(runs, [sample(9.0), sample(5.0, precision="tf32")], counted(), operators)
+    # 100 FLOP at 200 FLOP/s take longer than 8 B at 20 B/s
+    assert rows.model_bound_s.tolist() == [0.5, 0.5]
+    # Two calls of 40 FLOP in 0.2 s each (2 B take 0.1 s), one of 40 B in 2 s (20 FLOP take 0.1 s); tf32 stores fp32.
+    assert rows.operator_bound_s.tolist() == [2.4, 2.4]
+
+
+def test_without_operators_or_roof_there_are_no_bounds():
+    rows = derived([run()], [sample(9.0)], counted())
+    assert rows.model_bound_s.tolist() == [0.5]
+    assert rows.operator_bound_s.isna().all()
+    rows = derived([run()], [sample(9.0)], counted(), [operator(40, 2, 2)], None)
+    assert rows[["model_bound_s", "operator_bound_s"]].isna().all(axis=None)
+
+
+def test_training_steps_and_their_stages_are_no_cells_of_inference():
+    phases = ("step", "forward", "backward", "update")
+    runs = [run(), *(dataclasses.replace(run(), phase=phase) for phase in phases)]
+    samples = [sample(2.0), *(dataclasses.replace(sample(9.0), phase=phase) for phase in phases)]
+    (row,) = derived(runs, samples, counted()).itertuples()
+    assert (row.phase, row.latency_s, row.sample_count) == ("inference", 2.0, 1)

@@ -1,0 +1,119 @@
+import pytest
+from helpers.papers import REFERENCES, tiny, wide
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report.load import bibliography, chips
+
+HEADER = (
+    "chip,alias,vendor,kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
+    "memory_type,power_w,derivation,verified,source,note\n"
+)
+ROW = "Abacus 1,,Abacus,cpu,2020,fp32,vector,1e12,,1e11,DDR4,100,,yes,known,\n"
+
+
+def read(tmp_path, text):
+    file = tmp_path / "chips.csv"
+    file.write_text(text)
+    return chips.read(file, frozenset({"known"}))
+
+
+def test_a_row(tmp_path):
+    (row,) = read(tmp_path, HEADER + ROW).to_dict("records")
+    assert row["peak_flop_per_s"] == 1e12
+    assert row["ridge_flop_per_byte"] == 10  # 1e12 / 1e11
+    assert row["alias"] == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("1e12", "1 TFLOP/s", r"line 2, column peak_flop_per_s: the cell is '1 TFLOP/s', not a number"),
+        ("1e12", "-1", r"line 2, column peak_flop_per_s: .* not a positive number"),
+        ("1e12", "nan", r"line 2, column peak_flop_per_s: .* not a positive number"),
+        ("1e12", "", r"line 2, column peak_flop_per_s: the cell is empty"),
+        (",cpu,", ",cpus,", r"line 2, column kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
+        (
+            "known",
+            "known;unheard",
+            r"line 2, Abacus 1 at fp32: the source 'unheard' is not in the bibliography",
+        ),
+        ("fp32", "fp33", r"line 2, column precision: the cell is 'fp33', not one of fp64, fp32"),
+        ("1e12", "989", r"line 2, column peak_flop_per_s: the cell is 989, which is not plausible"),
+        ("1e11", "3350", r"line 2, column bandwidth_byte_per_s: the cell is 3350, which is not plausible"),
+        ("2020", "20", r"line 2, column year: the cell is 20, which is not plausible"),
+        ("1e12,,", "1e12,9e11,", r"line 2, Abacus 1 at fp32: the sparse peak is below the dense one"),
+        (ROW, ROW + ROW, r"line 3: Abacus 1 fp32 vector stands in line 2 already"),
+        ("vector,", "", r"line 2: 15 cells where the header has 16"),
+        ("chip,alias", "chip,nickname", r"line 1: the columns must be .* see 'alias'"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, said):
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, (HEADER + ROW).replace(old, new, 1))
+
+
+def test_no_file_is_an_empty_table(tmp_path):
+    assert chips.read(tmp_path / "none.csv", frozenset()).empty
+
+
+def test_the_committed_table_reads_and_agrees_with_published_figures():
+    table = chips.read(ROOT / "data" / "chips.csv", bibliography.read_keys(REFERENCES))
+
+    def row(chip, precision, unit):
+        (found,) = table[
+            (table.chip == chip) & (table.precision == precision) & (table.unit == unit)
+        ].itertuples()
+        return found
+
+    # NVIDIA's H100 and A100 datasheets, without sparsity; the ridge point 989.4e12 / 3.35e12.
+    assert row("NVIDIA H100 SXM", "bf16", "tensor").peak_flop_per_s == pytest.approx(989.4e12, rel=1e-3)
+    assert row("NVIDIA H100 SXM", "bf16", "tensor").ridge_flop_per_byte == pytest.approx(295, rel=5e-3)
+    assert row("NVIDIA A100 SXM 80GB", "bf16", "tensor").peak_flop_per_s == pytest.approx(312e12, rel=1e-3)
+    assert row("NVIDIA T4", "fp32", "vector").peak_flop_per_s == 8.1e12
+    assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9
+    assert (
+        table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]
+    ).all()
+
+
+def test_fastest_and_headline():
+    table = tiny().chips
+    assert chips.fastest(table[table.chip == "Bead 2"]).precision.tolist() == ["bf16"]
+    assert sorted(zip(*(chips.headline(table)[name] for name in ("chip", "precision")), strict=True)) == [
+        ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"), ("Dial 4", "int8"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "precisions", "words"),
+    [
+        ("gpu", ["bf16"], "16-bit floating point on tensor units"),
+        ("cpu", ["fp32"], "fp32 on vector units"),
+        ("fpga", ["int8"], None),
+        ("soc", [], None),
+    ],
+)
+def test_comparable(kind, precisions, words):
+    rows, shared = chips.comparable(tiny().chips, kind)
+    assert rows.precision.tolist() == precisions
+    assert shared == words
+
+
+def test_datasheet_matches_chip_or_alias_and_nothing_else():
+    table = tiny().chips
+    assert set(chips.datasheet(table, "example gpu").chip) == {"Bead 2"}
+    assert list(chips.datasheet(table.iloc[:0], "example gpu").columns) == list(table.columns)
+    assert set(chips.datasheet(table, "Abacus 1").chip) == {"Abacus 1"}
+    assert chips.datasheet(table, "Example").empty
+    assert chips.datasheet(table, "").empty
+
+
+def test_on_chip():
+    table = tiny().chips
+    assert table[chips.on_chip(table)].chip.tolist() == ["Cog 3"]
+
+
+def test_measured_power():
+    table = wide().chips
+    assert table[chips.measured_power(table)].chip.tolist() == ["Google TPU v1"]

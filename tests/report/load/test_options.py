@@ -1,0 +1,74 @@
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report.load.options import FIGURE_WIDTH, figure_width, in_environment, machines
+
+DATA = ROOT / "tests" / "data"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.delenv("RIDGEPOINT_MACHINES", raising=False)
+
+    def make(settings):
+        (tmp_path / "_quarto.yml").write_text(settings)
+        (tmp_path / "index.qmd").write_text("text\n")
+        return tmp_path
+
+    return make
+
+
+def test_without_settings_all_is_as_it_was(project, tmp_path):
+    assert machines(DATA, tmp_path) == []  # a folder that is no project
+    assert figure_width(tmp_path) == FIGURE_WIDTH
+    assert machines(DATA, project("ridgepoint:\n")) == []
+    assert figure_width(tmp_path) == FIGURE_WIDTH
+
+
+def test_what_the_settings_say(project):
+    root = project("ridgepoint:\n  machines: [example-gpu, example-cpu, example-gpu]\n  figure-width: 700\n")
+    assert machines(DATA, root) == ["example-gpu", "example-cpu"]
+    assert figure_width(root) == 700
+
+
+def test_the_environment_chooses_before_the_settings(project):
+    root = project("ridgepoint:\n  machines: [example-gpu]\n")
+    with in_environment({"RIDGEPOINT_MACHINES": "example-cpu"}):
+        assert machines(DATA, root) == ["example-cpu"]
+    assert machines(DATA, root) == ["example-gpu"]
+
+
+def test_a_machine_that_is_not_there(project):
+    said = (
+        r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
+    )
+    with pytest.raises(UserError, match=said):
+        machines(DATA, project("ridgepoint:\n  machines: [exampel-gpu]\n"))
+
+
+def test_the_environment_is_put_back(monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "a")
+    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
+    with in_environment({"RIDGEPOINT_MACHINES": "b", "RIDGEPOINT_CHAPTERS": "c"}):
+        assert (os.environ["RIDGEPOINT_MACHINES"], os.environ["RIDGEPOINT_CHAPTERS"]) == ("b", "c")
+    assert os.environ["RIDGEPOINT_MACHINES"] == "a"
+    assert "RIDGEPOINT_CHAPTERS" not in os.environ
+
+
+def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):
+    root = project("ridgepoint:\n  figure-width: 700\n")
+    run = subprocess.run(
+        [sys.executable, "-c", "from report import theme; print(theme.WIDTH)"],
+        cwd=root, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert run.stdout == "700\n"
+
+
+def test_a_choice_where_no_machine_is(project, tmp_path):
+    with pytest.raises(UserError, match=r"holds no machine, so none can be chosen; .*python -m measure"):
+        machines(tmp_path / "data", project("ridgepoint:\n  machines: [a]\n"))

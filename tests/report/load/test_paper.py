@@ -1,0 +1,102 @@
+from dataclasses import replace
+
+import pytest
+from helpers.papers import REFERENCES, empty, tiny
+from helpers.places import TESTS
+
+from report.load.paper import load
+from report.load.roofs import Roof
+
+
+def cell(machine, model, batch, precision="fp32"):
+    cells = machine.cells
+    found = cells[(cells.model == model) & (cells.batch == batch) & (cells.precision == precision)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_a_cell_has_the_workload_of_its_own_precision():
+    cells = tiny().machine("cpu").cells
+    lean = cells[(cells.model == "lean") & (cells.batch == 1)].set_index("precision")
+    # 10 MB at fp32, and half of it at bf16; not the 26 MB of the other shape, nor those of autocast
+    assert lean.footprint_byte.to_dict() == {"fp32": 10e6, "bf16": 5e6}
+    assert set(lean.input_shape) == {"3x224x224"}
+
+
+def test_roof():
+    roof = Roof(100e9, 10e9)
+    assert roof.ridge_flop_per_byte == 10
+    assert [roof.attainable(value) for value in (5, 10, 50)] == [50e9, 100e9, 100e9]
+
+
+def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():
+    paper = tiny()
+    assert [machine.folder for machine in paper.machines] == ["example-cpu", "example-gpu"]
+    assert paper.machine("cpu").environment.environment_id == "cpu-new"
+    assert set(paper.machine("cpu").cells.environment_id) == {"cpu-new"}
+    assert paper.machine("gpu").environment.name == "Example GPU"
+
+
+def test_cells():
+    machine = tiny().machine("cpu")
+    # Sorted samples 3.8 3.9 4.0 4.0 4.1 5.0 ms: the extremes of six enclose the median with 96.9 %.
+    lean = cell(machine, "lean", 1)
+    assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx(
+        (0.0040, 0.0038, 0.0050)
+    )
+    assert lean.sample_count == 6
+    # 100 MFLOP / 4 ms = 25 GFLOP/s, a quarter of the peak, which is attainable from 10 FLOP/B on
+    assert lean.flop_per_s == pytest.approx(25e9)
+    assert lean.attained == pytest.approx(0.25)
+    assert cell(machine, "lean", 8).throughput_per_s == pytest.approx(500)  # 8 / 16 ms
+    # 510 MFLOP over 102 MB: 5 FLOP/B, so 50 GFLOP/s attainable; achieved 510 MFLOP / 20 ms = 25.5
+    broad = cell(machine, "broad", 1)
+    assert broad.memory_bound
+    assert broad.attained == pytest.approx(0.51)
+    assert broad.peak_share == pytest.approx(0.255)
+    assert broad[["latency_low_s", "latency_high_s"]].isna().all()  # three samples
+    # No roof at bf16: a rate, and no share.
+    assert cell(machine, "lean", 1, "bf16")[["attained", "peak_share"]].isna().all()
+
+
+def test_a_failed_cell_has_no_latency():
+    failed = cell(tiny().machine("cpu"), "tokens", 8)
+    assert failed.status == "oom"
+    assert failed[["latency_s", "sample_count", "attained"]].isna().all()
+
+
+def test_an_empty_folder():
+    paper = empty()
+    assert paper.chips.empty
+    assert paper.workloads.empty
+    assert paper.layers.empty
+    assert paper.not_counted.empty
+    assert paper.machines == ()
+    assert paper.machine("cpu") is None
+
+
+def test_chosen_machines_are_in_the_order_of_the_choice():
+    both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
+    assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
+    assert [machine.kind for machine in both.shown] == ["gpu", "cpu"]
+    one = load(TESTS / "data", REFERENCES, ["example-gpu"])
+    assert [machine.folder for machine in one.machines] == ["example-gpu"]
+    assert one.machine("cpu") is None
+
+
+def test_of_each_kind_the_first_is_shown():
+    (cpu, gpu) = tiny().machines
+    other = replace(cpu, folder="other-cpu")
+    assert replace(tiny(), machines=(cpu, gpu, other)).shown == (cpu, gpu)
+    assert replace(tiny(), machines=(other, cpu, gpu)).shown == (other, gpu)
+
+
+def test_machines_are_chosen_by_the_environment_too(monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "example-gpu")
+    assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
+    assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
+
+
+def test_the_folder_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(TESTS / "data"))
+    assert load(references=REFERENCES).chips.chip.nunique() == 4

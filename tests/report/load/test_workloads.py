@@ -1,0 +1,101 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.papers import tiny
+from helpers.places import TESTS
+
+from measure.cache.folders import Workloads
+from measure.cache.models import BUILT_IN
+from measure.cache.records import Layer, Workload
+from measure.errors import UserError
+from report.load import workloads
+from report.load.paper import frame
+
+
+def tables():
+    tiny_tables = Workloads(TESTS / "data")
+    return frame(tiny_tables.models(), Workload), frame(tiny_tables.layers(), Layer)
+
+
+def with_row(**changed):
+    """The tiny table and one more row: the first one at another shape, say."""
+    rows = Workloads(TESTS / "data").models()
+    return frame([*rows, replace(rows[-1], **changed)], Workload)
+
+
+def test_shown():
+    rows = tiny().workloads.set_index(["model", "batch", "precision"])
+    # lean at batch 1: 4.0 MB parameters + 0.5 MB inputs + 5.5 MB activations; 100 MFLOP
+    assert rows.loc[("lean", 1, "fp32")].footprint_byte == 10e6
+    assert rows.loc[("lean", 1, "fp32")].footprint_intensity == 10
+    # compulsory: 4.0 MB + 0.5 MB + 4 kB outputs
+    assert rows.loc[("lean", 1, "fp32")].compulsory_byte == 4.504e6
+    # traffic: 4.0 MB parameters and 16 MB of reads and writes
+    assert rows.loc[("lean", 1, "fp32")].traffic_intensity == 5
+    # the row counted at bf16 has half the bytes, so twice the intensity
+    assert rows.loc[("lean", 1, "bf16")].footprint_intensity == 20
+    # lean at batch 8: 4 + 4 + 44 MB; 800 MFLOP
+    assert rows.loc[("lean", 8, "fp32")].footprint_intensity == pytest.approx(800 / 52)
+
+
+def test_a_row_has_the_bytes_of_its_own_precision():
+    models, _ = tables()
+    odd = models.precision == "bf16"
+    models.loc[odd, "activation_byte"] += 1_000_000  # what stays in fp32, say
+    rows = workloads.shown(models).set_index(["model", "batch", "precision"])
+    assert rows.loc[("lean", 1, "bf16")].footprint_byte == 6e6  # 2.0 + 0.25 + 2.75 + 1.0
+
+
+def test_rows_with_autocast_and_failures_are_left_out():
+    models, _ = tables()
+    assert "opaque" in set(models.model)
+    assert "cpu" in set(models.autocast)
+    assert len(tiny().workloads) == 16  # four models, two batch sizes, two precisions
+    assert tiny().not_counted[["model", "status"]].to_numpy().tolist() == [["opaque", "unsupported"]]
+
+
+def test_a_backward_pass_that_was_not_counted_leaves_its_reason():
+    rows = tiny().workloads.set_index(["model", "batch", "precision"])
+    assert "more than 1 value" in rows.loc[("broad", 1, "fp32")].backward_gap
+    assert rows.backward_gap.isna().sum() == 14
+
+
+def test_a_model_of_the_users_own_is_shown_at_the_smallest_shape_counted():
+    # lean is counted at 3x448x448 too, with four times the FLOP
+    assert set(tiny().workloads.input_shape) == {"3x224x224"}
+    # by numbers, not by letters: 96 is less than 224
+    small = workloads.shown(with_row(model="lean", input_shape="3x96x96"))
+    assert set(small[small.model == "lean"].input_shape) == {"3x96x96"}
+
+
+def test_a_built_in_model_is_shown_at_the_shape_at_which_it_is_measured():
+    assert workloads.MEASURED_SHAPES["inception_v3"] == "3x299x299"
+    assert len(workloads.MEASURED_SHAPES) == len(BUILT_IN)
+    rows = Workloads(TESTS / "data").models()
+    own = [replace(rows[-1], model="inception_v3", input_shape=shape) for shape in ("3x224x224", "3x299x299")]
+    (row,) = workloads.shown(frame(own, Workload)).itertuples()
+    assert row.input_shape == "3x299x299"
+
+
+def test_a_built_in_model_counted_at_another_shape_only_is_shown_and_joins_no_cell():
+    rows = workloads.shown(with_row(model="resnet50", input_shape="3x600x600"))
+    assert "resnet50" in set(rows.model)
+    assert set(workloads.as_measured(rows).model) == {"broad", "deep", "lean", "tokens"}
+
+
+def test_layers_are_those_of_the_rows_shown():
+    layers = tiny().layers
+    assert len(layers) == 16 * 3
+    assert set(layers.input_shape) == {"3x224x224"}
+
+
+def test_layers_sum_to_their_model():
+    models, layers = tables()
+    path = Path("some") / "layers.csv"
+    workloads.check_sums(models, layers, path)
+    workloads.check_sums(models, layers.iloc[:0], path)
+    wrong = layers.assign(forward_flop=layers.forward_flop.where(layers.index != 0, 1))
+    said = "some/layers.csv: the layers of broad at 3x224x224, batch size 1 and bf16 do not sum to its forward_flop"
+    with pytest.raises(UserError, match=f"^{said} .* --force --models broad$"):
+        workloads.check_sums(models, wrong, path)

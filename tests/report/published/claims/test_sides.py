@@ -1,0 +1,129 @@
+from pathlib import Path
+
+import pytest
+from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
+
+from measure.cache.records import Ceiling
+from measure.comparing import sides
+from measure.comparing.difference import error_of_interval
+from measure.comparing.sides import Cell, Kernel
+from measure.errors import UserError
+
+
+def found(a, b, data=Path("nowhere")):
+    return [(side.folder, side.environment) for side in sides.find(str(a), str(b), data)]
+
+
+def test_two_data_folders_give_the_machine_that_both_have(tmp_path):
+    machine(tmp_path / "a", "box"), machine(tmp_path / "a", "other"), machine(tmp_path / "b", "box")
+    assert found(tmp_path / "a", tmp_path / "b") == [
+        (tmp_path / "a/machines/box", ENVIRONMENT),
+        (tmp_path / "b/machines/box", ENVIRONMENT),
+    ]
+
+
+def test_two_data_folders_with_a_machine_each_give_the_two(tmp_path):
+    machine(tmp_path / "a", "one"), machine(tmp_path / "b", "two")
+    assert [folder.name for folder, _ in found(tmp_path / "a", tmp_path / "b")] == ["one", "two"]
+
+
+def test_a_machine_beside_a_data_folder_names_the_machine_there(tmp_path):
+    machine(tmp_path / "a", "box"), machine(tmp_path / "b", "box"), machine(tmp_path / "b", "other")
+    folders = found(tmp_path / "a/machines/box", tmp_path / "b")
+    assert [folder for folder, _ in folders] == [tmp_path / "a/machines/box", tmp_path / "b/machines/box"]
+
+
+def test_a_machines_folder_may_lie_anywhere(tmp_path):
+    machine(tmp_path / "a", "box")
+    (tmp_path / "a/machines/box").rename(tmp_path / "before")
+    machine(tmp_path / "a", "box")
+    assert found(tmp_path / "before", tmp_path / "a")[0] == (tmp_path / "before", ENVIRONMENT)
+
+
+def test_environments_of_a_machine_are_named_by_the_beginning_of_their_id(tmp_path):
+    machine(tmp_path, "box", ENVIRONMENT, NEWER)
+    folder = tmp_path / "machines/box"
+    assert [side for _, side in found(f"{folder}@aaaa", folder)] == [ENVIRONMENT, NEWER]
+    assert [side for _, side in found("box@aabb", "box@aaaa00000000", tmp_path)] == [NEWER, ENVIRONMENT]
+    with pytest.raises(UserError, match="no one environment 'aa'; name one of aaaa00000000, aabb00000000"):
+        sides.find(f"{folder}@aa", str(folder), tmp_path)
+    with pytest.raises(UserError, match="no one environment 'cc'; name one of aaaa00000000, aabb00000000"):
+        sides.find(f"{folder}@cc", str(folder), tmp_path)
+
+
+def test_what_leaves_a_choice_or_none_is_said(tmp_path):
+    for data, names in (("a", ("one", "two")), ("b", ("one", "two")), ("c", ("three",))):
+        for name in names:
+            machine(tmp_path / data, name)
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    with pytest.raises(UserError, match=r"a and .*b both have one, two; name one, as .*machines/one"):
+        sides.find(a, b, tmp_path)
+    with pytest.raises(UserError, match=r"a has one, two, and none of them is in .*c; name one"):
+        sides.find(a, c, tmp_path)
+    with pytest.raises(
+        UserError, match=r"nowhere is neither a machine's folder, with a machine\.csv in it, nor a data"
+    ):
+        sides.find(str(tmp_path / "nowhere"), c, tmp_path)
+    with pytest.raises(UserError, match=r"are the same measurements; .* \(it has aaaa00000000\)"):
+        sides.find(c, f"{c}/machines/three", tmp_path)
+
+
+def test_a_machine_without_an_environment_is_said(tmp_path):
+    machine(tmp_path, "box")
+    (tmp_path / "machines/empty").mkdir()
+    (tmp_path / "machines/empty/machine.csv").touch()
+    with pytest.raises(UserError, match=r"empty/machine\.csv has no environment; measure"):
+        sides.find("empty", "box", tmp_path)
+
+
+def test_a_side_has_the_rounds_of_its_environment(tmp_path):
+    folder = machine(tmp_path / "a", "box", ENVIRONMENT, NEWER)
+    put(folder, 0, [1.0, 2.0, 3.0], flags="wide")
+    put(folder, 1, [4.0, 5.0, 6.0, 7.0], flags="wide;throttled")
+    put(folder, 2, [], "oom", "no memory")
+    put(folder, 0, [9.0], environment=NEWER)
+    old, new = sides.find(f"{folder.folder}@aaaa", str(folder.folder), tmp_path)
+    (cell,) = old.cells.values()
+    assert list(old.cells) == [Cell(*CELL)]
+    assert cell.status == "ok"
+    assert cell.repeats.medians_s == (2.0, 5.5)
+    assert cell.repeats.samples == 3
+    assert cell.flags == {"wide", "throttled"}
+    assert new.cells[Cell(*CELL)].repeats.medians_s == (9.0,)
+
+
+def test_a_cell_that_failed_in_every_round_has_a_status_and_no_repeats(tmp_path):
+    folder = machine(tmp_path / "a")
+    put(folder, 0, [], "oom", "no memory")
+    put(machine(tmp_path / "b"), 0, [1.0])
+    (cell,) = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)[0].cells.values()
+    assert (cell.status, cell.reason, cell.repeats) == ("oom", "no memory", None)
+
+
+def test_a_table_without_rounds_is_one_round(tmp_path):
+    folder = machine(tmp_path / "a")
+    machine(tmp_path / "b")
+    row = "aaaa00000000,alexnet,1,fp32,inference,eager"
+    keys = "environment_id,model,batch,precision,phase,variant"
+    (folder.folder / "runs.csv").write_text(f"{keys},status,reason,recorded_at\n{row},ok,,2026\n")
+    (folder.folder / "samples.csv").write_text(
+        f"{keys},sample,block,latency_s\n{row},0,1,0.5\n{row},1,1,0.7\n"
+    )
+    side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+    assert side.cells[Cell(*CELL)].repeats.medians_s == (0.6,)
+
+
+def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
+    folder = machine(tmp_path / "a")
+    machine(tmp_path / "b")
+    kernel = ("aaaa00000000", "matmul", "fp32", 512, 1, 1)
+    failed = Ceiling(
+        "aaaa00000000", "matmul", "fp16", 512, 1, 1, "unsupported", "no fp16", None, None, None, None
+    )
+    folder.put_ceilings([Ceiling(*kernel, "ok", None, 1.0, 0.9, 1.2, 9, "burst"), failed])
+    side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+    repeats = side.ceilings[Kernel("matmul", 512, "fp32", "burst")].repeats
+    assert repeats.medians_s == (1.0,)
+    assert repeats.samples == 9
+    assert repeats.error == error_of_interval(0.9, 1.2, 9)
+    assert side.ceilings[Kernel("matmul", 512, "fp16", None)].status == "unsupported"

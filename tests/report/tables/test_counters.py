@@ -1,0 +1,41 @@
+from dataclasses import replace
+
+from helpers.papers import empty, tiny
+from helpers.tables import cells
+
+from report.analysis.available import Missing
+from report.tables import counters
+
+
+def by_counter(table):
+    return {row[0]: [text.replace("\\", "") for text in row[1:]] for row in cells(table)}
+
+
+def test_accuracy():
+    rows = by_counter(counters.accuracy(tiny()))
+    assert rows["Ridgepoint"] == ["4", "4", "4", "0", "−0.0400 % (resnet18)", "+1.20 % (shufflenet_v2_x0_5)"]
+    assert rows["FlopCounterMode"][2] == "–"
+    assert rows["fvcore"] == ["1", "0", "4", "0", "−36.0 % (vit_b_16)", "+5.00 % (shufflenet_v2_x0_5)"]
+    assert rows["thop"] == ["2", "1", "2", "1", "0 % (vgg11)", "+10.0 % (shufflenet_v2_x0_5)"]
+
+
+def test_a_counter_that_was_not_installed():
+    results = tiny().counters
+    absent = results[results.counter == "thop"].assign(
+        version=None, right=False, equal=False,
+        **dict.fromkeys(["deviation", "parameter_count", "build_s", "count_s", "peak_byte"], float("nan")),
+    ).assign(status="unsupported")  # fmt: skip
+    paper = replace(tiny(), counters=absent)
+    assert by_counter(counters.accuracy(paper))["thop"] == ["0", "0", "–", "4", "–", "–"]
+    assert by_counter(counters.effort(paper))["thop"] == ["–", "–", "–", "–"]
+
+
+def test_effort():
+    rows = by_counter(counters.effort(tiny()))
+    assert rows["Ridgepoint"] == ["–", "2.00 s", "400 ms", "300 MB"]
+    assert rows["thop"] == ["0.2", "6.00 s", "300 ms", "600 MB"]
+
+
+def test_an_empty_cache_gives_sentences():
+    for table in (counters.accuracy, counters.effort):
+        assert isinstance(table(empty()), Missing)

@@ -1,0 +1,69 @@
+from dataclasses import replace
+
+import pypandoc
+import pytest
+from helpers.papers import empty, tiny
+from helpers.tables import cells
+
+from report.analysis.available import Missing
+from report.tables import roofs
+
+NAME = "Example CPU \\(4 cores\\)"
+
+
+def test_arithmetic():
+    assert cells(roofs.arithmetic(tiny())) == [
+        [NAME, "fp32", "matrix product (torch)", "1000", "80.0 GFLOP/s", "80.0 to 80.0 GFLOP/s", "–"],
+        # 2 GFLOP in 20 ms that last, in 16 ms in a burst
+        [NAME, "fp32", "multiply-add", "–", "100 GFLOP/s", "80.0 to 125 GFLOP/s", "125 GFLOP/s"],
+        [NAME, "fp64", "multiply-add", "–", "20.0 GFLOP/s", "20.0 to 20.0 GFLOP/s", "–"],
+        [
+            "Example GPU",
+            "fp32",
+            "matrix product (torch)",
+            "4000",
+            "8.00 TFLOP/s",
+            "8.00 to 8.00 TFLOP/s",
+            "–",
+        ],
+    ]
+
+
+def test_levels():
+    assert cells(roofs.levels(tiny())) == [
+        [NAME, "L1", "15.0 to 60.0 kB", "65.5 kB", "400 GB/s", "200 GB/s", "400 GB/s", "500 GB/s"],
+        [NAME, "L2", "240 kB to 1.92 MB", "2.10 MB", "200 GB/s", "100 GB/s", "100 GB/s", "150 GB/s"],
+        [NAME, "memory", "12.0 to 24.0 MB", "–", "8.00 GB/s", "5.00 GB/s", "8.00 GB/s", "10.0 GB/s"],
+    ]
+
+
+def test_a_stream_that_was_not_measured_is_a_dash():
+    cpu = tiny().machine("cpu")
+    levels = tuple(
+        replace(level, kernels={name: row for name, row in level.kernels.items() if name != "write"})
+        for level in cpu.levels
+    )
+    rows = cells(roofs.levels(replace(tiny(), machines=(replace(cpu, levels=levels),))))
+    assert [row[5] for row in rows] == ["–"] * 3
+
+
+@pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels])
+def test_pandoc_reads_each_table_as_one(table):
+    html = pypandoc.convert_text(table(tiny()), "html", format="markdown")
+    assert html.count("<table") == 1
+    assert "|" not in html
+
+
+def test_what_was_not_measured_is_a_sentence():
+    for table in (roofs.arithmetic, roofs.levels):
+        assert isinstance(table(empty()), Missing)
+    gpu = tiny().machine("gpu")
+    only_gpu = replace(tiny(), machines=(gpu,))
+    assert (
+        "levels of memory of the Example GPU have not been measured; python -m measure --device cuda"
+        in str(roofs.levels(only_gpu))
+    )
+    bare = replace(gpu, ceilings=gpu.ceilings.iloc[:0], roofs=gpu.roofs.iloc[:0])
+    assert "The fp32 roof of the Example GPU has not been measured" in str(
+        roofs.arithmetic(replace(tiny(), machines=(bare,)))
+    )

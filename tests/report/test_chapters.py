@@ -1,0 +1,69 @@
+"""The chapters and the code behind them fit: all that is called is there, and all that is there is called."""
+
+import inspect
+import re
+
+import pytest
+from helpers.chapters import CELL, CHAPTERS, SHARED, calls, cells, text_of
+from helpers.counted_papers import counted
+from helpers.papers import REFERENCES, empty, tiny, wide
+from helpers.profiled_papers import profiled
+from helpers.training_papers import trained
+
+from report import figures, findings, published, tables
+from report.load import bibliography
+
+
+@pytest.mark.parametrize("paper", [tiny, wide, profiled, trained, counted, empty])
+def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in calls():
+        shown = eval(call, dict(SHARED, data=paper()))
+        assert (
+            shown._repr_markdown_() if isinstance(shown, str) else shown._repr_mimebundle_()["text/markdown"]
+        )
+
+
+def test_every_figure_table_and_finding_is_in_a_chapter():
+    used = "\n".join(calls())
+    for package in (figures, findings, published, tables):
+        for module in package.__all__:
+            for name, function in inspect.getmembers(getattr(package, module), inspect.isfunction):
+                if function.__module__.startswith(package.__name__) and hasattr(function, "__wrapped__"):
+                    short = f"{function.__module__.removeprefix('report.')}.{name}"
+                    assert f"{short}(" in used, f"no chapter uses {short}"
+
+
+def test_every_cell_with_a_picture_or_table_has_a_label_and_a_caption():
+    for chapter, options, code in cells():
+        if "figures." in code:
+            assert options["label"].startswith("fig-"), (chapter, code)
+            assert options["fig-cap"]
+        elif "tables." in code:
+            assert options["label"].startswith("tbl-"), (chapter, code)
+            assert options["tbl-cap"]
+
+
+def test_labels_are_unique_and_references_resolve():
+    labels = [options["label"] for _, options, _ in cells() if "label" in options]
+    text = "\n".join(text_of(chapter) for chapter in CHAPTERS)
+    labels += re.findall(r"\{#((?:fig|tbl|sec|eq)-[\w-]+)\}", text)
+    assert len(set(labels)) == len(labels)
+    assert set(re.findall(r"@((?:fig|tbl|sec|eq)-[\w-]+)", text)) <= set(labels)
+
+
+def test_every_key_that_is_cited_is_in_the_bibliography():
+    keys = bibliography.read_keys(REFERENCES)
+    for chapter in CHAPTERS:
+        cited = set(re.findall(r"@(?!(?:fig|tbl|sec|eq)-)([\w:-]+)", CELL.sub("", text_of(chapter))))
+        assert cited <= keys, (chapter.name, cited - keys)
+
+
+def test_every_chapter_is_included_once():
+    included = re.findall(r"\{\{< include (\S+) >\}\}", text_of(CHAPTERS[0]))
+    assert sorted(included) == [f"report/{chapter.name}" for chapter in CHAPTERS[1:]]
+
+
+def test_chapters_hold_no_logic():
+    for chapter, _, code in cells():
+        assert not re.search(r"\b(if|for|groupby|open|Path)\b|\.csv", code), (chapter, code)

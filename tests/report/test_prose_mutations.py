@@ -1,0 +1,249 @@
+"""What the paper says follows its cache: where that is changed the sentences change, or say what is missing.
+
+A mutation changes a small cache that has every section (``whole_cache``); then the chapters are asked again.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from helpers.mutations import (
+    SWAP,
+    renamed,
+    slower,
+    swapped_latencies,
+    without_files,
+    without_machine,
+    without_phases,
+)
+from helpers.paper_text import EVERYTHING, told
+from helpers.papers import REFERENCES, empty, tiny
+from helpers.places import ROOT
+from helpers.published_papers import printed
+from helpers.sentences import plain
+from helpers.whole_cache import MACHINES, write_whole
+
+from measure.cache.records import INFERENCE, STAGES, STEP
+from report.load.paper import load
+
+COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|restore")
+"""What fills a gap: a command, or a table of the project that is to be restored."""
+
+NAMES = {"example-cpu": "Example CPU", "example-gpu": "Example GPU"}
+
+
+def by_code(texts):
+    return {each.code: plain(each.text) for each in texts}
+
+
+def unchanged(before, after):
+    """The code that says the same of both."""
+    return {code for code in after if before[code] == after[code]}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """Asks what a mutation makes of the whole cache for the texts of the code that is wanted."""
+    whole = tmp_path_factory.mktemp("whole") / "data"
+    write_whole(whole)
+
+    def ask(mutation=None, wanted=EVERYTHING):
+        data = tmp_path_factory.mktemp("mutated") / "data"
+        shutil.copytree(whole, data)
+        if mutation:
+            mutation(data)
+        return told(load(data, REFERENCES), wanted)
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def before(asked):
+    """The texts of the whole cache, by the code that gives them."""
+    return by_code(asked())
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the cache: how it goes, and patterns of the code that speaks of it.
+
+    Without it what ``needs`` it says which command brings it back; what ``uses`` it says something else than before.
+    """
+
+    gone: Callable[[Path], None]
+    needs: str
+    uses: str = r"(?!)"
+
+
+SECTIONS = {
+    "machines": Section(
+        without_files("machines/*/machine.csv"),
+        r"findings\.(machines|benchmarks|predictors|exceptions|roofs|utilisation|variants|waterfall|steps|"
+        r"layer_costs)\.|findings\.(speed_ups|abstract\.measured)|\(tables\.",
+        r"findings\.conclusions\.",
+    ),
+    "inference": Section(
+        without_phases(INFERENCE),
+        r"findings\.(benchmarks|predictors|exceptions|variants|waterfall)\.|findings\.(utilisation\.attained|speed_ups)|"
+        r"findings\.(abstract\.measured|machines\.shown)|benchmark_tables\.(ranking|saturations)|"
+        r"\(tables\.latencies|utilisation_tables\.",
+        r"benchmark_tables\.speed_ups|findings\.conclusions\.",
+    ),
+    "training": Section(
+        without_phases(*STAGES, STEP),
+        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.peaks|training_tables\.",
+    ),
+    "operators": Section(
+        without_files("machines/*/profiles.csv", "machines/*/operators.csv", "machines/*/kernels.csv"),
+        r"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.layer_costs\.|findings\.steps\.reasons|"
+        r"findings\.kernels\.(spent|gaps|launched|waiting)|utilisation_tables\.(terms|remedy)",
+    ),
+    "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
+    "hardware counters": Section(
+        without_files("machines/*/counter_profiles.csv", "machines/*/counters.csv"),
+        r"findings\.kernels\.counted|kernel_tables\.flop",
+    ),
+    "ceilings": Section(
+        without_files("machines/*/ceilings.csv"),
+        r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
+        r"findings\.steps\.(rates|estimates)|findings\.kernels\.waiting|"
+        r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|\(tables\.measured_roofs|roof_tables\.|"
+        r"utilisation_tables\.(shares|terms|remedy)",
+        r"findings\.bounds\.on_roofs|\(tables\.datasheet_roofs",
+    ),
+    "workload": Section(
+        without_files("workload/models.csv", "workload/layers.csv", "workload/operators.csv"),
+        r"findings\.(workload|layers|bounds|backward|predictors|steps)\.|findings\.abstract\.scope|"
+        r"findings\.training_memory\.|workload_tables\.(models|bounds|training)",
+    ),
+    "counters of programs": Section(
+        without_files("workload/counters.csv"), r"findings\.counters\.|counter_tables\."
+    ),
+    "chips": Section(
+        without_files("chips.csv"),
+        r"findings\.(chips|comparisons|precisions|generations)\.|findings\.abstract\.scope|chip_tables\.",
+        r"findings\.conclusions\.",
+    ),
+}
+
+PRINTED = (
+    r"findings\.(published|claims)\.|findings\.kernels\.(printed|candidates)|published_tables\.|"
+    r"kernel_tables\.steps"
+)
+"""What speaks of the printed tables. They are held against models that the whole cache does not have."""
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_that_is_gone_is_said_to_be_missing(asked, before, name):
+    section = SECTIONS[name]
+    after = by_code(asked(section.gone, f"{section.needs}|{section.uses}"))
+    assert after
+    assert not unchanged(before, after)
+    silent = [
+        (code, text)
+        for code, text in after.items()
+        if re.search(section.needs, code) and not COMMAND.search(text)
+    ]
+    assert silent == []
+
+
+def test_printed_tables_that_are_gone_are_said_to_be_missing():
+    without = replace(printed(), published=empty().published, training_steps=empty().training_steps)
+    after = by_code(told(without, PRINTED))
+    assert not unchanged(by_code(told(printed(), PRINTED)), after)
+    silent = {code for code, text in after.items() if not COMMAND.search(text)}
+    assert silent == {"published.findings.misprint(data)"}  # there is none then
+
+
+def test_every_text_says_which_data_it_follows(before):
+    """What is asked for with data speaks of one of the sections; the rest are constants of the method."""
+    speaks = "|".join([PRINTED, *(f"{each.needs}|{each.uses}" for each in SECTIONS.values())])
+    assert {code for code in before if "data" in code and not re.search(speaks, code)} == set()
+    rest = {code for code in before if "data" not in code}
+    fixed = r"findings\.method\.[A-Z_]+|show\.show\(workload_tables\.(costs|formulas)\(\)\)"
+    assert {code for code in rest if not re.fullmatch(fixed, code)} == set()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_slower_latencies_are_told(asked, before, machine):
+    after = by_code(
+        asked(
+            partial(slower, machine),
+            r"findings\.(abstract\.measured|benchmarks\.(latency|throughput)|utilisation\.attained)|"
+            r"findings\.(speed_ups\.measured|waterfall\.gaps|steps\.(rates|estimates))|\(tables\.latencies|"
+            r"benchmark_tables\.(saturations|speed_ups)|utilisation_tables\.(shares|terms)|training_tables\.|"
+            r"findings\.conclusions\.listed",
+        )
+    )
+    assert unchanged(before, after) == set()
+    # What models ask for and chips promise does not hang on it.
+    others = by_code(asked(partial(slower, machine), r"findings\.(workload|layers|bounds|roofs|chips)\."))
+    assert unchanged(before, others) == set(others)
+
+
+def test_two_models_that_swap_latencies_are_told(asked, before):
+    after = by_code(
+        asked(
+            swapped_latencies,
+            r"findings\.benchmarks\.latency|findings\.utilisation\.attained|findings\.predictors\.|"
+            r"findings\.(exceptions\.farthest|waterfall\.gaps|speed_ups\.measured)|\(tables\.latencies",
+        )
+    )
+    assert unchanged(before, after) == set()
+
+
+def test_two_models_that_swap_names_swap_them_in_every_sentence(asked, before):
+    after = by_code(asked(renamed, r"^findings\."))
+    wrong = []
+    for code, text in after.items():
+        names = {name for name in SWAP if re.search(rf"\b{name}\b", before[code])}
+        if len(names) == 1 and {name for name in SWAP if re.search(rf"\b{name}\b", text)} & names:
+            wrong.append((code, before[code], text))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_machine_that_is_gone_is_spoken_of_no_more(asked, before, machine):
+    texts = asked(partial(without_machine, machine), rf"{EVERYTHING}|figures\.predictors\.")
+    check_said_once(texts)
+    after = by_code(texts)
+    spoke = {code for code, text in before.items() if NAMES[machine] in text}
+    assert len(spoke) > 20
+    assert {code for code in spoke if NAMES[machine] in after[code]} == set()
+    assert any("has been measured yet; to add one, run" in text for text in after.values())
+
+
+def check_said_once(texts):
+    """That no device of a kind was measured stands in a chapter once at most, its figures' places included."""
+    for chapter in {each.chapter for each in texts}:
+        said = [
+            each.code
+            for each in texts
+            if each.chapter == chapter and not each.code.startswith("show.show(tables.published.claim")
+            for _ in re.finditer(r"No [CG]PU has been measured yet", each.text)
+        ]
+        assert len(said) <= 1, (chapter, said)
+
+
+def test_the_committed_cache_makes_whole_sentences():
+    texts = told(load(ROOT / "data", REFERENCES), r"^findings\.(?!method)|findings\.conclusions")
+    check_said_once(texts)
+    for each in texts:
+        words = set(plain(each.text).replace(",", " ").replace(".", " ").split())
+        assert not {"nan", "None", "inf"} & words, each
+        assert each.text.rstrip().endswith("."), each
+
+
+def test_a_sentence_that_does_not_follow_the_data_is_noticed(tmp_path):
+    """The check itself, on a chapter with one sentence that is computed and one that only looks so."""
+    cell = "```{python}\n#| include: false\nfrom report import paper\n\ndata = paper.load()\n```\n"
+    text = f"{cell}\n`{{python}} f'{{len(data.machines)}} machines.'`\n\n`{{python}} 'The GPU is faster.' or data`\n"
+    (tmp_path / "_quarto.yml").write_text("project:\n  type: default\n  render:\n    - index.qmd\n")
+    (tmp_path / "index.qmd").write_text(text)
+    with_two, with_none = (by_code(told(paper, "data", tmp_path)) for paper in (tiny(), empty()))
+    assert list(with_two.values()) == ["2 machines.", "The GPU is faster."]
+    assert unchanged(with_two, with_none) == {"'The GPU is faster.' or data"}

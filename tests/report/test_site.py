@@ -1,0 +1,173 @@
+"""The paper as its readers have it: the page in a browser without a network, and the PDF."""
+
+import re
+
+import pypdfium2
+import pytest
+from helpers.pages import DESKTOP, PHONE, Visit
+
+
+@pytest.fixture(scope="module")
+def text(site):
+    return (site / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, site):
+    visit = Visit(browser, site / "index.html", DESKTOP)
+    yield visit
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_every_figure_that_is_declared_is_drawn(desktop):
+    declared = desktop.wait_for_charts()
+    assert declared >= 8
+    assert desktop.page.locator(".vega-embed svg.marks").count() == declared
+    # A chart without a mark is an empty panel.
+    for chart in desktop.page.locator(".vega-embed svg.marks").all():
+        assert chart.locator("[class*=mark-] path, [class*=mark-] line, [class*=mark-] text").count() > 10
+
+
+OVERLAPS = """svg => {
+  const texts = [...svg.querySelectorAll("g.mark-text.role-mark text")].filter(text => text.textContent);
+  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
+    .map(([other]) => `${one} / ${other}`));
+}"""
+
+
+@pytest.mark.browser
+def test_names_beside_marks_do_not_overlap(desktop):
+    desktop.wait_for_charts()
+    charts = desktop.page.locator(".vega-embed svg.marks")
+    assert sum(chart.locator("g.mark-text.role-mark text").count() for chart in charts.all()) > 100
+    assert [overlap for chart in charts.all() for overlap in chart.evaluate(OVERLAPS)] == []
+
+
+@pytest.mark.browser
+def test_the_rate_and_the_chip_of_a_figure_can_be_chosen(desktop):
+    desktop.wait_for_charts()
+    plane = desktop.page.locator("figure:has(select[name=choice])")
+    before = plane.locator("svg.marks [aria-roledescription=point]").count()
+    plane.locator("select[name=choice]").select_option("fp64, tensor units")
+    after = plane.locator("svg.marks [aria-roledescription=point]").count()
+    assert 0 < after < before
+    roofs = desktop.page.locator("figure:has(select[name=chosen])")
+    roofs.locator("select[name=chosen]").select_option("NVIDIA T4")
+    assert roofs.locator("svg.marks .role-title").first.text_content() == "NVIDIA T4"
+    assert plane.locator("svg.marks").evaluate(OVERLAPS) == []
+
+
+@pytest.mark.browser
+def test_the_page_asks_for_nothing_and_complains_of_nothing(desktop, site):
+    desktop.wait_for_charts()
+    elsewhere = [url for url in desktop.requests if not url.startswith(("data:", "blob:"))]
+    assert elsewhere == [(site / "index.html").as_uri()]
+    assert desktop.complaints == []
+
+
+@pytest.mark.browser
+def test_every_figure_links_to_its_data(desktop):
+    declared = desktop.wait_for_charts()
+    files = desktop.page.eval_on_selector_all(
+        "figure[id^=fig-] a.chart-data[href^=blob]", "links => links.map(link => link.download)"
+    )
+    assert len(set(files)) == len(files) == declared
+    assert all(re.fullmatch(r"fig-[\w-]+\.csv", file) for file in files)
+
+
+@pytest.mark.browser
+def test_every_link_within_the_page_has_its_target(desktop):
+    broken = desktop.page.evaluate(
+        "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => decodeURIComponent(a.hash.slice(1)))"
+        ".filter(id => id && !document.getElementById(id))"
+    )
+    assert broken == []
+
+
+@pytest.mark.browser
+def test_a_tooltip_shows_values_with_units(desktop):
+    desktop.wait_for_charts()
+    point = desktop.page.locator(".vega-embed svg.marks [aria-roledescription='point']").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    tooltip = desktop.page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
+
+
+@pytest.mark.browser
+def test_a_phone_scrolls_only_downwards(browser, site):
+    visit = Visit(browser, site / "index.html", PHONE, has_touch=True, is_mobile=True)
+    visit.wait_for_charts()
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    assert visit.complaints == []
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_without_scripts_every_figure_is_a_picture(browser, site):
+    visit = Visit(browser, site / "index.html", DESKTOP, java_script_enabled=False)
+    figures = visit.page.locator("figure:has(script.chart)")
+    pictures = visit.page.locator("figure img, figure > svg, figure p > svg")
+    assert visit.page.locator(".chart-data").count() == 0
+    assert pictures.count() >= figures.count() > 0
+    for picture in pictures.all():
+        box = picture.bounding_box()
+        assert box is not None
+        assert box["width"] > 200
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_print_shows_pictures_and_no_side_bar(desktop):
+    desktop.wait_for_charts()
+    desktop.page.emulate_media(media="print")
+    assert not desktop.page.locator(".vega-embed").first.is_visible()
+    assert desktop.page.locator("figure img").first.is_visible()
+    desktop.page.emulate_media(media="screen")
+
+
+def test_the_page_is_one_file_within_its_limit(site):
+    assert (site / "index.html").stat().st_size <= 5_000_000
+
+
+def test_no_syntax_is_left_raw(text):
+    visible = re.sub(r"(?s)<script.*?</script>|<style.*?</style>", "", text)
+    for raw in ("{python}", "{{<", ":::", "```", "@fig-", "@tbl-", "@sec-", "@eq-", "#| ", "**"):
+        assert raw not in visible, raw
+
+
+@pytest.fixture(scope="module")
+def pdf(site):
+    document = pypdfium2.PdfDocument(site / "paper.pdf")
+    yield [page.get_textpage().get_text_bounded() for page in document]
+    document.close()
+
+
+def test_the_pdf_has_title_abstract_and_references(pdf):
+    whole = "\n".join(pdf)
+    assert len(pdf) >= 8
+    assert "Ridgepoint: how deep networks run on a chip" in pdf[0]
+    assert "Abstract" in pdf[0]
+    assert "References" in whole
+    assert "Williams" in whole
+
+
+def test_no_glyph_of_the_pdf_is_missing(pdf):
+    whole = "\n".join(pdf)
+    # pdfium gives these for a glyph without a character: U+FFFD, U+FFFE (also its mark of a hyphen) and U+0000.
+    assert "\ufffd" not in whole
+    assert "\x00" not in whole
+
+
+def test_pdf_and_page_have_the_same_figures_and_tables(pdf, text):
+    whole = "\n".join(pdf)
+    for kind in ("Figure", "Table"):
+        of_page = set(map(int, re.findall(rf"<figcaption[^>]*>\s*{kind}(?:\s|&nbsp;|&#160;)(\d+)", text)))
+        of_pdf = set(map(int, re.findall(rf"{kind}\s(\d+):", whole)))
+        assert of_page, kind
+        assert of_pdf == of_page == set(range(1, max(of_page) + 1))

@@ -1,0 +1,203 @@
+"""The paper as a journal's editor looks at it: what stands where on its pages, and how it looks in the dark."""
+
+import base64
+import ctypes
+import re
+from itertools import combinations
+
+import pypdfium2
+import pytest
+from helpers.pages import DESKTOP, PHONE, Page, Visit
+from helpers.places import ROOT
+
+CHAPTERS = ROOT / "report"
+
+MARGIN = {"left": 27, "right": 27, "bottom": 30}
+"""Of a page in millimetres (paper.typ)."""
+
+POINTS = 72 / 25.4
+"""In a millimetre."""
+
+
+@pytest.fixture(scope="module")
+def pdf(site):
+    document = pypdfium2.PdfDocument(site / "paper.pdf")
+    yield document
+    document.close()
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    return Page((site / "index.html").read_text(encoding="utf-8")).root
+
+
+def runs(page):
+    """The rectangles (left, bottom, right, top) of a page's pieces of text, in points."""
+    text = page.get_textpage()
+    return [text.get_rect(number) for number in range(text.count_rects())]
+
+
+def test_the_paper_is_tagged_and_has_a_language_and_a_title(pdf, site):
+    assert pypdfium2.raw.FPDFCatalog_IsTagged(pdf)
+    content = (site / "paper.pdf").read_bytes()
+    assert re.search(rb"<pdfuaid:part>1</pdfuaid:part>", content)
+    assert re.search(rb"/Lang\s*\(en", content)
+    assert pdf.get_metadata_value("Title")
+
+
+def test_every_picture_of_the_paper_has_an_alternative_text(pdf, page):
+    told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=page_only())]
+    assert len(told) > 20
+    assert min(map(len, told)) > 60
+    assert len(set(told)) == len(told)
+    found = [text for number in range(len(pdf)) for text in figures(pdf[number])]
+    assert {squeezed(text) for text in found} >= {squeezed(text) for text in told}
+
+
+def page_only():
+    """Selectors of the figures that stand in the page alone; the paper has others in their place."""
+    chapters = "".join(path.read_text(encoding="utf-8") for path in CHAPTERS.glob("*.qmd"))
+    blocks = re.findall(
+        r'^:::+ \{\.content-visible when-format="html"\}$(.*?)^:::+$', chapters, re.MULTILINE | re.DOTALL
+    )
+    labels = [label for block in blocks for label in re.findall(r"#\| label: (fig-\S+)", block)]
+    assert labels
+    return [f"#{label}" for label in labels]
+
+
+def squeezed(text):
+    return re.sub(r"\s", "", text)
+
+
+def figures(page):
+    """The alternative texts of a page's structure elements of type Figure."""
+    tree = pypdfium2.raw.FPDF_StructTree_GetForPage(page)
+    try:
+        roots = [
+            pypdfium2.raw.FPDF_StructTree_GetChildAtIndex(tree, at)
+            for at in range(pypdfium2.raw.FPDF_StructTree_CountChildren(tree))
+        ]
+        return [text for root in roots for text in alternatives(root)]
+    finally:
+        pypdfium2.raw.FPDF_StructTree_Close(tree)
+
+
+def alternatives(element):
+    if not element:
+        return
+    if told(pypdfium2.raw.FPDF_StructElement_GetType, element) == "Figure":
+        yield told(pypdfium2.raw.FPDF_StructElement_GetAltText, element)
+    for at in range(pypdfium2.raw.FPDF_StructElement_CountChildren(element)):
+        yield from alternatives(pypdfium2.raw.FPDF_StructElement_GetChildAtIndex(element, at))
+
+
+def told(function, element):
+    """What a function of pdfium writes into a buffer, in UTF-16."""
+    size = function(element, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    function(element, buffer, size)
+    return buffer.raw[: max(0, size - 2)].decode("utf-16-le")
+
+
+def test_nothing_runs_over_the_margin(pdf):
+    over = []
+    for number, page in enumerate(pdf, 1):
+        left, right = MARGIN["left"] * POINTS, page.get_width() - MARGIN["right"] * POINTS
+        text = page.get_textpage()
+        # punctuation may hang over by a hair
+        outside = text.get_text_bounded(right=left - 3) + text.get_text_bounded(left=right + 3)
+        over += [(number, outside)] if outside.strip() else []
+    assert over == []
+
+
+def test_no_cell_of_a_table_runs_into_the_next(pdf):
+    """Two pieces of text on one line of a page do not overlap."""
+    clashes = []
+    for number, page in enumerate(pdf, 1):
+        lines = {}
+        for run in runs(page):
+            lines.setdefault(round(run[1]), []).append(run)
+        for line in lines.values():
+            clashes += [
+                (number, one, other)
+                for one, other in combinations(line, 2)
+                if min(one[2], other[2]) - max(one[0], other[0]) > 2 and abs(one[3] - other[3]) < 1
+            ]
+    assert clashes == []
+
+
+def test_text_follows_every_heading_on_its_page(pdf):
+    lonely = []
+    for bookmark in pdf.get_toc():
+        destination = bookmark.get_dest()
+        page = pdf[destination.get_index()]
+        _, (_, top, *_) = destination.get_view()
+        lowest = MARGIN["bottom"] * POINTS
+        # two lines of the heading at most are left out
+        below = page.get_textpage().get_text_bounded(bottom=lowest, top=top - 34)
+        if not below.strip():
+            lonely.append(bookmark.get_title())
+    assert len(list(pdf.get_toc())) > 20
+    assert lonely == []
+
+
+def test_pages_are_full(pdf):
+    """No page is left half empty because a figure had no room on it, but for those at which a chapter ends."""
+    chapters = {bookmark.get_dest().get_index() for bookmark in pdf.get_toc() if bookmark.level == 0}
+    ends = {first - 1 for first in chapters} | chapters | {len(pdf) - 1}
+    half = []
+    for number, page in enumerate(pdf):
+        lowest = min((run[1] for run in runs(page) if run[1] > MARGIN["bottom"] * POINTS), default=0)
+        if lowest > page.get_height() / 2 and number not in ends:
+            half.append(number + 1)
+    assert half == []
+
+
+AXIS_OVERLAPS = """svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => {
+  const boxes = [...axis.querySelectorAll("text")]
+    .filter(text => text.textContent && getComputedStyle(text).opacity !== "0")
+    .filter(text => !/rotate/.test(text.getAttribute("transform")))
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > -3
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)
+    .map(([other]) => `${one} / ${other}`));
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+def test_labels_of_axes_stand_apart_and_the_page_does_not_scroll_sideways(browser, site, viewport):
+    visit = Visit(browser, site / "index.html", viewport)
+    visit.wait_for_charts()
+    charts = visit.page.locator(".vega-embed svg.marks")
+    assert [pair for chart in charts.all() for pair in chart.evaluate(AXIS_OVERLAPS)] == []
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= viewport["width"]
+    visit.context.close()
+
+
+LUMINANCE = """async bytes => {
+  const picture = await createImageBitmap(await (await fetch("data:image/png;base64," + bytes)).blob());
+  const canvas = new OffscreenCanvas(picture.width, picture.height);
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0);
+  const pixels = context.getImageData(0, 0, picture.width, picture.height).data;
+  let sum = 0, least = 255, most = 0;
+  for (let at = 0; at < pixels.length; at += 4) {
+    const light = 0.2126 * pixels[at] + 0.7152 * pixels[at + 1] + 0.0722 * pixels[at + 2];
+    sum += light; least = Math.min(least, light); most = Math.max(most, light);
+  }
+  return { mean: sum / (pixels.length / 4), least, most };
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_keep_their_contrast_in_the_dark(browser, site, scheme):
+    visit = Visit(browser, site / "index.html", DESKTOP, color_scheme=scheme)
+    visit.wait_for_charts()
+    for figure in visit.page.locator("figure:has(script.chart) .chart-view").all()[:4]:
+        seen = visit.page.evaluate(LUMINANCE, base64.b64encode(figure.screenshot()).decode())
+        assert seen["most"] - seen["least"] > 150
+        assert seen["mean"] > 190 if scheme == "light" else seen["mean"] < 65
+    visit.context.close()

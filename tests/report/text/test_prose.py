@@ -1,0 +1,42 @@
+import json
+
+import pypandoc
+import pytest
+
+from report.text.prose import Prose, escape, quoted
+
+TEXTS = (
+    "python -m measure --device cuda",
+    "vit_b_16 and *this* | `that` [x](y) @key 10^9^ H~2~O $x$ <b> #1 \\ {y}",
+    "1. not a list",
+    ": no definition",
+    "::: {.no} div",
+    "{{< no shortcode >}} {=html} {#no}",
+    "%a title &lt; &amp; at::native::{lambda()#1}",
+    "=cmd()|'/C calc'!A0 and \"'a' -- '",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_pandoc_prints_the_text_as_it_is(text):
+    printed = pypandoc.convert_text(escape(text), "plain", format="markdown", extra_args=["--wrap=none"])
+    assert printed.strip().replace("’", "'") == text
+
+
+@pytest.mark.parametrize("text", ["a\n\n# b", "a\r\n    b", "a\tb", "a\x1b[31mb"])
+def test_what_would_begin_a_line_stays_on_it(text):
+    assert len(escape(text).splitlines()) == 1
+    printed = pypandoc.convert_text(escape(text), "plain", format="markdown", extra_args=["--wrap=none"])
+    assert printed.split() == text.replace("\x1b", " ").split()
+
+
+@pytest.mark.parametrize("text", ['a "b" \\ c', "&lt; &#60; {{< meta title >}} <b>", "two\n\nlines"])
+def test_pandoc_takes_an_attribute_as_it_is(text):
+    document = json.loads(pypandoc.convert_text(f"[x]{{told={quoted(text)}}}", "json", format="markdown"))
+    (span,) = document["blocks"][0]["c"]
+    assert span["c"][0][2] == [["told", " ".join(text.split())]]
+
+
+def test_prose_shows_itself_escaped():
+    assert Prose("a_b") == "a_b"
+    assert Prose("a_b")._repr_markdown_() == "a\\_b"
