@@ -1,8 +1,8 @@
 """What a figure, table or finding needs from the cache; where it is not there, one sentence that says so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
@@ -28,6 +28,21 @@ class Missing(Prose):
 
 class DataMissingError(Exception):
     """The cache lacks what was asked for. Its text is the sentence of a ``Missing``."""
+
+
+def missing(
+    what: str, *, device: str = "", sections: Sequence[str] = (), flags: str = "", does: str = "measures them"
+) -> DataMissingError:
+    """The error whose sentence says what the cache lacks and which command of ``python -m measure`` fills the gap."""
+    command = "python -m measure"
+    command += f" --device {device}" if device else ""
+    command += f" --sections {' '.join(sections)}" if sections else ""
+    return DataMissingError(f"{what}; {command}{flags and ' '}{flags} {does}.")
+
+
+def lacking(table: str, what: str, remedy: str = "restore it") -> DataMissingError:
+    """The error whose sentence says what a table that is kept by hand lacks."""
+    return DataMissingError(f"The table data/{table}.csv holds no {what}; {remedy}.")
 
 
 def or_missing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | Missing]:
@@ -234,6 +249,16 @@ def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
     if all(isinstance(text, Missing) for text in told):
         raise DataMissingError(" ".join(told))
     return " ".join(told)
+
+
+def on_each_machine(part: Callable[Concatenate[Paper, Machine, Arguments], str]) -> Callable[..., Prose]:
+    """Marks a finding that says its part of each machine that figures show, or what the machine lacks for it."""
+
+    @wraps(part)
+    def finding_of_all(paper: Paper, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Prose:
+        return finding(told_of_each)(paper, lambda machine: part(paper, machine, *args, **kwargs))
+
+    return finding_of_all
 
 
 def shown_cells(paper: Paper, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
