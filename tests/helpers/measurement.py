@@ -5,10 +5,9 @@ Plan, lock, runner, worker process and cache are the real ones. Without torch a 
 
 import sys
 import time
+from pathlib import Path
 
-from helpers.places import ROOT
-
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from measure import __main__ as command
 from measure.machine import devices

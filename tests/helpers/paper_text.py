@@ -22,7 +22,7 @@ class Told:
     text: str
 
 
-EVERYTHING = r"findings\.|tables\."
+EVERYTHING = r"findings\.|claims\.|tables\."
 """Sentences and tables; a figure is asked for in its name, for the sentence in its place."""
 
 

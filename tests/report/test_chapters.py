@@ -61,7 +61,7 @@ def test_every_key_that_is_cited_is_in_the_bibliography():
 
 def test_every_chapter_is_included_once():
     included = re.findall(r"\{\{< include (\S+) >\}\}", text_of(CHAPTERS[0]))
-    assert sorted(included) == [f"report/{chapter.name}" for chapter in CHAPTERS[1:]]
+    assert sorted(included) == [f"report/chapters/{chapter.name}" for chapter in CHAPTERS[1:]]
 
 
 def test_chapters_hold_no_logic():

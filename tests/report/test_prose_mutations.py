@@ -83,56 +83,56 @@ SECTIONS = {
     "machines": Section(
         without_files("machines/*/machine.csv"),
         r"findings\.(machines|benchmarks|predictors|exceptions|roofs|utilisation|variants|waterfall|steps|"
-        r"layer_costs)\.|findings\.(speed_ups|abstract\.measured)|\(tables\.",
+        r"layer_costs)\.|findings\.(speed_ups|abstract\.measured)|tables\.(machines\.|roofs\.(measured_roofs|datasheet_roofs)|benchmarks\.latencies)",
         r"findings\.conclusions\.",
     ),
     "inference": Section(
         without_phases(INFERENCE),
         r"findings\.(benchmarks|predictors|exceptions|variants|waterfall)\.|findings\.(utilisation\.attained|speed_ups)|"
-        r"findings\.(abstract\.measured|machines\.shown)|benchmark_tables\.(ranking|saturations)|"
-        r"\(tables\.latencies|utilisation_tables\.",
-        r"benchmark_tables\.speed_ups|findings\.conclusions\.",
+        r"findings\.(abstract\.measured|machines\.shown)|tables\.benchmarks\.(ranking|saturations)|"
+        r"tables\.benchmarks\.latencies|tables\.utilisation\.",
+        r"tables\.benchmarks\.speed_ups|findings\.conclusions\.",
     ),
     "training": Section(
         without_phases(*STAGES, STEP),
-        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.peaks|training_tables\.",
+        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.peaks|tables\.training\.",
     ),
     "operators": Section(
         without_files("machines/*/profiles.csv", "machines/*/operators.csv", "machines/*/kernels.csv"),
         r"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.layer_costs\.|findings\.steps\.reasons|"
-        r"findings\.kernels\.(spent|gaps|launched|waiting)|utilisation_tables\.(terms|remedy)",
+        r"findings\.kernels\.(spent|gaps|launched|waiting)|tables\.utilisation\.(terms|remedy)",
     ),
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
     "hardware counters": Section(
         without_files("machines/*/counter_profiles.csv", "machines/*/counters.csv"),
-        r"findings\.kernels\.counted|kernel_tables\.flop",
+        r"findings\.kernels\.counted|tables\.kernels\.flop",
     ),
     "ceilings": Section(
         without_files("machines/*/ceilings.csv"),
         r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
         r"findings\.steps\.(rates|estimates)|findings\.kernels\.waiting|"
-        r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|\(tables\.measured_roofs|roof_tables\.|"
-        r"utilisation_tables\.(shares|terms|remedy)",
-        r"findings\.bounds\.on_roofs|\(tables\.datasheet_roofs",
+        r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|tables\.roofs\.(?!datasheet)|"
+        r"tables\.utilisation\.(shares|terms|remedy)",
+        r"findings\.bounds\.on_roofs|tables\.roofs\.datasheet_roofs",
     ),
     "workload": Section(
         without_files("workload/models.csv", "workload/layers.csv", "workload/operators.csv"),
         r"findings\.(workload|layers|bounds|backward|predictors|steps)\.|findings\.abstract\.scope|"
-        r"findings\.training_memory\.|workload_tables\.(models|bounds|training)",
+        r"findings\.training_memory\.|tables\.workload\.(models|bounds|training)",
     ),
     "counters of programs": Section(
-        without_files("workload/counters.csv"), r"findings\.counters\.|counter_tables\."
+        without_files("workload/counters.csv"), r"findings\.counters\.|tables\.counters\."
     ),
     "chips": Section(
         without_files("chips.csv"),
-        r"findings\.(chips|comparisons|precisions|generations)\.|findings\.abstract\.scope|chip_tables\.",
+        r"findings\.(chips|comparisons|precisions|generations)\.|findings\.abstract\.scope|tables\.chips\.",
         r"findings\.conclusions\.",
     ),
 }
 
 PRINTED = (
-    r"findings\.(published|claims)\.|findings\.kernels\.(printed|candidates)|published_tables\.|"
-    r"kernel_tables\.steps"
+    r"published\.(findings|claims)\.|findings\.kernels\.(printed|candidates)|tables\.published\.|"
+    r"tables\.kernels\.steps"
 )
 """What speaks of the printed tables. They are held against models that the whole cache does not have."""
 
@@ -164,7 +164,7 @@ def test_every_text_says_which_data_it_follows(before):
     speaks = "|".join([PRINTED, *(f"{each.needs}|{each.uses}" for each in SECTIONS.values())])
     assert {code for code in before if "data" in code and not re.search(speaks, code)} == set()
     rest = {code for code in before if "data" not in code}
-    fixed = r"findings\.method\.[A-Z_]+|show\.show\(workload_tables\.(costs|formulas)\(\)\)"
+    fixed = r"findings\.method\.[A-Z_]+|show\.show\(tables\.workload\.(costs|formulas)\(\)\)"
     assert {code for code in rest if not re.fullmatch(fixed, code)} == set()
 
 
@@ -174,8 +174,8 @@ def test_slower_latencies_are_told(asked, before, machine):
         asked(
             partial(slower, machine),
             r"findings\.(abstract\.measured|benchmarks\.(latency|throughput)|utilisation\.attained)|"
-            r"findings\.(speed_ups\.measured|waterfall\.gaps|steps\.(rates|estimates))|\(tables\.latencies|"
-            r"benchmark_tables\.(saturations|speed_ups)|utilisation_tables\.(shares|terms)|training_tables\.|"
+            r"findings\.(speed_ups\.measured|waterfall\.gaps|steps\.(rates|estimates))|tables\.benchmarks\.latencies|"
+            r"tables\.benchmarks\.(saturations|speed_ups)|tables\.utilisation\.(shares|terms)|tables\.training\.|"
             r"findings\.conclusions\.listed",
         )
     )
@@ -190,7 +190,7 @@ def test_two_models_that_swap_latencies_are_told(asked, before):
         asked(
             swapped_latencies,
             r"findings\.benchmarks\.latency|findings\.utilisation\.attained|findings\.predictors\.|"
-            r"findings\.(exceptions\.farthest|waterfall\.gaps|speed_ups\.measured)|\(tables\.latencies",
+            r"findings\.(exceptions\.farthest|waterfall\.gaps|speed_ups\.measured)|tables\.benchmarks\.latencies",
         )
     )
     assert unchanged(before, after) == set()
@@ -240,7 +240,7 @@ def test_the_committed_cache_makes_whole_sentences():
 
 def test_a_sentence_that_does_not_follow_the_data_is_noticed(tmp_path):
     """The check itself, on a chapter with one sentence that is computed and one that only looks so."""
-    cell = "```{python}\n#| include: false\nfrom report import paper\n\ndata = paper.load()\n```\n"
+    cell = "```{python}\n#| include: false\nfrom report.load import paper\n\ndata = paper.load()\n```\n"
     text = f"{cell}\n`{{python}} f'{{len(data.machines)}} machines.'`\n\n`{{python}} 'The GPU is faster.' or data`\n"
     (tmp_path / "_quarto.yml").write_text("project:\n  type: default\n  render:\n    - index.qmd\n")
     (tmp_path / "index.qmd").write_text(text)
