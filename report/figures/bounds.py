@@ -7,14 +7,11 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.bounds import Limit, compared_roofs
+from report.analysis.bounds import DEFINITIONS, Limit, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import intensity, listing, number, si
-
-DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}
-"""The bytes that an intensity may be over, and how titles name them."""
 
 LONGEST = 22
 """Pixels of the longest mark, that of the smallest batch size."""

@@ -6,11 +6,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.cache.records import INFERENCE, STEP
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import or_missing
 from report.analysis.operator_groups import OTHER
-from report.analysis.operator_shares import CELL, GAP
+from report.analysis.operator_shares import CELL, GAP, PHASES
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box
@@ -19,9 +18,6 @@ from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
 from report.text.quantities import intensity, listing, number, percent, si
-
-PHASES = {INFERENCE: "inference", STEP: "training"}
-"""The phases, as titles have them."""
 
 HEIGHT = 200
 LARGEST = 1200

@@ -7,30 +7,23 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import or_missing
+from report.analysis.layer_costs import shares_by_kind
 from report.charts import theme
 from report.load.paper import Paper
 from report.text.quantities import number, percent
 
 QUANTITIES = (("flop", "FLOP"), ("parameter_count", "parameters"), ("traffic_byte", "traffic"))
-"""Column of ``by_kind`` and title of each panel of ``kinds``."""
+"""Column of ``shares_by_kind`` and title of each panel of ``kinds``."""
 
 
 PERCENT = "format(100 * datum.value, 'd') + ' %'"
 """How an axis of shares writes its ticks."""
 
 
-def by_kind(layers: pd.DataFrame) -> pd.DataFrame:
-    """The share that each kind of layer has in a model's FLOP, products and others together, parameters and bytes."""
-    both = layers.assign(flop=layers.forward_flop + layers.forward_other_flop)
-    columns = [*(column for column, _ in QUANTITIES), "activation_byte"]
-    sums = both.groupby(["model", "kind"])[columns].sum()
-    return (sums / sums.groupby("model").transform("sum")).reset_index()
-
-
 @or_missing
 def kinds(paper: Paper) -> alt.ConcatChart:
     """Where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind of layer."""
-    shares = by_kind(available.layers(paper))
+    shares = shares_by_kind(available.layers(paper))
     ranks = {kind: rank for rank, kind in enumerate(theme.LAYER_COLORS)}
     traffic = shares[~shares.kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
     order = traffic.sort_values(ascending=False).index.tolist()

@@ -8,16 +8,9 @@ from report.analysis.available import or_missing
 from report.charts import theme
 from report.figures.layers import PERCENT
 from report.load.paper import BASE_PRECISION, Paper
+from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest
 from report.text.quantities import number, percent, si
-
-PARTS = {
-    "parameters": "parameter_byte",
-    "gradients": "gradient_byte",
-    "momentum": "momentum_byte",
-    "saved activations": "saved_byte",
-}
-"""What a training step with SGD with momentum keeps, and its column."""
 
 
 @or_missing
@@ -37,7 +30,7 @@ def training(paper: Paper) -> alt.LayerChart:
                 "of the peak": [percent(value, 3) for value in rows[column] / rows.training_peak_byte],
             }
         )
-        for rank, (part, column) in enumerate(PARTS.items())
+        for rank, (part, column) in enumerate(MEMORY_PARTS.items())
     )
     peaks = pd.DataFrame(
         {

@@ -25,7 +25,7 @@ SIX = [f"model{k}" for k in range(6)]
 
 @pytest.mark.parametrize("paper", [many, wide, profiled, trained, printed, tiny])
 def test_every_conclusion_is_whole_sentences_with_figures_that_are_there(paper):
-    chapters = "\n".join(chapter.read_text() for chapter in (ROOT / "report").glob("*.qmd"))
+    chapters = "\n".join(chapter.read_text() for chapter in (ROOT / "report/chapters").glob("*.qmd"))
     labels = set(re.findall(r"(?:label: |#)((?:fig|tbl|sec)-[\w-]+)", chapters))
     for found in conclusions.considered(paper()).found:
         check_whole_sentences(Prose(found.sentences))
