@@ -1,4 +1,4 @@
-"""Figures of the chips' datasheet roofs."""
+"""Figures of the chips' datasheet roofs, and of what chips deliver for their power."""
 
 from itertools import product
 
@@ -19,6 +19,9 @@ from report.text.quantities import intensity, rate_unit, si
 
 DIAGONALS = (1, 10, 100, 1000)
 """Ridge points (FLOP/B) whose diagonals are drawn in the plane."""
+
+PEAKS_PER_WATT = (1e8, 1e9, 1e10, 1e11, 1e12, 1e13)
+"""Peaks per watt (FLOP/s/W) whose diagonals are drawn."""
 
 HEADLINE = "fastest floating-point rate of 16 bits or more"
 """The choice of rates with which the plane opens."""
@@ -99,3 +102,25 @@ def _rates(rows: pd.DataFrame, points: pd.DataFrame, low: float) -> LogAxis:
     height, unit = max(150.0, 11.5 * len(rows) + 20), units[0] if len(units) == 1 else ""
     title = "attainable " + " or ".join(units)
     return LogAxis.around([slowest, points.peak.max()], height, title, unit, vertical=True)
+
+
+@or_missing
+def peak_per_watt(paper: Paper) -> alt.LayerChart:
+    """Draw peak against power of the chips with a stated power, each at its headline rate."""
+    rows = available.powered(paper)
+    names = rows.chip.where(~chips.measured_power(rows), rows.chip + " ‡")
+    points = described(rows).assign(watts=rows.power_w, name=names)
+    margins = (0.05, 0.08)
+    x = LogAxis.around(points.watts, theme.WIDTH, "power", "W", margins=margins)
+    y = LogAxis.around(points.peak, 400, PEAK_TITLE, vertical=True, margins=margins)
+    grid, taken = diagonals(x, y, {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in PEAKS_PER_WATT})
+    picked, search = theme.choice("kind"), search_box()
+    dots = marks(points, x, y, "watts", TOP, found(picked, search)).add_params(picked, search, zoom())
+    named = axes.named_points(points, "name", x, "watts", y, "peak", taken)
+    best, worst = highest(rows, "peak_per_watt"), lowest(rows, "peak_per_watt")
+    description = (
+        f"Scatter plot of dense peak against power for {len(rows)} chips on logarithmic axes. The peak per watt runs "
+        f"from {si(worst.peak_per_watt, rate_unit(worst.precision))}/W ({worst.chip}) to "
+        f"{si(best.peak_per_watt, rate_unit(best.precision))}/W ({best.chip})."
+    )
+    return theme.finish(panel(x, y, *grid, named, dots), "chip-peak-per-watt", description)

@@ -1,4 +1,4 @@
-"""Figures of what a training step's layers cost, as bars of all models."""
+"""Figures of what layers ask for and what they cost in a training step, as bars of all models."""
 
 from itertools import product
 from typing import Any
@@ -9,7 +9,7 @@ import pandas as pd
 from measure.cache.records import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import or_missing
-from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.analysis.layer_costs import PASSES, QUANTITIES, shares_by_kind
 from report.charts import theme
 from report.charts.theme import OUTSIDE
 from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
@@ -21,9 +21,46 @@ from report.text.quantities import number, percent, si
 SMALL, OTHER = 0.02, "other"
 """A kind with a smaller share than this is drawn with the others."""
 
+COUNTED = {"flop": "FLOP", "parameter_count": "parameters", "traffic_byte": "traffic"}
+"""Column of ``shares_by_kind`` and title of each panel of ``kinds``."""
+
 UNITS = {"time_s": "s", "flop": "FLOP", "byte": "B"}
 
 KEY = ["model", "stage", "quantity"]
+
+
+@or_missing
+def kinds(paper: Paper) -> alt.ConcatChart:
+    """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
+    shares = shares_by_kind(available.layers(paper))
+    traffic = shares[~shares.kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
+    order = traffic.sort_values(ascending=False).index.tolist()
+    picked = theme.choice("kind")
+    color = color_of("kind", theme.layer_colors(shares.kind), "kind of layer", columns=5)
+    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], grid=False)
+    size = {"width": theme.WIDTH / 3 - 45, "height": 14 * len(order)}
+    panels: list[Any] = []
+    for column, title in COUNTED.items():
+        shown = shares[shares[column] > 0]
+        bars = shown[["model", "kind"]].assign(
+            rank=shown.kind.map(list(theme.LAYER_COLORS).index),
+            part=rounded(shown[column]),
+            share=[percent(value, 3) for value in shown[column]],
+        )
+        x = alt.X("part:Q", stack=True, title=f"share of {title}", scale=scale, axis=axis)
+        y = bar_rows(order, labels=not panels, sort=order)
+        tooltip = ["model", "kind", alt.Tooltip("share:N", title=f"share of {title}")]
+        stack = stacked_bars(bars, x, y, color, picked, tooltip, strokeWidth=0.4)
+        panels.append(controlled(stack, panels, picked).properties(**size))
+    largest = {
+        column: shares.loc[shares.groupby("model")[column].idxmax()].kind.mode()[0] for column in COUNTED
+    }
+    description = (
+        f"Stacked bars for {number(len(order), 'model')}: the shares that kinds of layer have in FLOP, parameters and "
+        f"traffic at batch size 1. The kind with the largest share in most models is {largest['flop']} for FLOP, "
+        f"{largest['parameter_count']} for parameters and {largest['traffic_byte']} for traffic."
+    )
+    return theme.finish(alt.concat(*panels, columns=3, spacing=10), "layer-kinds", description)
 
 
 def drawn(kinds: pd.DataFrame) -> pd.DataFrame:

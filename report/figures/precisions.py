@@ -85,11 +85,8 @@ class _Drawn:
         self.end = WIDTH - (widest(points.rates) + 18)  # the pixel where roofs end and names begin
         low, high = points.ridge.min() / 3, points.ridge.max() * 2
         self.x = axis_before_names(low, high, WIDTH, self.end, "operational intensity (per byte)")
-        rates, title = (
-            [(points.flow * low).min() * 2, points.peak.max()],
-            "attainable (FLOP/s; of integers OP/s)",
-        )
-        self.y = LogAxis.around(rates, HEIGHT, title, vertical=True)
+        rates = [(points.flow * low).min() * 2, points.peak.max()]
+        self.y = LogAxis.around(rates, HEIGHT, "attainable (FLOP/s; of integers OP/s)", vertical=True)
         self.ends = points.assign(end=self.x.value(self.end))
         limits = [
             ({"chip": row.chip, "kind": row.kind, "level": row.rates, "confirmed": row.confirmed},

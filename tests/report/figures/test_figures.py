@@ -22,6 +22,7 @@ from report.analysis.available import Missing
 PAPERS = {
     "kernels": {"counted": counted, "trained": trained},
     "kernels.counted_bytes": {"counted": counted},
+    "layer_shares.kinds": {"wide": wide},
     "layer_shares": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
     "pies": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
     "published": {"printed": printed},
@@ -112,7 +113,7 @@ def test_flop_by_footprint():
 
 
 def test_layer_kinds():
-    chart = figures.layers.kinds(tiny())
+    chart = figures.layer_shares.kinds(tiny())
     flop, parameters, traffic = (
         {
             (row["model"], row["kind"]): row["part"]
@@ -159,7 +160,7 @@ def test_attainable_with_a_chip_where_no_gpu_was_measured():
 
 
 def test_training_memory():
-    chart = figures.memory.training(tiny())
+    chart = figures.workload.training(tiny())
     # lean at batch 8: 4 MB of parameters, as much of gradients and of momentum, 40 MB saved; the peak is 60 MB
     parts = {row["part"]: row for row in rows(chart, "model", "part") if row["model"] == "lean"}
     assert parts["momentum"]["share"] == pytest.approx(4 / 60, rel=1e-4)
