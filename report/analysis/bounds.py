@@ -151,3 +151,7 @@ def compared_roofs(paper: Paper) -> list[Limit]:
             "centers; python -m measure --sections ceilings measures one."
         )
     return limits
+
+
+DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}
+"""The bytes that an intensity may be over, and how titles name them."""

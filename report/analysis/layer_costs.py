@@ -131,3 +131,11 @@ def pivoted(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """A quantity of ``of_kinds`` by model, batch size and kind, a column a stage; 0 where a kind has none."""
     table = rows.pivot_table(index=[*CELL, "kind"], columns="stage", values=quantity, aggfunc="sum")
     return table.reindex(columns=list(PASSES)).fillna(0.0).reset_index()
+
+
+def shares_by_kind(layers: pd.DataFrame) -> pd.DataFrame:
+    """Return each layer kind's share of a model's FLOP (products and others together), parameters and bytes."""
+    both = layers.assign(flop=layers.forward_flop + layers.forward_other_flop)
+    columns = ["flop", "parameter_count", "traffic_byte", "activation_byte"]
+    sums = both.groupby(["model", "kind"])[columns].sum()
+    return (sums / sums.groupby("model").transform("sum")).reset_index()

@@ -148,3 +148,7 @@ def step_s(of: Machine, model: str, batch: int) -> float | None:
         if not found.empty:
             return float(found.iloc[0])
     return None
+
+
+PHASES = {INFERENCE: "inference", STEP: "training"}
+"""The phases as titles and sentences have them."""

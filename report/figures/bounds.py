@@ -7,14 +7,12 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.bounds import Limit, compared_roofs
+from report.analysis.bounds import DEFINITIONS, Limit, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
+from report.figures.marks import color_of, controlled, panel, rounded, texts, zoom
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import intensity, listing, number, si
-
-DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}
-"""The bytes that an intensity may be over, and how titles name them."""
 
 LONGEST = 22
 """Pixels of the longest mark, that of the smallest batch size."""
@@ -22,37 +20,30 @@ LONGEST = 22
 
 @or_missing
 def attainable(paper: Paper) -> alt.ConcatChart:
-    """The models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
+    """Draw the models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
     models, limits = available.workloads(paper), compared_roofs(paper)
     batches = sorted(models.batch.unique())
-    color = alt.Color(
-        "batch:N",
-        scale=theme.batch_colors(batches),
-        title="batch size",
-        legend=alt.Legend(orient="top", symbolType="square"),
-    )
-    length = alt.Size("length:Q", scale=None, legend=None)
+    color = color_of("batch", theme.batch_colors(batches), "batch size", symbolType="square")
     picked = theme.choice("batch")
     every = pd.concat([models[f"{definition}_intensity"] for definition in DEFINITIONS])
     span = [every.min(), every.max(), *(limit.roof.ridge_flop_per_byte for limit in limits)]
+    rates = [limit.roof.attainable(value) for limit in limits for value in (min(span), max(span))]
+    y = LogAxis.around(rates, 175, "attainable", "FLOP/s", vertical=True, margins=(0.1, 0.24))
     panels: list[Any] = []
     for definition, title in DEFINITIONS.items():
-        x = LogAxis.around(
-            span, theme.WIDTH, f"operational intensity by {title} (FLOP/B)", margins=(0.03, 0.05)
-        )
-        rates = [limit.roof.attainable(value) for limit in limits for value in (min(span), max(span))]
-        y = LogAxis.around(rates, 175, "attainable", "FLOP/s", vertical=True, margins=(0.1, 0.24))
-        points = _points(models, definition, limits)
+        title = f"operational intensity by {title} (FLOP/B)"
+        x = LogAxis.around(span, theme.WIDTH, title, margins=(0.03, 0.05))
         outline = roofline.outline([({"roof": limit.name}, limit.roof) for limit in limits], x)
-        marks = alt.Chart(points).mark_tick(orient="vertical", thickness=1.5, clip=True).encode(
-            x.channel("intensity"), y.channel("rate"), color, length, opacity=theme.faded_unless(picked),
+        marks = alt.Chart(_points(models, definition, limits)).mark_tick(
+            orient="vertical", thickness=1.5, clip=True
+        ).encode(
+            x.channel("intensity"), y.channel("rate"), color, opacity=theme.faded_unless(picked),
+            size=alt.Size("length:Q", scale=None, legend=None),
             tooltip=["model", "batch", "roof", "FLOP per byte", "attainable", "bound"],
         )  # fmt: skip
-        zoom = alt.selection_interval(bind="scales", name=f"zoom_{definition}")
-        marks = marks.add_params(zoom) if panels else marks.add_params(picked, zoom)
-        panel = alt.layer(roofline.lines(outline, x, y, "roof"), _named(limits, x, y), marks)
-        panels.append(panel.properties(width=x.pixels, height=y.pixels))
-    told = [
+        marks = controlled(marks, panels, picked, zoom(definition))
+        panels.append(panel(x, y, roofline.lines(outline, x, y, "roof"), _names(limits, x, y), marks))
+    flats = [
         f"that of the {limit.name} is flat at {si(limit.roof.peak_flop_per_s, 'FLOP/s')} from "
         f"{intensity(limit.roof.ridge_flop_per_byte)} on"
         for limit in limits
@@ -60,44 +51,38 @@ def attainable(paper: Paper) -> alt.ConcatChart:
     description = (
         f"Rooflines with {number(models.model.nunique(), 'model')} at {number(len(batches), 'batch size')} in "
         f"{number(len(panels), 'panel')}, one for each definition of intensity, at {BASE_PRECISION}. Of the roofs "
-        f"{listing(told)}."
+        f"{listing(flats)}."
     )
     return theme.finish(alt.concat(*panels, columns=1, spacing=12), "models-attainable", description)
 
 
 def _points(models: pd.DataFrame, definition: str, limits: list[Limit]) -> pd.DataFrame:
-    """One row is a model at a batch size on a roof."""
+    """Return a row for each model at a batch size on a roof."""
     values = models[f"{definition}_intensity"]
     batches = sorted(models.batch.unique())
     shorter = {batch: round(LONGEST * (1 - place / len(batches)), 1) for place, batch in enumerate(batches)}
-    parts = [
-        pd.DataFrame(
-            {
-                "model": models.model,
-                "batch": models.batch,
-                "roof": limit.name,
-                "intensity": [float(f"{value:.5g}") for value in values],
-                "length": models.batch.map(shorter),
-                "rate": [float(f"{limit.roof.attainable(value):.5g}") for value in values],
-                "FLOP per byte": [intensity(value, digits=4) for value in values],
-                "attainable": [si(limit.roof.attainable(value), "FLOP/s", 4) for value in values],
-                "bound": [limit.bound(value) for value in values],
-            }
-        )
-        for limit in limits
-    ]
+    parts = []
+    for limit in limits:
+        rates = [limit.roof.attainable(value) for value in values]
+        columns: dict[str, Any] = {
+            "roof": limit.name,
+            "intensity": rounded(values),
+            "length": models.batch.map(shorter),
+            "rate": rounded(rates),
+            "FLOP per byte": [intensity(value, digits=4) for value in values],
+            "attainable": [si(rate, "FLOP/s", 4) for rate in rates],
+            "bound": [limit.bound(value) for value in values],
+        }
+        parts.append(models[["model", "batch"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)
 
 
-def _named(limits: list[Limit], x: LogAxis, y: LogAxis) -> alt.Chart:
-    """The roofs' names above the marks on their flat parts, at the right."""
+def _names(limits: list[Limit], x: LogAxis, y: LogAxis) -> alt.Chart:
+    """Return the roofs' names above the marks on their flat parts, at the right."""
     rows = []
     for limit in limits:
         how = "measured" if limit.measured else "datasheet"
         over = y.pixel(limit.roof.peak_flop_per_s) - LONGEST / 2 - theme.LABEL_SIZE
         text = f"{limit.name}, {how}: {si(limit.roof.peak_flop_per_s, 'FLOP/s')}"
         rows.append({"text": text, "x": x.value(x.pixels - 4), "y": y.value(over)})
-    texts = alt.Chart(pd.DataFrame(rows)).mark_text(
-        align="right", fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True
-    )
-    return texts.encode(x.channel("x"), y.channel("y"), text="text:N")
+    return texts(rows, x, y, align="right")

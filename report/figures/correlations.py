@@ -9,6 +9,8 @@ from report.analysis import available, correlations, predictors
 from report.analysis.available import or_missing
 from report.analysis.predictors import Pair
 from report.charts import theme
+from report.charts.axes import Layers
+from report.figures.marks import controlled, drop_down
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import SPACE, listing, number
@@ -31,26 +33,20 @@ DARK = "abs(datum.value) > 0.85 && datum.settled"
 
 
 def _values(pairs: list[Pair]) -> pd.DataFrame:
-    """One row is a coefficient of a pair of quantities, the later one in ``y``."""
-    return pd.DataFrame(
-        [
-            {
-                "kind": pair.method,
-                "x": pair.first,
-                "y": pair.second,
-                "value": round(pair.coefficient.value, 3),
-                "settled": pair.coefficient.settled,
-                "told": str(pair.coefficient),
-                "points": pair.coefficient.points,
-                "models": pair.coefficient.models,
-            }
-            for pair in pairs
-        ]
-    )
+    """Return a row for each coefficient of a pair of quantities, the later one in ``y``."""
+    rows = [
+        {
+            "kind": pair.method, "x": pair.first, "y": pair.second,
+            "value": round(pair.coefficient.value, 3), "settled": pair.coefficient.settled,
+            "told": str(pair.coefficient), "points": pair.coefficient.points, "models": pair.coefficient.models,
+        }
+        for pair in pairs
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def _intervals(values: pd.DataFrame) -> pd.DataFrame:
-    """The intervals of the coefficients that have one, mirrored: each on the other side of the diagonal."""
+    """Return the intervals of the coefficients that have one, mirrored: each on the other side of the diagonal."""
     within = values.told.str.extract(r"\((.*)\)")[0].str.replace(f"{SPACE}to{SPACE}", " to\n")
     rows = pd.DataFrame({"kind": values.kind, "x": values.y, "y": values.x, "interval": within})
     return rows[within.notna()]
@@ -58,62 +54,60 @@ def _intervals(values: pd.DataFrame) -> pd.DataFrame:
 
 @or_missing
 def matrices(paper: Paper) -> alt.ConcatChart:
-    """Rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
+    """Draw rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
     table, names = predictors.quantities(paper)
     pairs = predictors.pairs(paper)
-    panels = {
-        predictors.title(batch): (rows, _values(own))
-        for batch, rows in predictors.groups(table)
-        if (own := [pair for pair in pairs if pair.batch == batch])
-    }
+    choice = drop_down("coefficient", list(correlations.METHODS), "Spearman", "Coefficient")
+    panels: dict[str, pd.DataFrame] = {}
+    drawn: list[Any] = []
+    for batch, rows in predictors.groups(table):
+        of_batch = [pair for pair in pairs if pair.batch == batch]
+        if of_batch:
+            title = predictors.title(batch)
+            panels[title] = _values(of_batch)
+            matrix = _matrix(rows, names, panels[title], labels=len(drawn) % COLUMNS == 0)
+            drawn.append(controlled(matrix, drawn, choice).properties(title=title, width=SIDE, height=SIDE))
     if not panels:
         raise available.DataMissingError(
             f"A rank correlation needs {correlations.FEWEST} models that were measured at the same batch size; python "
             "-m measure measures more."
         )
-    choice = alt.param(
-        name="coefficient",
-        value="Spearman",
-        bind=alt.binding_select(options=list(correlations.METHODS), name="Coefficient "),
-    )
-    legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1], format=".1f")
-    drawn: list[Any] = []
-    for title, (rows, values) in panels.items():
-        base = alt.Chart(values).transform_filter("datum.kind === coefficient")
-        squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(
-            color=alt.when("datum.settled")
-            .then(alt.Color("value:Q", scale=COLORS, title="rank correlation", legend=legend))
-            .otherwise(alt.value("#ffffff")),
-            tooltip=["x:N", "y:N", "kind:N", alt.Tooltip("told:N", title="coefficient"), "points:Q", "models:Q"],
-        )  # fmt: skip
-        coefficients = base.mark_text(text=WITHOUT_INTERVAL, fontSize=theme.LABEL_SIZE + 1).encode(
-            color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK)),
-        )
-        ends = alt.Chart(_intervals(values)).transform_filter("datum.kind === coefficient")
-        ends = ends.mark_text(
-            lineBreak="\n", lineHeight=9, dy=-4, fontSize=theme.LABEL_SIZE - 1.5, color=theme.MUTED
-        ).encode(text="interval:N")
-        counts = pd.DataFrame(
-            {"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]}
-        )
-        diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(text="count:Q")
-        axes = [
-            alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelOverlap=False, **options)
-            for options in ({"labelAngle": -35}, {"labels": len(drawn) % COLUMNS == 0})
-        ]
-        scale = alt.Scale(domain=names)
-        panel = alt.layer(squares, coefficients, ends, diagonal).encode(
-            alt.X("x:N", title=None, scale=scale, axis=axes[0]),
-            alt.Y("y:N", title=None, scale=scale, axis=axes[1]),
-        )
-        panel = panel if drawn else panel.add_params(choice)
-        drawn.append(panel.properties(title=title, width=SIDE, height=SIDE))
-    title, (_, values) = next(iter(panels.items()))
-    told = values[values.kind == "Spearman"]
-    best, worst = highest(told, "value"), lowest(told, "value")
+    title, values = next(iter(panels.items()))
+    spearman = values[values.kind == "Spearman"]
+    best, worst = highest(spearman, "value"), lowest(spearman, "value")
     description = (
         f"{number(len(panels), 'matrix', 'matrices')} of Spearman's rank correlation among {listing(names)} at "
         f"{BASE_PRECISION}. For {title}, the highest is that of {best.y} with {best.x}, {best.told}, the lowest that "
         f"of {worst.y} with {worst.x}, {worst.told}."
     )
     return theme.finish(alt.concat(*drawn, columns=COLUMNS, spacing=14), "rank-correlations", description)
+
+
+def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: bool) -> Layers:
+    """Return coefficients below the diagonal, the number of points on it and intervals above."""
+    base = alt.Chart(values).transform_filter("datum.kind === coefficient")
+    legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1], format=".1f")
+    color = alt.Color("value:Q", scale=COLORS, title="rank correlation", legend=legend)
+    squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(
+        color=alt.when("datum.settled").then(color).otherwise(alt.value("#ffffff")),
+        tooltip=["x:N", "y:N", "kind:N", alt.Tooltip("told:N", title="coefficient"), "points:Q", "models:Q"],
+    )
+    coefficients = base.mark_text(text=WITHOUT_INTERVAL, fontSize=theme.LABEL_SIZE + 1).encode(
+        color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK))
+    )
+    small: dict[str, Any] = {"fontSize": theme.LABEL_SIZE - 1.5, "color": theme.MUTED}
+    intervals = alt.Chart(_intervals(values)).transform_filter("datum.kind === coefficient")
+    ends = intervals.mark_text(lineBreak="\n", lineHeight=9, dy=-4, **small).encode(text="interval:N")
+    counts = pd.DataFrame(
+        {"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]}
+    )
+    diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(text="count:Q")
+    axes = [
+        alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelOverlap=False, **options)
+        for options in ({"labelAngle": -35}, {"labels": labels})
+    ]
+    scale = alt.Scale(domain=names)
+    return alt.layer(squares, coefficients, ends, diagonal).encode(
+        alt.X("x:N", title=None, scale=scale, axis=axes[0]),
+        alt.Y("y:N", title=None, scale=scale, axis=axes[1]),
+    )

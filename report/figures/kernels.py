@@ -1,27 +1,25 @@
 """Figures of what runs within a forward pass or a training step, kernel by kernel or operator by operator."""
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from measure.cache.records import INFERENCE, STEP
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import or_missing
 from report.analysis.operator_groups import OTHER
-from report.analysis.operator_shares import CELL, GAP
+from report.analysis.operator_shares import CELL, GAP, PHASES
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box
-from report.figures.layers import PERCENT
+from report.figures.bars import PERCENT, bar_rows, spans, stacked_bars
+from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
 from report.text.quantities import intensity, listing, number, percent, si
-
-PHASES = {INFERENCE: "inference", STEP: "training"}
-"""The phases, as titles have them."""
 
 HEIGHT = 200
 LARGEST = 1200
@@ -37,35 +35,40 @@ BYTES = {"ideal": theme.GREEN, "counted": theme.VERMILION, "unfused": theme.BLUE
 """The ways to say how many bytes a cell moves, and their colours."""
 
 
-def _cell_title(device: object, model: object, phase: object, batch: object) -> str:
-    return f"{device}: {model}, {PHASES[str(phase)]} at {batch}"
-
-
-def _roofs(of: Machine) -> list[tuple[dict[str, Any], Roof]]:
-    """The measured roofs of a machine: over memory, and over every faster level of it."""
-    roof = available.roof(of)
-    faster = [(level.name, level.bandwidth_byte_per_s) for level in of.levels[:-1]]
+def _roofs(machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
+    """Return the measured roofs of a machine: over memory, and over every faster level of it."""
+    roof = available.roof(machine)
+    faster = [(level.name, level.bandwidth_byte_per_s) for level in machine.levels[:-1]]
     over = [("memory", roof.bandwidth_byte_per_s), *faster]
     return [({"roof": name}, Roof(roof.peak_flop_per_s, bandwidth)) for name, bandwidth in over]
+
+
+def _rows_under_roofs(paper: Paper, rows_of: Callable[[Machine], pd.DataFrame]) -> pd.DataFrame:
+    """Return rows of each machine that has a measured roof, with the machine's ``folder``."""
+
+    def rows(machine: Machine) -> pd.DataFrame:
+        available.roof(machine)
+        return rows_of(machine).assign(folder=machine.folder)
+
+    return available.rows_of_each(paper, rows)
 
 
 def _axes(
     points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float
 ) -> tuple[LogAxis, LogAxis]:
-    """Axes that hold a device's points, its ridge points and its peak."""
-    x = LogAxis.around(
-        [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)], theme.WIDTH / 2 - 50,
-        "operational intensity (FLOP per unfused byte)", margins=(0.06, 0.1),
-    )  # fmt: skip
+    """Return axes that hold a device's points, its ridge points and its peak."""
+    intensities = [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)]
+    title = "operational intensity (FLOP per unfused byte)"
+    x = LogAxis.around(intensities, theme.WIDTH / 2 - 50, title, margins=(0.06, 0.1))
     rates = [*points.flop_per_s, roofs[0][1].peak_flop_per_s]
     return x, LogAxis.around(rates, height, "achieved", "FLOP/s", vertical=True, margins=(0.08, 0.1))
 
 
 def _rounded(rows: pd.DataFrame) -> pd.DataFrame:
-    """What a point on a roof shows: its place, and the same in words."""
+    """Return what a point on a roof shows: its place, and the same in words."""
     return rows.assign(
-        x=[float(f"{value:.5g}") for value in rows.intensity],
-        rate=[float(f"{value:.5g}") for value in rows.flop_per_s],
+        x=rounded(rows.intensity),
+        rate=rounded(rows.flop_per_s),
         intensity=[intensity(value) for value in rows.intensity],
         achieved=[si(value, "FLOP/s") for value in rows.flop_per_s],
         time=[si(value, "s") for value in rows.time_s],
@@ -74,45 +77,25 @@ def _rounded(rows: pd.DataFrame) -> pd.DataFrame:
 
 @or_missing
 def groups_on_roof(paper: Paper) -> alt.ConcatChart:
-    """Groups of operators under the roofs, their area the share of time: a panel a device and model."""
+    """Draw groups of operators under the roofs, their area the share of time: a panel a device and model."""
 
-    def points(of: Machine) -> pd.DataFrame:
-        available.roof(of)
-        rows = operator_shares.on_roof(paper, of)
+    def points(machine: Machine) -> pd.DataFrame:
+        rows = operator_shares.on_roof(paper, machine)
         rows = rows[rows.share >= SEEN]
-        return rows.merge(operator_shares.pictured(rows), on=CELL).assign(folder=of.folder)
+        return rows.merge(operator_shares.pictured(rows), on=CELL)
 
-    rows = available.rows_of_each(paper, points)
-    limits = {of.folder: _roofs(of) for of in paper.shown if of.folder in set(rows.folder)}
+    rows = _rows_under_roofs(paper, points)
+    roofs = {machine.folder: _roofs(machine) for machine in paper.shown if machine.folder in set(rows.folder)}
     picked = theme.choice("group")
+    color = color_of("group", theme.term_colors(rows.group), columns=5, symbolSize=60)
     height = theme.panel_height(ceil(rows.groupby(["device", *CELL]).ngroups / 2), HEIGHT)
     panels: list[Any] = []
-    for (device, folder, model, batch, phase), own in rows.groupby(["device", "folder", *CELL]):
-        x, y = _axes(rows[rows.folder == folder], limits[str(folder)], height)
-        shown = _rounded(own).assign(
-            part=[float(f"{value:.4g}") for value in own.share], share=[percent(value) for value in own.share]
-        )
-        columns = ["group", "x", "rate", "part", "share", "time", "intensity", "achieved"]
-        size = alt.Size(
-            "part:Q", scale=alt.Scale(domain=[0, 1], range=[0, LARGEST]), title="share of time",
-            legend=alt.Legend(values=[0.05, 0.25, 0.75], format=".0%", orient="top", symbolFillColor=theme.MUTED),
-        )  # fmt: skip
-        marks = alt.Chart(shown[columns]).mark_point(
-            filled=True, stroke="#ffffff", strokeWidth=0.6, clip=True
-        ).encode(
-            x.channel("x"), y.channel("rate"), size=size,
-            color=alt.Color(
-                "group:N", scale=theme.term_colors(rows.group), title=None,
-                legend=alt.Legend(orient="top", columns=5, symbolSize=60),
-            ),
-            opacity=alt.when(picked).then(alt.value(0.85)).otherwise(alt.value(0.1)),
-            order=alt.Order("part:Q", sort="descending"),
-            tooltip=["group", "time", "share", "intensity", "achieved"],
-        )  # fmt: skip
-        marks = marks if panels else marks.add_params(picked)
-        lines = roofline.lines(roofline.outline(limits[str(folder)], x), x, y, "roof")
-        title = _cell_title(device, model, phase, batch)
-        panels.append(alt.layer(lines, marks).properties(title=title, width=x.pixels, height=y.pixels))
+    for (device, folder, model, batch, phase), groups in rows.groupby(["device", "folder", *CELL]):
+        x, y = _axes(rows[rows.folder == folder], roofs[str(folder)], height)
+        marks = controlled(_groups(groups, x, y, color, picked), panels, picked)
+        lines = roofline.lines(roofline.outline(roofs[str(folder)], x), x, y, "roof")
+        title = f"{device}: {model}, {PHASES[str(phase)]} at {batch}"
+        panels.append(panel(x, y, lines, marks, title=title))
     longest = highest(rows, "share")
     description = (
         f"Rooflines of {available.titles(paper, rows)} at {BASE_PRECISION} in {number(len(panels), 'panel')}, one for "
@@ -120,48 +103,53 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
         f"the time. The largest is {longest.group} in {longest.model} on the {longest.device} "
         f"({percent(longest.share)} of the time at {si(longest.flop_per_s, 'FLOP/s')})."
     )
-    chart = alt.concat(*panels, columns=2, spacing=12)
-    return theme.finish(chart, "groups-on-roof", description)
+    return theme.finish(alt.concat(*panels, columns=2, spacing=12), "groups-on-roof", description)
+
+
+def _groups(
+    groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, picked: alt.Parameter
+) -> alt.Chart:
+    """Return a mark for each group of operators, its area the share of time."""
+    words = [percent(value) for value in groups.share]
+    shown = _rounded(groups).assign(part=rounded(groups.share, 4), share=words)
+    columns = ["group", "x", "rate", "part", "share", "time", "intensity", "achieved"]
+    legend = alt.Legend(values=[0.05, 0.25, 0.75], format=".0%", orient="top", symbolFillColor=theme.MUTED)
+    areas = alt.Scale(domain=[0, 1], range=[0, LARGEST])
+    marks = alt.Chart(shown[columns]).mark_point(filled=True, stroke="#ffffff", strokeWidth=0.6, clip=True)
+    return marks.encode(
+        x.channel("x"), y.channel("rate"), color, opacity=opacity_where(picked, 0.85, 0.1),
+        size=alt.Size("part:Q", scale=areas, title="share of time", legend=legend),
+        order=alt.Order("part:Q", sort="descending"), tooltip=["group", "time", "share", "intensity", "achieved"],
+    )  # fmt: skip
 
 
 @or_missing
 def cells_on_roof(paper: Paper) -> alt.ConcatChart:
-    """The whole of each profiled cell under the roofs, all FLOP over unfused bytes: a panel a device and phase."""
+    """Draw the whole of each profiled cell under the roofs, all FLOP over unfused bytes: a panel a device and phase."""
 
-    def points(of: Machine) -> pd.DataFrame:
-        available.roof(of)
-        rows = (
-            operator_shares.whole(paper, of)
-            .sort_values("batch")
-            .drop_duplicates(["model", "phase"], keep="last")
-        )
-        return rows.assign(folder=of.folder)
+    def points(machine: Machine) -> pd.DataFrame:
+        rows = operator_shares.whole(paper, machine).sort_values("batch")
+        return rows.drop_duplicates(["model", "phase"], keep="last")
 
-    rows = available.rows_of_each(paper, points)
+    rows = _rows_under_roofs(paper, points)
     family = paper.workloads.drop_duplicates("model").set_index("model").family
     rows = rows.assign(family=rows.model.map(family))
     picked = theme.choice("family")
     panels: list[Any] = []
-    for (device, folder, phase), own in rows.groupby(["device", "folder", "phase"]):
-        (of,) = (each for each in paper.shown if each.folder == folder)
-        limits = _roofs(of)
-        x, y = _axes(rows[rows.folder == folder], limits, HEIGHT)
+    for (device, folder, phase), cells in rows.groupby(["device", "folder", "phase"]):
+        (roofs,) = (_roofs(machine) for machine in paper.shown if machine.folder == folder)
+        x, y = _axes(rows[rows.folder == folder], roofs, HEIGHT)
         columns = ["model", "family", "batch", "x", "rate", "intensity", "achieved", "time"]
-        shown = _rounded(own.assign(time_s=own.plain_s))[columns]
-        legend = alt.Legend(orient="top", columns=7)
+        shown = _rounded(cells.assign(time_s=cells.plain_s))[columns]
         marks = alt.Chart(shown).mark_point(filled=True, size=40, clip=True).encode(
-            x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked),
-            color=alt.Color("family:N", scale=theme.family_colors(rows.family), title="family", legend=legend),
-            shape=alt.Shape("family:N", scale=theme.family_shapes(rows.family), title="family", legend=legend),
+            x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), **family_styles(rows.family),
             tooltip=["model", "batch", "intensity", "achieved", "time"],
         )  # fmt: skip
-        marks = marks if panels else marks.add_params(picked)
-        flat = y.pixel(limits[0][1].peak_flop_per_s)
+        marks = controlled(marks, panels, picked)
+        flat = y.pixel(roofs[0][1].peak_flop_per_s)
         names = axes.named_points(shown, "model", x, "x", y, "rate", (Box(0, flat - 1, x.pixels, flat + 1),))
-        lines = roofline.lines(roofline.outline(limits, x), x, y, "roof")
-        layers = [layer for layer in (lines, names, marks) if layer is not None]
-        title = f"{device}, {PHASES[str(phase)]}"
-        panels.append(alt.layer(*layers).properties(title=title, width=x.pixels, height=y.pixels))
+        lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof")
+        panels.append(panel(x, y, lines, names, marks, title=f"{device}, {PHASES[str(phase)]}"))
     fastest = highest(rows, "flop_per_s")
     description = (
         f"Rooflines of {available.titles(paper, rows)} at {BASE_PRECISION} in {number(len(panels), 'panel')}, one for "
@@ -174,47 +162,33 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
 
 @or_missing
 def shares(paper: Paper) -> alt.ConcatChart:
-    """What each profiled call takes, by group of operators: a bar a model, a panel a device, phase and batch size."""
-    rows = available.rows_of_each(paper, lambda of: operator_shares.parts(paper, of))
+    """Draw what a profiled call takes by group of operators: a bar a model, a panel a device, phase and batch size."""
+    rows = available.rows_of_each(paper, lambda machine: operator_shares.parts(paper, machine))
     rows = rows.assign(group=rows.group.mask((rows.part < SMALL) & (rows.group != GAP), OTHER))
     rows = rows.groupby(["device", *CELL, "group"], as_index=False)[["part", "time_s"]].sum()
-    ranks = {group: rank for rank, group in enumerate(theme.TERM_COLORS)}
     bars = rows.assign(
-        rank=rows.group.map(ranks),
-        part=[float(f"{value:.4g}") for value in rows.part],
+        rank=rows.group.map(list(theme.TERM_COLORS).index),
+        part=rounded(rows.part, 4),
         time=[si(value, "s").replace("-", "−") for value in rows.time_s],
     )
     convolutions = rows[rows.group.str.contains("convolution")].groupby("model").part.sum()
-    order = (
-        convolutions.reindex(rows.model.unique(), fill_value=0.0).sort_values(ascending=False).index.tolist()
-    )
+    work = convolutions.reindex(rows.model.unique(), fill_value=0.0)
+    order = work.sort_values(ascending=False).index.tolist()
     picked = theme.choice("group")
-    panels: list[Any] = []
+    color = color_of("group", theme.term_colors(bars.group), columns=5)
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
     groups = list(bars.groupby(["device", "phase", "batch"]))
     columns = min(len(groups), 2)
-    for (device, phase, batch), own in groups:
-        first = len(panels) % columns == 0
-        axis = alt.Axis(
-            labels=first, ticks=False, domain=False, labelPadding=4, labelFontSize=theme.LABEL_SIZE
-        )
-        x = alt.X(
-            "part:Q", stack=True, title="share of a call under the profiler",
-            scale=alt.Scale(domain=[min(0, own.part.min()), 1], nice=False),
-            axis=alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False),
-        )  # fmt: skip
-        stack = alt.Chart(own[["model", "group", "rank", "part", "time"]]).mark_bar(
-            height={"band": 0.8}, stroke="#ffffff", strokeWidth=0.3, clip=True
-        ).encode(
-            x, alt.Y("model:N", scale=alt.Scale(domain=order), title=None, axis=axis),
-            color=alt.Color(
-                "group:N", scale=theme.term_colors(bars.group), title=None, legend=alt.Legend(orient="top", columns=5)
-            ),
-            order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked), tooltip=["model", "group", "time"],
-        )  # fmt: skip
-        stack = stack if panels else stack.add_params(picked)
-        width = theme.WIDTH / columns - 45
+    size = {"width": theme.WIDTH / columns - 45, "height": 12 * len(order)}
+    panels: list[Any] = []
+    for (device, phase, batch), shown in groups:
+        scale = alt.Scale(domain=[min(0, shown.part.min()), 1], nice=False)
+        x = alt.X("part:Q", stack=True, title="share of a call under the profiler", scale=scale, axis=axis)
+        y = bar_rows(order, labels=len(panels) % columns == 0)
+        parts = shown[["model", "group", "rank", "part", "time"]]
+        stack = stacked_bars(parts, x, y, color, picked, ["model", "group", "time"], clip=True)
         title = f"{device}, {PHASES[str(phase)]} at batch size {batch}"
-        panels.append(stack.properties(title=title, width=width, height=12 * len(order)))
+        panels.append(controlled(stack, panels, picked).properties(title=title, **size))
     gap = highest(rows[rows.group == GAP], "part")
     description = (
         f"Stacked bars at {BASE_PRECISION} for {number(len(order), 'model')} in {number(len(panels), 'panel')}, one "
@@ -227,47 +201,42 @@ def shares(paper: Paper) -> alt.ConcatChart:
 
 @or_missing
 def counted_bytes(paper: Paper) -> alt.ConcatChart:
-    """The bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine."""
+    """Draw the bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine."""
+    color = color_of("bytes", alt.Scale(domain=list(BYTES), range=list(BYTES.values())))
     panels: list[Any] = []
-    told = []
-    for of in counted_kernels.machines(paper):
-        cells = counted_kernels.with_bytes(paper, of)
-        cells = cells[cells.dram_byte.notna()]
-        rows = pd.DataFrame(
-            [
-                {"cell": f"{row.model}, {PHASES[row.phase]} at {row.batch}, {row.precision}", "bytes": kind,
-                 "byte": float(f"{value:.5g}"), "exactly": si(value, "B")}
-                for row in each(cells)
-                for kind, value in zip(BYTES, (row.ideal_byte, row.dram_byte, row.unfused_byte), strict=True)
-                if not pd.isna(value)
-            ]
-        )  # fmt: skip
+    drawn = []
+    for machine in counted_kernels.machines(paper):
+        rows = _bytes(counted_kernels.with_bytes(paper, machine))
         if rows.empty:
             continue
         x = LogAxis.around(rows.byte, theme.WIDTH - 160, "bytes of a call", "B", margins=(0.06, 0.06))
         base = alt.Chart(rows).encode(alt.Y("cell:N", title=None))
-        span = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(
-            x.channel("least"), x2="most:Q"
-        ).transform_aggregate(least="min(byte)", most="max(byte)", groupby=["cell"])  # fmt: skip
-        dots = base.mark_point(filled=True, size=60).encode(
-            x.channel("byte"),
-            color=alt.Color(
-                "bytes:N", scale=alt.Scale(domain=list(BYTES), range=list(BYTES.values())), title=None,
-                legend=alt.Legend(orient="top"),
-            ),
-            tooltip=["cell", "bytes", "exactly"],
-        )  # fmt: skip
-        title = available.title(of)
-        height = 20 * rows.cell.nunique()
-        panels.append(alt.layer(span, dots).properties(title=title, width=x.pixels, height=height))
-        told.append(f"{number(rows.cell.nunique(), 'cell')} on the {title}")
+        dots = base.mark_point(filled=True, size=60)
+        dots = dots.encode(x.channel("byte"), color, tooltip=["cell", "bytes", "exactly"])
+        title, cells = available.title(machine), rows.cell.nunique()
+        layers = alt.layer(spans(base, x.channel("least"), "byte", "cell"), dots)
+        panels.append(layers.properties(title=title, width=x.pixels, height=20 * cells))
+        drawn.append(f"{number(cells, 'cell')} on the {title}")
     if not panels:
         raise available.DataMissingError(
             "The hardware counters that were read do not say the bytes of memory of any model that was counted; python "
             "-m measure --sections workload counts models, --sections counters --force reads the counters again."
         )
     description = (
-        f"Dot plot on a logarithmic axis of the bytes of {listing(told)}: by hardware counters of memory, and, of what "
-        "was asked for, ideally fused and not fused at all."
+        f"Dot plot on a logarithmic axis of the bytes of {listing(drawn)}: by hardware counters of memory, and, of "
+        "what was asked for, ideally fused and not fused at all."
     )
     return theme.finish(alt.concat(*panels, columns=1, spacing=12), "counted-bytes", description)
+
+
+def _bytes(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each of the ways in which it is known how many bytes a cell moves."""
+    rows = []
+    for cell in each(cells[cells.dram_byte.notna()]):
+        name = f"{cell.model}, {PHASES[cell.phase]} at {cell.batch}, {cell.precision}"
+        for way, value in zip(BYTES, (cell.ideal_byte, cell.dram_byte, cell.unfused_byte), strict=True):
+            if not pd.isna(value):
+                rows.append(
+                    {"cell": name, "bytes": way, "byte": float(f"{value:.5g}"), "exactly": si(value, "B")}
+                )
+    return pd.DataFrame(rows)

@@ -1,5 +1,6 @@
-"""Figures of what a training step's layers cost, as bars of all models."""
+"""Figures of what layers ask for and what they cost in a training step, as bars of all models."""
 
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -8,10 +9,11 @@ import pandas as pd
 from measure.cache.records import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import or_missing
-from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.analysis.layer_costs import PASSES, QUANTITIES, shares_by_kind
 from report.charts import theme
 from report.charts.theme import OUTSIDE
-from report.figures.layers import PERCENT
+from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
+from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.workloads import PRODUCTS
 from report.text.quantities import number, percent, si
@@ -19,13 +21,50 @@ from report.text.quantities import number, percent, si
 SMALL, OTHER = 0.02, "other"
 """A kind with a smaller share than this is drawn with the others."""
 
+COUNTED = {"flop": "FLOP", "parameter_count": "parameters", "traffic_byte": "traffic"}
+"""Column of ``shares_by_kind`` and title of each panel of ``kinds``."""
+
 UNITS = {"time_s": "s", "flop": "FLOP", "byte": "B"}
 
 KEY = ["model", "stage", "quantity"]
 
 
+@or_missing
+def kinds(paper: Paper) -> alt.ConcatChart:
+    """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
+    shares = shares_by_kind(available.layers(paper))
+    traffic = shares[~shares.kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
+    order = traffic.sort_values(ascending=False).index.tolist()
+    picked = theme.choice("kind")
+    color = color_of("kind", theme.layer_colors(shares.kind), "kind of layer", columns=5)
+    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], grid=False)
+    size = {"width": theme.WIDTH / 3 - 45, "height": 14 * len(order)}
+    panels: list[Any] = []
+    for column, title in COUNTED.items():
+        shown = shares[shares[column] > 0]
+        bars = shown[["model", "kind"]].assign(
+            rank=shown.kind.map(list(theme.LAYER_COLORS).index),
+            part=rounded(shown[column]),
+            share=[percent(value, 3) for value in shown[column]],
+        )
+        x = alt.X("part:Q", stack=True, title=f"share of {title}", scale=scale, axis=axis)
+        y = bar_rows(order, labels=not panels, sort=order)
+        tooltip = ["model", "kind", alt.Tooltip("share:N", title=f"share of {title}")]
+        stack = stacked_bars(bars, x, y, color, picked, tooltip, strokeWidth=0.4)
+        panels.append(controlled(stack, panels, picked).properties(**size))
+    largest = {
+        column: shares.loc[shares.groupby("model")[column].idxmax()].kind.mode()[0] for column in COUNTED
+    }
+    description = (
+        f"Stacked bars for {number(len(order), 'model')}: the shares that kinds of layer have in FLOP, parameters and "
+        f"traffic at batch size 1. The kind with the largest share in most models is {largest['flop']} for FLOP, "
+        f"{largest['parameter_count']} for parameters and {largest['traffic_byte']} for traffic."
+    )
+    return theme.finish(alt.concat(*panels, columns=3, spacing=10), "layer-kinds", description)
+
+
 def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``layer_costs.of_kinds``, one for each quantity, as shares, small kinds added up in ``OTHER``."""
+    """Return ``layer_costs.of_kinds`` as shares, a row a quantity, small kinds added up in ``OTHER``."""
     parts = [
         kinds.assign(quantity=quantity, amount=kinds[quantity], share=layer_costs.shares(kinds, quantity))
         for quantity in QUANTITIES
@@ -38,63 +77,50 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
 
 @or_missing
 def stacked(paper: Paper) -> alt.ConcatChart:
-    """Time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
-    rows = available.rows_of_each(paper, lambda of: drawn(layer_costs.of_kinds(paper, of)))
+    """Draw time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
+    rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))
     products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.kind.isin(PRODUCTS)]
     work = products.groupby("model").share.sum().reindex(rows.model.unique(), fill_value=0.0)
     order = work.sort_values(ascending=False, kind="stable").index.tolist()
-    ranks = {part: rank for rank, part in enumerate(theme.PART_COLORS)}
     devices = list(dict.fromkeys(rows.device))
     picked = theme.choice("part")
-    color = alt.Color(
-        "part:N", scale=theme.part_colors(rows.kind), title=None, legend=alt.Legend(orient="top", columns=5)
-    )
+    color = color_of("part", theme.part_colors(rows.kind), columns=5)
     columns = [("time_s", device) for device in devices] + [("flop", devices[0]), ("byte", devices[0])]
+    size = {"width": (theme.WIDTH - 60) / len(columns) - 15, "height": 12 * len(order)}
     panels: list[Any] = []
-    for stage in PASSES:
-        for quantity, device in columns:
-            own = rows[(rows.stage == stage) & (rows.quantity == quantity) & (rows.device == device)]
-            bars = pd.DataFrame(
-                {
-                    "model": own.model,
-                    "part": own.kind,
-                    "rank": own.kind.map(ranks),
-                    "share": [float(f"{value:.3g}") for value in own.share],
-                    "amount": [si(value, UNITS[quantity]).replace("-", "−") for value in own.amount],
-                }
-            )
-            name = f"{QUANTITIES[quantity]}, {stage}"
-            title = f"{name}, {device}" if quantity == "time_s" and len(devices) > 1 else name
-            axis = alt.Axis(
-                labels=len(panels) % len(columns) == 0, ticks=False, domain=False, labelPadding=4,
-                labelFontSize=theme.LABEL_SIZE,
-            )  # fmt: skip
-            panel = alt.Chart(bars).mark_bar(height={"band": 0.8}, stroke="#ffffff", strokeWidth=0.3).encode(
-                alt.X("share:Q", stack=True, title=None, scale=alt.Scale(domain=_extent(bars), nice=False),
-                      axis=alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], labelOverlap=True, grid=False)),
-                alt.Y("model:N", sort=order, scale=alt.Scale(domain=order), title=None, axis=axis),
-                color, order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked),
-                tooltip=["model", "part", "amount"],
-            )  # fmt: skip
-            panel = panel if panels else panel.add_params(picked)
-            width = (theme.WIDTH - 60) / len(columns) - 15
-            panels.append(panel.properties(title=title, width=width, height=12 * len(order)))
-    first = layer_costs.most_costly(layer_costs.of_shown(paper, layer_costs.of_kinds)[1])
-    told = [
-        f"{QUANTITIES[quantity]} {stage} {first[quantity, stage][0]} ({percent(first[quantity, stage][2])})"
-        for quantity in QUANTITIES
-        for stage in (FORWARD, BACKWARD)
+    for stage, (quantity, device) in product(PASSES, columns):
+        shown = rows[(rows.stage == stage) & (rows.quantity == quantity) & (rows.device == device)]
+        title = f"{QUANTITIES[quantity]}, {stage}"
+        title += f", {device}" if quantity == "time_s" and len(devices) > 1 else ""
+        y = bar_rows(order, labels=len(panels) % len(columns) == 0, sort=order)
+        stack = _stack(shown, UNITS[quantity], y, color, picked)
+        panels.append(controlled(stack, panels, picked).properties(title=title, **size))
+    most = layer_costs.most_costly(layer_costs.of_shown(paper, layer_costs.of_kinds)[1])
+    largest = [
+        f"{QUANTITIES[quantity]} {stage} {most[quantity, stage][0]} ({percent(most[quantity, stage][2])})"
+        for quantity, stage in product(QUANTITIES, (FORWARD, BACKWARD))
     ]
     description = (
         f"Stacked bars for {number(len(order), 'model')} at {BASE_PRECISION}: the shares of kinds of layer in time, "
         f"FLOP and memory, forward and backward. Largest in most models, with its median share in them: "
-        f"{', '.join(told)}."
+        f"{', '.join(largest)}."
     )
     return theme.finish(alt.concat(*panels, columns=len(columns), spacing=12), "training-layers", description)
 
 
-def _extent(bars: pd.DataFrame) -> list[float]:
-    """From the lowest sum of a model's negative shares to the highest of its positive ones, 0 to 1 among them."""
-    negative = bars.share.clip(upper=0).groupby(bars.model).sum().min()
-    positive = bars.share.clip(lower=0).groupby(bars.model).sum().max()
-    return [min(0.0, float(negative)), max(1.0, float(positive))]
+def _stack(rows: pd.DataFrame, unit: str, y: alt.Y, color: alt.Color, picked: alt.Parameter) -> alt.Chart:
+    """Return the bars of a quantity and pass, on an axis that holds 0, 1 and every sum of negative shares."""
+    bars = pd.DataFrame(
+        {
+            "model": rows.model,
+            "part": rows.kind,
+            "rank": rows.kind.map(list(theme.PART_COLORS).index),
+            "share": rounded(rows.share, 3),
+            "amount": [si(value, unit).replace("-", "−") for value in rows.amount],
+        }
+    )
+    low, high = stack_extent(bars.share, [bars.model])
+    scale = alt.Scale(domain=[min(0.0, low), max(1.0, high)], nice=False)
+    axis = alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], labelOverlap=True, grid=False)
+    x = alt.X("share:Q", stack=True, title=None, scale=scale, axis=axis)
+    return stacked_bars(bars, x, y, color, picked, ["model", "part", "amount"])

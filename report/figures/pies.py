@@ -1,10 +1,9 @@
 """Figures of what a training step's layers cost, as pies."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import cos, pi, sin, sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -14,6 +13,7 @@ from report.analysis.available import or_missing
 from report.analysis.layer_costs import PASSES, QUANTITIES
 from report.charts import theme
 from report.charts.labels import Box, spread, text_size
+from report.figures.marks import color_of, first_of
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import number, percent
 
@@ -31,7 +31,7 @@ RADIUS, REACH, APART = 26.0, 33.0, 7.0
 COLUMN, ROW, HEAD = 92.0, 86.0, 18.0
 """Pixels of a pie's column and row, and of the line of titles above the pies."""
 
-Align = Literal["left", "center", "right"]
+COLUMNS = list(product(QUANTITIES, PASSES))
 
 LINE = 10.5
 """Pixels from one label to the next below it."""
@@ -53,7 +53,7 @@ class Slice:
 
 
 def slices(amounts: dict[str, float]) -> list[Slice]:
-    """The slices of amounts by part, the largest first and ``OTHER`` last; what is not above 0 has none."""
+    """Return the slices of amounts by part, the largest first and ``OTHER`` last; what is not above 0 has none."""
     whole = sum(amount for amount in amounts.values() if amount > 0)
     shares = {part: amount / whole for part, amount in amounts.items() if amount > 0}
     ranked = sorted(shares, key=lambda part: (-shares[part], part))
@@ -63,30 +63,27 @@ def slices(amounts: dict[str, float]) -> list[Slice]:
     ends = [0.0]
     for _, share in parts:
         ends.append(ends[-1] + 2 * pi * share)
-    return [
-        Slice(part, share, start, end)
-        for (part, share), (start, end) in zip(parts, pairwise(ends), strict=True)
-    ]
+    return [Slice(*part, *angles) for part, angles in zip(parts, pairwise(ends), strict=True)]
 
 
 def label_places(pie: list[Slice]) -> list[tuple[float, float]]:
-    """Where the labels of slices are anchored, from the pie's centre (pixels, y downwards), so that none overlap.
+    """Return where slices' labels are anchored, from the pie's centre (pixels, y downwards), so that none overlap.
 
     A label right of the centre begins at its anchor, one left of it ends there. Labels of a side stand ``LINE`` apart.
     """
     middles = [(each.start + each.end) / 2 for each in pie]
     places = {}
     for side in (1, -1):
-        own = [at for at, middle in enumerate(middles) if (1 if sin(middle) >= 0 else -1) == side]
-        limit = max(REACH, LINE * (len(own) - 1) / 2)
-        heights = spread([-REACH * cos(middles[at]) for at in own], LINE, -limit, limit)
-        for at, y in zip(own, heights, strict=True):
+        here = [at for at, middle in enumerate(middles) if (1 if sin(middle) >= 0 else -1) == side]
+        limit = max(REACH, LINE * (len(here) - 1) / 2)
+        heights = spread([-REACH * cos(middles[at]) for at in here], LINE, -limit, limit)
+        for at, y in zip(here, heights, strict=True):
             places[at] = (side * max(APART, sqrt(max(REACH**2 - y**2, 0.0))), y)
     return [places[at] for at in range(len(pie))]
 
 
 def label_box(text: str, place: tuple[float, float]) -> Box:
-    """The room of a label at its anchor."""
+    """Return the room of a label at its anchor."""
     (x, y), (width, height) = place, text_size(text, theme.LABEL_SIZE)
     left = x if x > 0 else x - width
     return Box(left, y - height / 2, left + width, y + height / 2)
@@ -94,52 +91,31 @@ def label_box(text: str, place: tuple[float, float]) -> Box:
 
 @or_missing
 def by_kind(paper: Paper) -> alt.LayerChart:
-    """Time, FLOP and memory of forward and backward pass by kind of layer: a row a model, a pie a quantity and pass."""
+    """Draw time, FLOP and memory of both passes by kind of layer: a row a model, a pie a quantity and pass."""
     machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)
-    models = chosen(rows.model)
+    models = first_of(MODELS, rows.model, len(MODELS))
     names = max(text_size(model, theme.FONT_SIZE)[0] for model in models) + 12
-    columns = list(product(QUANTITIES, PASSES))
-    arcs: list[dict[str, Any]] = []
-    texts: list[dict[str, Any]] = []
-    for line, model in enumerate(models):
-        y = HEAD + ROW * (line + 0.5)
-        texts.append({"text": model, "x": 0, "y": y, "align": "left"})
-        for column, (quantity, stage) in enumerate(columns):
-            own = rows[(rows.model == model) & (rows.stage == stage)]
-            pie = slices(dict(zip(own.kind, own[quantity], strict=True)))
-            x = names + COLUMN * (column + 0.5)
-            arcs += [_arc(each, model, f"{QUANTITIES[quantity]}, {stage}", x, y) for each in pie]
-            for each, (right, down) in zip(pie, label_places(pie), strict=True):
-                align = "left" if right > 0 else "right"
-                texts.append({"text": each.text, "x": x + right, "y": y + down, "align": align})
-    for column, (quantity, stage) in enumerate(columns):
-        title = f"{QUANTITIES[quantity]}, {stage}"
-        texts.append({"text": title, "x": names + COLUMN * (column + 0.5), "y": HEAD / 2, "align": "center"})
-    placed = {
-        "x": alt.X("x:Q", scale=None, axis=None),
-        "y": alt.Y("y:Q", scale=None, axis=None),
-    }
+    arcs, texts = _placed(rows, models, names)
+    place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
+    color = color_of("part", theme.part_colors(row["part"] for row in arcs), columns=5, symbolType="square")
     picked = theme.choice("part")
-    pies = alt.Chart(pd.DataFrame(arcs)).mark_arc(
-        outerRadius=RADIUS, stroke="#ffffff", strokeWidth=0.6
-    ).encode(
-        **placed, theta=alt.Theta("start:Q", scale=None, stack=None), theta2="end:Q",
-        color=alt.Color(
-            "part:N", scale=theme.part_colors(row["part"] for row in arcs), title=None,
-            legend=alt.Legend(orient="top", columns=5, symbolType="square"),
-        ),
+    pies = alt.Chart(pd.DataFrame(arcs)).mark_arc(outerRadius=RADIUS, stroke="#ffffff", strokeWidth=0.6)
+    pies = pies.encode(
+        **place, theta=alt.Theta("start:Q", scale=None, stack=None), theta2="end:Q", color=color,
         opacity=theme.faded_unless(picked), tooltip=["model", "of", "part", "share"],
-    ).add_params(picked)  # fmt: skip
+    )  # fmt: skip
     shown = pd.DataFrame([text for text in texts if text["text"]]).round(1)
-    aligned: tuple[Align, ...] = get_args(Align)
+    sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     written = [
-        alt.Chart(shown[shown["align"] == align].drop(columns="align"))
-        .mark_text(align=align, fontSize=theme.LABEL_SIZE, color=theme.INK)
-        .encode(**placed, text="text:N")
-        for align in aligned
+        alt.Chart(shown[shown["align"] == side].drop(columns="align"))
+        .mark_text(align=side, fontSize=theme.LABEL_SIZE, color=theme.INK)
+        .encode(**place, text="text:N")
+        for side in sides
     ]
-    chart = alt.layer(pies, *written).properties(
-        width=names + COLUMN * len(columns), height=HEAD + ROW * len(models)
+    chart = alt.layer(pies.add_params(picked), *written).properties(
+        width=names + COLUMN * len(COLUMNS),
+        height=HEAD + ROW * len(models),
+        view=alt.ViewBackground(stroke=None),
     )
     first = layer_costs.most_costly(rows)
     description = (
@@ -148,15 +124,35 @@ def by_kind(paper: Paper) -> alt.LayerChart:
         f"and backward. The kind with the largest share in most models is {first['time_s', 'forward'][0]} for the "
         f"time of the forward pass and {first['time_s', 'backward'][0]} for that of the backward pass."
     )
-    return theme.finish(chart.properties(view=alt.ViewBackground(stroke=None)), "training-pies", description)
+    return theme.finish(chart, "training-pies", description)
 
 
-def chosen(models: Iterable[str]) -> list[str]:
-    """The models of ``MODELS`` that are present; where none is, as many of the others."""
-    present = set(models)
-    return [model for model in MODELS if model in present] or sorted(present)[: len(MODELS)]
+Rows = list[dict[str, Any]]
 
 
-def _arc(piece: Slice, model: str, of: str, x: float, y: float) -> dict[str, Any]:
-    where = {"x": round(x, 1), "y": round(y, 1), "start": round(piece.start, 4), "end": round(piece.end, 4)}
-    return {"model": model, "of": of, "part": piece.part, "share": percent(piece.share, 3), **where}
+def _placed(rows: pd.DataFrame, models: list[str], names: float) -> tuple[Rows, Rows]:
+    """Return the slices and the texts of all pies, right of ``names`` pixels for the models' names."""
+    arcs: Rows = []
+    texts: Rows = []
+    for line, model in enumerate(models):
+        y = HEAD + ROW * (line + 0.5)
+        texts.append({"text": model, "x": 0, "y": y, "align": "left"})
+        for column, (quantity, stage) in enumerate(COLUMNS):
+            kinds = rows[(rows.model == model) & (rows.stage == stage)]
+            pie = slices(dict(zip(kinds.kind, kinds[quantity], strict=True)))
+            x = names + COLUMN * (column + 0.5)
+            for piece, (right, down) in zip(pie, label_places(pie), strict=True):
+                about = {"model": model, "of": f"{QUANTITIES[quantity]}, {stage}", "part": piece.part}
+                place = {
+                    "x": round(x, 1),
+                    "y": round(y, 1),
+                    "start": round(piece.start, 4),
+                    "end": round(piece.end, 4),
+                }
+                arcs.append(about | {"share": percent(piece.share, 3)} | place)
+                align = "left" if right > 0 else "right"
+                texts.append({"text": piece.text, "x": x + right, "y": y + down, "align": align})
+    for column, (quantity, stage) in enumerate(COLUMNS):
+        x, title = names + COLUMN * (column + 0.5), f"{QUANTITIES[quantity]}, {stage}"
+        texts.append({"text": title, "x": x, "y": HEAD / 2, "align": "center"})
+    return arcs, texts

@@ -13,7 +13,8 @@ from report.analysis.predictors import Predictor
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import MARK, Box
-from report.figures.benchmarks import described
+from report.figures.benchmarks import TIMING, described
+from report.figures.marks import controlled, family_styles, opacity_where, rounded, zoom
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, highest, lowest
@@ -24,9 +25,6 @@ WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 165
 
 NAMED = 3
 """So many points of each batch size are named in a panel: those farthest from the line."""
-
-TOLD = ("model", "family", "batch", "latency", "95 % interval", "samples", "rounds", "flags")
-"""What a point tells beside its place."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +44,21 @@ class Panel:
         x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, predictor.unit, margins=margins)
         times = pd.concat([points.latency_s, points.low, points.high]).dropna()
         y = LogAxis.around(times, HEIGHT, "latency", "s", vertical=True, margins=margins)
-        batches = {int(batch): points[points.batch == batch] for batch in sorted(points.batch.unique())}
-        laws = {
-            batch: power_law.fit(own[predictor.column], own.latency_s, own.model)
-            for batch, own in batches.items()
-        }
+        laws = {}
+        for batch in sorted(points.batch.unique()):
+            cells = points[points.batch == batch]
+            laws[int(batch)] = power_law.fit(cells[predictor.column], cells.latency_s, cells.model)
         return cls(predictor, points, x, y, laws)
 
     def mark(self, row: Any) -> Box:
-        """Where the mark of a point lies, in pixels."""
+        """Return the room of a point's mark, in pixels."""
         across, down = self.x.pixel(getattr(row, self.predictor.column)), self.y.pixel(row.latency_s)
         return Box(across - MARK, down - MARK, across + MARK, down + MARK)
 
 
 @or_missing
 def latency(paper: Paper, device: str) -> alt.ConcatChart:
-    """Latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
+    """Draw latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
     if paper.machines and paper.machine(device) is None:  # the text says which command measures one
         raise DataMissingError(f"There is nothing to draw here without a {KINDS[device]}.")
     machine = available.machine(paper, device)
@@ -69,32 +66,27 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
     batches = predictors.common_batches(cells)
     cells = cells[cells.batch.isin(batches)].reset_index(drop=True)
     shown = predictors.known(cells)
-    columns = [predictor.column for predictor in shown]
     points = described(cells.assign(device=KINDS[device]))
-    points[columns] = cells[columns].map(lambda value: float(f"{value:.5g}"))
-    colors, shapes = theme.batch_colors(batches), theme.family_shapes(points.family)
+    for predictor in shown:
+        points[predictor.column] = rounded(cells[predictor.column])
     picked = theme.choice("family")
     opacity = theme.faded_unless(picked)
-    sound = alt.when("datum.sound").then(alt.value(1)).otherwise(alt.value(0))
-    of_batch: dict[str, Any] = {
-        "scale": colors, "title": "batch size", "legend": alt.Legend(orient="top", columns=len(batches)),
-    }  # fmt: skip
-    stroke = alt.Stroke("batch:N", **of_batch)
-    shape = alt.Shape("family:N", scale=shapes, title="family", legend=alt.Legend(orient="top", columns=7))
-    told = [alt.Tooltip(f"{column}:N") for column in TOLD]
+    legend = alt.Legend(orient="top", columns=len(batches))
+    of_batch: dict[str, Any] = {"scale": theme.batch_colors(batches), "title": "batch size", "legend": legend}
+    stroke, fill = alt.Stroke("batch:N", **of_batch), alt.Fill("batch:N", **of_batch)
+    shape = family_styles(points.family)["shape"]
+    tooltip = [alt.Tooltip(f"{column}:N") for column in ("model", "family", "batch", *TIMING)]
     panels: list[Any] = []
     for predictor in shown:
         panel = Panel.of(predictor, points)
-        base = alt.Chart(panel.points).encode(panel.x.channel(predictor.column), opacity=opacity)
-        whiskers = base.mark_rule(strokeWidth=1, clip=True).encode(
-            panel.y.channel("low"), alt.Y2("high:Q"), stroke
-        )
+        base = alt.Chart(panel.points).encode(panel.x.channel(predictor.column), stroke, opacity=opacity)
+        whiskers = base.mark_rule(strokeWidth=1, clip=True).encode(panel.y.channel("low"), alt.Y2("high:Q"))
+        place = alt.Tooltip(f"{predictor.column}:Q", title=predictor.name, format=".4~s")
         dots = base.mark_point(size=26, strokeWidth=1.1, clip=True).encode(
-            panel.y.channel("latency_s"), stroke, alt.Fill("batch:N", **of_batch), shape, fillOpacity=sound,
-            tooltip=[*told, alt.Tooltip(f"{predictor.column}:Q", title=predictor.name, format=".4~s")],
+            panel.y.channel("latency_s"), fill, shape=shape,
+            fillOpacity=opacity_where("datum.sound"), tooltip=[*tooltip, place],
         )  # fmt: skip
-        zoom = alt.selection_interval(bind="scales", name=f"zoom_{predictor.column}")
-        dots = dots.add_params(zoom) if panels else dots.add_params(picked, zoom)
+        dots = controlled(dots, panels, picked, zoom(predictor.column))
         drawn = alt.layer(*_lines(panel, stroke), whiskers, *_names(panel), dots)
         panels.append(drawn.properties(title=_title(panel), width=WIDTH, height=HEIGHT))
     slowest, quickest = highest(cells, "latency_s"), lowest(cells, "latency_s")
@@ -109,7 +101,7 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
 
 
 def _lines(panel: Panel, stroke: alt.Stroke) -> list[alt.Chart]:
-    """The line of each batch size; where the predictor is a time, that of latencies equal to it, dashed."""
+    """Return the line of each batch size; where the predictor is a time, that of equal latencies, dashed."""
     x, y, column = panel.x, panel.y, panel.predictor.column
     ends = [
         {"batch": batch, "x": float(f"{at:.5g}"), "y": float(f"{law.at(at):.5g}")}
@@ -129,7 +121,7 @@ def _lines(panel: Panel, stroke: alt.Stroke) -> list[alt.Chart]:
 
 
 def _names(panel: Panel) -> list[Any]:
-    """The names of the points farthest from the lines."""
+    """Return the names of the points farthest from the lines."""
     residuals = [law.residuals.abs() for law in panel.laws.values() if law]
     off = pd.concat([*residuals, pd.Series(0.0, panel.points.index)]).groupby(level=0).max()
     far = panel.points.assign(off=off).sort_values("off", ascending=False).groupby("batch").head(NAMED)
@@ -139,13 +131,9 @@ def _names(panel: Panel) -> list[Any]:
 
 
 def _title(panel: Panel) -> alt.Title:
-    """The predictor, and below it the exponent of each line, by batch size, two a row."""
-    told = [
-        f"{batch}: {correlations.written(law.exponent, law.interval)}"
-        for batch, law in panel.laws.items()
-        if law
-    ]
-    rows = [(4 * SPACE).join(told[at : at + 2]) for at in range(0, len(told), 2)]
-    return alt.Title(
-        panel.predictor.name, subtitle=rows, subtitleFontSize=theme.LABEL_SIZE, subtitleColor=theme.INK
-    )
+    """Return the predictor, and below it the exponent of each line, by batch size, two a row."""
+    laws = [(batch, law) for batch, law in panel.laws.items() if law]
+    exponents = [f"{batch}: {correlations.written(law.exponent, law.interval)}" for batch, law in laws]
+    rows = [(4 * SPACE).join(exponents[at : at + 2]) for at in range(0, len(exponents), 2)]
+    style: dict[str, Any] = {"subtitleFontSize": theme.LABEL_SIZE, "subtitleColor": theme.INK}
+    return alt.Title(panel.predictor.name, subtitle=rows, **style)

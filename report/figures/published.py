@@ -1,6 +1,7 @@
 """Figures of published results: steps under hardware counters on their chips' roofs, and printed FLOP against ours."""
 
 from itertools import pairwise
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -9,6 +10,7 @@ from report.analysis.available import DataMissingError, or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import along
+from report.figures.marks import panel, styles
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import steps
@@ -24,26 +26,22 @@ COLORS = (theme.BLUE, theme.ORANGE, theme.GREEN, theme.PURPLE, theme.SKY)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
-def _styles(names: list[str], title: str) -> dict[str, object]:
-    """A colour and a shape for each name, so that they can be told apart in grey."""
-    legend = alt.Legend(orient="top")
+def _styles(names: list[str], title: str) -> dict[str, Any]:
+    """Return a colour and a shape for each name."""
     colors = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
-    shapes = alt.Scale(domain=names, range=list(SHAPES[: len(names)]))
-    return {
-        "color": alt.Color(f"{title}:N", scale=colors, legend=legend),
-        "shape": alt.Shape(f"{title}:N", scale=shapes, legend=legend),
-    }
+    return styles(title, colors, alt.Scale(domain=names, range=list(SHAPES[: len(names)])))
 
 
 @or_missing
 def steps_on_roofs(paper: Paper) -> alt.LayerChart:
-    """The printed training steps at their counted intensity, under the datasheet roofs of their GPUs."""
+    """Draw the printed training steps at their counted intensity, under the datasheet roofs of their GPUs."""
     known = [(step, steps.chip_roof(paper, step.row.chip_key)) for step in steps.steps(paper)]
     found = [(step, roof) for step, roof in known if roof]
     if not found:
         raise DataMissingError(
             "No chip of data/published/training_steps.csv has a roof in data/chips.csv; restore both tables."
         )
+    shares = [step.row.flop_per_s / roof.attainable(step.intensity) for step, roof in found]
     points = pd.DataFrame(
         {
             "model": step.row.model,
@@ -52,54 +50,46 @@ def steps_on_roofs(paper: Paper) -> alt.LayerChart:
             "rate": float(f"{step.row.flop_per_s:.5g}"),
             "intensity": intensity(step.intensity),
             "achieved": si(step.row.flop_per_s, "FLOP/s"),
-            "of attainable": percent(step.row.flop_per_s / roof.attainable(step.intensity)),
+            "of attainable": percent(share),
         }
-        for step, roof in found
+        for (step, _), share in zip(found, shares, strict=True)
     )
-    limits = {step.row.gpu: roof for step, roof in found}
-    ridges = [roof.ridge_flop_per_byte for roof in limits.values()]
-    peaks = [roof.peak_flop_per_s for roof in limits.values()]
+    roofs = {step.row.gpu: roof for step, roof in found}
+    ridges = [roof.ridge_flop_per_byte for roof in roofs.values()]
+    peaks = [roof.peak_flop_per_s for roof in roofs.values()]
     x = LogAxis.around([*points.x, *ridges], theme.WIDTH, "operational intensity by DRAM counters", "FLOP/B")
     y = LogAxis.around([*points.rate, *peaks], HEIGHT, "achieved, or attainable", "FLOP/s", vertical=True)
-    styles = _styles(list(limits), "GPU")
-    outline = roofline.outline([({"GPU": gpu}, roof) for gpu, roof in limits.items()], x)
-    lines = alt.Chart(outline).mark_line(strokeWidth=1.4, clip=True).encode(
-        x.channel("intensity"), y.channel("rate"), color=styles["color"], detail="GPU:N"
-    )  # fmt: skip
+    style = _styles(list(roofs), "GPU")
+    lines = alt.Chart(roofline.outline([({"GPU": gpu}, roof) for gpu, roof in roofs.items()], x))
+    lines = lines.mark_line(strokeWidth=1.4, clip=True)
+    lines = lines.encode(x.channel("intensity"), y.channel("rate"), color=style["color"], detail="GPU:N")
     dots = alt.Chart(points).mark_point(filled=True, size=50).encode(
-        x.channel("x"), y.channel("rate"), **styles,
+        x.channel("x"), y.channel("rate"), **style,
         tooltip=["model", "GPU", "intensity", "achieved", "of attainable"],
     )  # fmt: skip
-    names = axes.named_points(points, "model", x, "x", y, "rate", tuple(_covered(limits, x, y)))
-    above = int(sum(point > 1 for point in _shares(found)))
+    names = axes.named_points(points, "model", x, "x", y, "rate", _covered(roofs, x, y))
+    above = sum(share > 1 for share in shares)
     description = (
         f"Achieved rate against intensity by counters of {number(len(points), 'training step')} under the datasheet "
-        f"roofs of {number(len(limits), 'GPU')} at {BASE_PRECISION}, on logarithmic axes; {above or 'none'} lie above."
+        f"roofs of {number(len(roofs), 'GPU')} at {BASE_PRECISION}, on logarithmic axes; {above or 'none'} lie above."
     )
-    layers = [lines, *([names] if names else []), dots]
-    chart = alt.layer(*layers).properties(width=x.pixels, height=y.pixels)
-    return theme.finish(chart, "published-steps", description)
+    return theme.finish(panel(x, y, lines, names, dots), "published-steps", description)
 
 
-def _shares(found: list[tuple[steps.Step, Roof]]) -> list[float]:
-    return [step.row.flop_per_s / roof.attainable(step.intensity) for step, roof in found]
-
-
-def _covered(limits: dict[str, Roof], x: LogAxis, y: LogAxis) -> list[axes.Box]:
-    """What names must not cover: the roofs."""
+def _covered(roofs: dict[str, Roof], x: LogAxis, y: LogAxis) -> tuple[axes.Box, ...]:
+    """Return what names must not cover: the roofs."""
     boxes = []
-    for roof in limits.values():
-        ends = [
+    for roof in roofs.values():
+        corners = [
             (x.pixel(corner["intensity"]), y.pixel(corner["rate"])) for corner in roofline.corners(roof, x)
         ]
-        for start, end in pairwise(ends):
-            boxes += along(start, end)
-    return boxes
+        boxes += [box for start, end in pairwise(corners) for box in along(start, end)]
+    return tuple(boxes)
 
 
 @or_missing
 def flop_against_ours(paper: Paper) -> alt.LayerChart:
-    """Every printed number of FLOP against our count, on equal axes, with the diagonal on which both are the same."""
+    """Draw every printed number of FLOP against our count, on equal axes, with the diagonal of equal numbers."""
     found = [row for row in comparisons(paper) if row.unit == "FLOP" and row.ours]
     if not found:
         raise DataMissingError(
@@ -124,23 +114,19 @@ def flop_against_ours(paper: Paper) -> alt.LayerChart:
     x = LogAxis.around(values, SQUARE, "counted by us", "FLOP")
     y = LogAxis.around(values, SQUARE, "printed", "FLOP", vertical=True)
     ends = pd.DataFrame({"ours": [x.low, x.high], "printed": [x.low, x.high]})
-    diagonal = (
-        alt.Chart(ends)
-        .mark_line(color=theme.MUTED, strokeWidth=1)
-        .encode(x.channel("ours"), y.channel("printed"))
-    )
+    diagonal = alt.Chart(ends).mark_line(color=theme.MUTED, strokeWidth=1)
+    diagonal = diagonal.encode(x.channel("ours"), y.channel("printed"))
     dots = alt.Chart(points).mark_point(size=40).encode(
         x.channel("ours"), y.channel("printed"), **_styles(sorted(set(points.study)), "study"),
         fill=alt.condition("datum.agrees", alt.value("transparent"), alt.Color("study:N", legend=None)),
         tooltip=["of", "quantity", "study", "ratio", "verdict"],
     )  # fmt: skip
     apart = points[~points.agrees]
-    diagonal_boxes = tuple(along((0, SQUARE), (SQUARE, 0)))
-    names = axes.named_points(apart, "of", x, "ours", y, "printed", diagonal_boxes) if len(apart) else None
+    taken = tuple(along((0, SQUARE), (SQUARE, 0)))
+    names = axes.named_points(apart, "of", x, "ours", y, "printed", taken) if len(apart) else None
     outcomes = [row.verdict.outcome for row in found]
     description = (
         f"Printed against counted FLOP, {number(len(points), 'figure')} on equal logarithmic axes with the diagonal. "
         f"{outcomes.count(AGREES)} agree, {outcomes.count(DIFFERS)} differ."
     )
-    chart = alt.layer(diagonal, *([names] if names else []), dots).properties(width=SQUARE, height=SQUARE)
-    return theme.finish(chart, "published-flop", description)
+    return theme.finish(panel(x, y, diagonal, names, dots), "published-flop", description)

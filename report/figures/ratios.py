@@ -11,7 +11,8 @@ from report.analysis.available import or_missing
 from report.analysis.layer_costs import shown_batch
 from report.charts import theme
 from report.charts.axes import Layers
-from report.figures.layers import PERCENT
+from report.figures.bars import PERCENT, model_rows, spans
+from report.figures.marks import color_of, rounded, styles
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import number, percent, si, significant
@@ -19,22 +20,21 @@ from report.text.quantities import number, percent, si, significant
 MEASURED, COUNTED = "measured, in time", "counted, in FLOP"
 
 
-def _shown(of: Machine) -> pd.DataFrame:
-    steps = available.steps(of)
+def _shown(machine: Machine) -> pd.DataFrame:
+    steps = available.steps(machine)
     return steps[steps.batch == shown_batch(steps)]
 
 
 @or_missing
 def measured_and_counted(paper: Paper) -> alt.ConcatChart:
-    """Backward over forward in time and in FLOP, and the share of the peak that each achieves: a row a device."""
+    """Draw backward over forward in time and in FLOP, and the share of the peak that each achieves: a row a device."""
     steps = available.rows_of_each(paper, _shown)
     order = steps.groupby("model").time_ratio.mean().sort_values(ascending=False).index.tolist()
     panels: list[Any] = []
-    for (device, batch), own in steps.groupby(["device", "batch"]):
-        title = f"{device}, batch size {batch}"
-        panels.append(_ratios(own, order).properties(title=title))
-        if own.forward_peak_share.notna().any():
-            panels.append(_rates(own, order))
+    for (device, batch), shown in steps.groupby(["device", "batch"]):
+        panels.append(_ratios(shown, order).properties(title=f"{device}, batch size {batch}"))
+        if shown.forward_peak_share.notna().any():
+            panels.append(_rates(shown, order))
     panels = [panel.properties(width=theme.WIDTH / 2 - 60, height=13 * len(order)) for panel in panels]
     most, least = highest(steps, "time_ratio"), lowest(steps, "time_ratio")
     description = (
@@ -48,69 +48,53 @@ def measured_and_counted(paper: Paper) -> alt.ConcatChart:
 
 
 def _rows(order: list[str], labels: bool) -> alt.Y:
-    axis = alt.Axis(grid=True, ticks=False, labels=labels, labelFontSize=theme.LABEL_SIZE)
-    return alt.Y("model:N", sort=order, scale=alt.Scale(domain=order), title=None, axis=axis)
+    return model_rows(order, order, grid=True, ticks=False, labels=labels, labelFontSize=theme.LABEL_SIZE)
 
 
 def _ratios(steps: pd.DataFrame, order: list[str]) -> Layers:
-    ratios = pd.DataFrame(
-        {
-            "model": steps.model,
-            "ratio": [float(f"{value:.4g}") for value in steps.time_ratio],
-            "low": [float(f"{value:.4g}") for value in steps.time_ratio_low.fillna(steps.time_ratio)],
-            "high": [float(f"{value:.4g}") for value in steps.time_ratio_high.fillna(steps.time_ratio)],
-            "counted": [float(f"{value:.4g}") for value in steps.flop_ratio],
-            "forward": [si(value, "s") for value in steps.forward_s],
-            "backward": [si(value, "s") for value in steps.backward_s],
-            "how": MEASURED,
-        }
+    """Return the ratio in time with its interval, and that in FLOP."""
+    ratios = steps[["model"]].assign(
+        ratio=rounded(steps.time_ratio, 4),
+        low=rounded(steps.time_ratio_low.fillna(steps.time_ratio), 4),
+        high=rounded(steps.time_ratio_high.fillna(steps.time_ratio), 4),
+        counted=rounded(steps.flop_ratio, 4),
+        forward=[si(value, "s") for value in steps.forward_s],
+        backward=[si(value, "s") for value in steps.backward_s],
+        how=MEASURED,
     )
-    base, rows = alt.Chart(ratios), _rows(order, labels=True)
-    color = alt.Color(
-        "how:N", title=None, legend=alt.Legend(orient="top", columns=2),
-        scale=alt.Scale(domain=[MEASURED, COUNTED], range=[theme.BLUE, theme.INK]),
-    )  # fmt: skip
+    colors = alt.Scale(domain=[MEASURED, COUNTED], range=[theme.BLUE, theme.INK])
+    base = alt.Chart(ratios).encode(_rows(order, labels=True), color_of("how", colors, columns=2))
     points = [*ratios.ratio, *ratios.counted]
     scale = alt.Scale(domain=[0.9 * min(points), 1.1 * max(points)], nice=False)
-    x = alt.X("ratio:Q", title="backward over forward", scale=scale)
     tooltip = ["model", "ratio", "low", "high", "counted", "forward", "backward"]
-    interval = base.mark_rule(strokeWidth=1.5, clip=True).encode(
-        alt.X("low:Q", scale=scale), rows, color, x2="high:Q"
-    )
-    dots = base.mark_point(filled=True, size=42, opacity=1).encode(x, rows, color, tooltip=tooltip)
-    ticks = base.mark_tick(thickness=2, height={"band": 0.8}).transform_calculate(how=f"'{COUNTED}'").encode(
-        alt.X("counted:Q", scale=scale), rows, color
-    )  # fmt: skip
-    return alt.layer(interval, ticks, dots)
+    interval = base.mark_rule(strokeWidth=1.5, clip=True).encode(alt.X("low:Q", scale=scale), x2="high:Q")
+    dots = base.mark_point(filled=True, size=42, opacity=1)
+    dots = dots.encode(alt.X("ratio:Q", title="backward over forward", scale=scale), tooltip=tooltip)
+    ticks = base.mark_tick(thickness=2, height={"band": 0.8}).transform_calculate(how=f"'{COUNTED}'")
+    return alt.layer(interval, ticks.encode(alt.X("counted:Q", scale=scale)), dots)
 
 
 def _rates(steps: pd.DataFrame, order: list[str]) -> Layers:
-    rates = pd.concat(
-        pd.DataFrame(
-            {
-                "model": steps.model,
-                "pass": stage,
-                "share": [float(f"{value:.4g}") for value in steps[f"{stage}_peak_share"]],
-                "of peak": [percent(value, 3) for value in steps[f"{stage}_peak_share"]],
-                "achieved": [si(value, "FLOP/s") for value in steps[f"{stage}_flop_per_s"]],
-            }
-        )
-        for stage in (FORWARD, BACKWARD)
-    )
-    base, rows = alt.Chart(rates), _rows(order, labels=False)
+    """Return the share of the peak that each pass achieves."""
+    parts = []
+    for stage in (FORWARD, BACKWARD):
+        shares = steps[f"{stage}_peak_share"]
+        columns: dict[str, Any] = {
+            "pass": stage,
+            "share": rounded(shares, 4),
+            "of peak": [percent(value, 3) for value in shares],
+            "achieved": [si(value, "FLOP/s") for value in steps[f"{stage}_flop_per_s"]],
+        }
+        parts.append(steps[["model"]].assign(**columns))
+    rates = pd.concat(parts)
+    base = alt.Chart(rates).encode(_rows(order, labels=False))
     scale = alt.Scale(domain=[0, 1.05 * rates.share.max()], nice=False)
-    x = alt.X(
-        "share:Q", title="share of the peak", scale=scale, axis=alt.Axis(labelExpr=PERCENT, tickCount=5)
-    )
-    passes, legend = [FORWARD, BACKWARD], alt.Legend(orient="top")
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=5)
+    passes = [FORWARD, BACKWARD]
     colors = alt.Scale(domain=passes, range=[theme.SKY, theme.VERMILION])
     shapes = alt.Scale(domain=passes, range=["circle", "diamond"])
-    span = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(
-        alt.X("least:Q", scale=scale), rows, x2="most:Q"
-    ).transform_aggregate(least="min(share)", most="max(share)", groupby=["model"])  # fmt: skip
     dots = base.mark_point(filled=True, size=42, opacity=1).encode(
-        x, rows, color=alt.Color("pass:N", scale=colors, title=None, legend=legend),
-        shape=alt.Shape("pass:N", scale=shapes, title=None, legend=legend),
-        tooltip=["model", "pass", "of peak", "achieved"],
+        alt.X("share:Q", title="share of the peak", scale=scale, axis=axis),
+        **styles("pass", colors, shapes, title=None), tooltip=["model", "pass", "of peak", "achieved"],
     )  # fmt: skip
-    return alt.layer(span, dots)
+    return alt.layer(spans(base, alt.X("least:Q", scale=scale), "share", "model"), dots)

@@ -1,6 +1,7 @@
 """Figures of achieved rates under the roofs of the machine."""
 
 from collections.abc import Iterable
+from itertools import product
 from math import ceil, inf, isfinite
 from typing import Any
 
@@ -13,6 +14,8 @@ from report.analysis.predictors import common_batches
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, spread, text_size
+from report.figures.bars import PERCENT, dashed_at, model_rows, spans
+from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
@@ -31,61 +34,39 @@ LEVELS, ABOVE = 9, 23
 
 @or_missing
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
-    """Achieved rate against intensity by footprint under the roofs of each machine.
+    """Draw achieved rate against intensity by footprint under the roofs of each machine.
 
     A panel a device and batch size that most models were measured at, and one a device with trails through all; of
     more batch sizes than have room on a page, some from the smallest to the largest.
     """
     cells = available.shown_cells(paper)
-    limits = {
-        KINDS[machine.kind]: _limits(paper, machine)
-        for machine in paper.shown
-        if machine.roof(BASE_PRECISION)
-    }
+    rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
+    limits = {KINDS[machine.kind]: _limits(paper, machine) for machine in rated}
     cells = cells[cells.device.isin(list(limits))]
     if cells.empty:
         available.roof(paper.shown[0])
-    points = pd.DataFrame(
-        {
-            "model": cells.model,
-            "device": cells.device,
-            "family": cells.family,
-            "batch": cells.batch,
-            "x": [float(f"{value:.5g}") for value in cells.footprint_intensity],
-            "rate": [float(f"{value:.5g}") for value in cells.flop_per_s],
-            "intensity": [intensity(value, digits=4) for value in cells.footprint_intensity],
-            "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
-            "of attainable": [percent(value, 3) for value in cells.attained],
-            "of peak": [percent(value, 3) for value in cells.peak_share],
-        }
-    )
-    batches = sorted({batch for _, own in cells.groupby("device") for batch in common_batches(own)})
+    points = _points(cells)
+    batches = sorted({batch for _, shown in cells.groupby("device") for batch in common_batches(shown)})
     batches = evenly(batches, COLUMNS * MOST_ROWS // len(limits) - 1)
     height = theme.panel_height(ceil((len(batches) + 1) * len(limits) / COLUMNS), HEIGHT)
     picked = theme.choice("family")
     panels: list[Any] = []
-    for batch in [*batches, None]:
-        for device, of_device in points.groupby("device"):
-            own = of_device if batch is None else of_device[of_device.batch == batch]
-            if own.empty or (batch is None and own.batch.nunique() == 1):
-                continue
-            x, y = _axes(of_device, limits[str(device)], height)
-            marks = _trails(own, x, y, points.family) if batch is None else _dots(own, x, y, points.family)
-            marks = marks.encode(opacity=theme.faded_unless(picked))
-            own_zoom = alt.selection_interval(bind="scales", name=f"zoom_{device}_{batch or 'trails'}")
-            marks = marks.add_params(own_zoom) if panels else marks.add_params(picked, own_zoom)
-            drawn = roofline.lines(roofline.outline(limits[str(device)], x), x, y, "roof", "printed")
-            levels, covered = _level_names(limits[str(device)], x, y), _covered(limits[str(device)], x, y)
-            names = axes.named_points(own, "model", x, "x", y, "rate", covered) if batch else None
-            layers = [layer for layer in (drawn, levels, names, marks) if layer is not None]
-            title = f"{device}, " + (f"batch size {batch}" if batch else _span(own.batch))
-            panels.append(alt.layer(*layers).properties(title=title, width=x.pixels, height=y.pixels))
-    peaks = [
-        f"that of the {device} is flat at {si(roofs[0][1].peak_flop_per_s, 'FLOP/s')} from "
-        f"{intensity(roofs[0][1].ridge_flop_per_byte)} on"
-        + (", with the datasheet's beside it" if any(about["printed"] for about, _ in roofs) else "")
-        for device, roofs in limits.items()
-    ]
+    for batch, (device, on_device) in product([*batches, None], points.groupby("device")):
+        shown = on_device if batch is None else on_device[on_device.batch == batch]
+        if shown.empty or (batch is None and shown.batch.nunique() == 1):
+            continue
+        roofs = limits[str(device)]
+        x, y = _axes(on_device, roofs, height)
+        draw = _dots if batch else _trails
+        marks = draw(shown, x, y, points.family).encode(opacity=theme.faded_unless(picked))
+        marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
+        names = axes.named_points(shown, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
+        drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
+        what = (
+            f"batch size {batch}" if batch else f"from batch size {shown.batch.min()} to {shown.batch.max()}"
+        )
+        panels.append(panel(x, y, drawn, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
+    peaks = [_flat(device, roofs) for device, roofs in limits.items()]
     best = highest(cells, "flop_per_s")
     description = (
         f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} in {number(len(panels), 'panel')}: one for "
@@ -96,45 +77,60 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "models-on-roof", description)
 
 
-def _span(batches: pd.Series) -> str:
-    return f"from batch size {batches.min()} to {batches.max()}"
+def _flat(device: str, roofs: Limits) -> str:
+    """Write where a device's measured roof is flat, and whether its datasheet's is drawn."""
+    measured = roofs[0][1]
+    beside = ", with the datasheet's beside it" if any(about["printed"] for about, _ in roofs) else ""
+    return (
+        f"that of the {device} is flat at {si(measured.peak_flop_per_s, 'FLOP/s')} from "
+        f"{intensity(measured.ridge_flop_per_byte)} on{beside}"
+    )
+
+
+def _points(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the place of each cell, and the same in words."""
+    words = {
+        "of attainable": [percent(value, 3) for value in cells.attained],
+        "of peak": [percent(value, 3) for value in cells.peak_share],
+    }
+    return cells[["model", "device", "family", "batch"]].assign(
+        x=rounded(cells.footprint_intensity),
+        rate=rounded(cells.flop_per_s),
+        intensity=[intensity(value, digits=4) for value in cells.footprint_intensity],
+        achieved=[si(value, "FLOP/s", 4) for value in cells.flop_per_s],
+        **words,
+    )
 
 
 def evenly(batches: list[int], most: int) -> list[int]:
-    """So many of the batch sizes at most: the smallest, the largest, and some evenly from between."""
+    """Return so many of the batch sizes at most: the smallest, the largest, and some evenly from between."""
     if len(batches) <= most:
         return batches
     return [batches[round(step * (len(batches) - 1) / (most - 1))] for step in range(most)]
 
 
 def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis, LogAxis]:
-    """Axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
+    """Return axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
     ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
     peaks = [roof.peak_flop_per_s for _, roof in limits]
-    width = theme.WIDTH / 2 - 50
     title = "operational intensity by footprint"
-    x = LogAxis.around([*points.x, *ridges], width, title, "FLOP/B", margins=(0.05, 0.08))
-    return x, LogAxis.around(
-        [*points.rate, *peaks], height, "achieved", "FLOP/s", vertical=True, margins=(0.06, ABOVE / height)
-    )
+    x = LogAxis.around([*points.x, *ridges], theme.WIDTH / 2 - 50, title, "FLOP/B", margins=(0.05, 0.08))
+    rates, margins = [*points.rate, *peaks], (0.06, ABOVE / height)
+    return x, LogAxis.around(rates, height, "achieved", "FLOP/s", vertical=True, margins=margins)
 
 
-def _dots(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
-    """The models at one batch size."""
-    legend = alt.Legend(orient="top", columns=7)
-    return alt.Chart(own).mark_point(filled=True, size=40, clip=True).encode(
-        x.channel("x"), y.channel("rate"),
-        color=alt.Color("family:N", scale=theme.family_colors(families), title="family", legend=legend),
-        shape=alt.Shape("family:N", scale=theme.family_shapes(families), title="family", legend=legend),
+def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
+    """Return the models at one batch size."""
+    return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
+        x.channel("x"), y.channel("rate"), **family_styles(families),
         tooltip=["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"],
     )  # fmt: skip
 
 
-def _trails(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
-    """A line for each model through its batch sizes, with a mark at each."""
-    return alt.Chart(own[["model", "family", "batch", "x", "rate", "achieved"]]).mark_line(
-        strokeWidth=1, clip=True, point=alt.OverlayMarkDef(size=9)
-    ).encode(
+def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
+    """Return a line for each model through its batch sizes, with a mark at each."""
+    lines = alt.Chart(points[["model", "family", "batch", "x", "rate", "achieved"]])
+    return lines.mark_line(strokeWidth=1, clip=True, point=alt.OverlayMarkDef(size=9)).encode(
         x.channel("x"), y.channel("rate"), detail="model:N", order="batch:Q",
         color=alt.Color("family:N", scale=theme.family_colors(families), title="family"),
         tooltip=["model", "batch", "achieved"],
@@ -142,41 +138,40 @@ def _trails(own: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) 
 
 
 def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
-    """The names of the levels of memory, in a row above the roofs, each from its ridge point on or as near as fits."""
-    own = sorted((roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"])
-    widths = [text_size(name, theme.LABEL_SIZE)[0] for _, name in own]
-    starts = [x.pixel(ridge) for ridge, _ in own]
-    places = spread(starts, max(widths[:-1], default=0) + 3, 0, x.pixels - widths[-1])
-    rows = [
-        {"text": name, "x": x.value(place), "y": y.value(_above(limits, y))}
-        for (_, name), place in zip(own, places, strict=True)
-    ]
-    texts = alt.Chart(pd.DataFrame(rows)).mark_text(
-        align="left", fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True
+    """Return the names of the levels of memory, above the roofs, each from its ridge point on or as near as fits."""
+    levels = sorted(
+        (roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"]
     )
-    return texts.encode(x.channel("x"), y.channel("y"), text="text:N")
+    widths = [text_size(name, theme.LABEL_SIZE)[0] for _, name in levels]
+    starts = [x.pixel(ridge) for ridge, _ in levels]
+    places = spread(starts, max(widths[:-1], default=0) + 3, 0, x.pixels - widths[-1])
+    row = y.value(_above(limits, y))
+    names = [
+        {"text": name, "x": x.value(place), "y": row} for (_, name), place in zip(levels, places, strict=True)
+    ]
+    return texts(names, x, y, align="left")
 
 
 def _above(limits: Limits, y: LogAxis) -> float:
-    """The pixel at which the names of the levels of memory stand."""
+    """Return the pixel at which the names of the levels of memory stand."""
     return y.pixel(max(roof.peak_flop_per_s for _, roof in limits)) - LEVELS
 
 
 def _covered(limits: Limits, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
-    """What names of models must not cover: the roofs, and the names of the levels of memory above them."""
+    """Return what names of models must not cover: the roofs, and the names of the levels of memory above them."""
     flats = [y.pixel(roof.peak_flop_per_s) for _, roof in limits]
     boxes = [Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, _above(limits, y)]]
     for _, roof in limits:
         if isfinite(roof.bandwidth_byte_per_s):
-            start, end = (
+            corners = [
                 (x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)
-            )
-            boxes += along(start, end)
+            ]
+            boxes += along(*corners)
     return tuple(boxes)
 
 
 def _limits(paper: Paper, machine: Machine) -> Limits:
-    """A machine's measured roofs, that over memory first, and its datasheet's, flat where no bandwidth is known."""
+    """Return a machine's measured roofs, that over memory first, and its datasheet's, flat without a bandwidth."""
     roof = available.roof(machine)
     limits: Limits = [({"roof": "memory", "printed": False}, roof)]
     limits += [
@@ -192,60 +187,33 @@ def _limits(paper: Paper, machine: Machine) -> Limits:
 
 @or_missing
 def attained(paper: Paper) -> alt.ConcatChart:
-    """Achieved share of the attainable rate, a row a model, a mark a batch size, a panel a device and precision."""
+    """Draw the achieved share of the attainable rate: a row a model, a mark a batch size, a panel a precision."""
     cells = available.shown_cells(paper, None)
     if cells.attained.isna().all():
         available.roof(paper.shown[0], cells.iloc[0].precision)
     cells = cells[cells.attained.notna()]
-    points = pd.DataFrame(
-        {
-            "model": cells.model,
-            "device": cells.device,
-            "batch": cells.batch,
-            "precision": cells.precision,
-            "share": [float(f"{value:.6g}") for value in cells.attained],
-            "share of attainable": [percent(value, 4) for value in cells.attained],
-            "share of peak": [percent(value, 4) for value in cells.peak_share],
-            "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
-        }
-    )
+    points = _shares(cells)
     order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
-    picked = theme.choice("batch")
-    opacity = theme.faded_unless(picked)
-    batches = sorted(points.batch.unique())
-    legend = alt.Legend(orient="top")
-    shapes = theme.batch_shapes(batches)
+    y = model_rows(order, order, grid=True)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
+    title, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
+    batches = sorted(points.batch.unique())
+    style = styles("batch", theme.batch_colors(batches), theme.batch_shapes(batches), title="batch size")
+    picked = theme.choice("batch")
     ranked = points.assign(rank=points.precision != BASE_PRECISION)  # the base precision comes first
     groups = list(ranked.groupby(["device", "rank", "precision"]))
     columns = min(len(groups), 2)
+    size = {"width": theme.WIDTH / columns - 60, "height": 14 * len(order)}
     panels: list[Any] = []
-    for (device, _, precision), own in groups:
-        base = alt.Chart(own.drop(columns="rank"))
-        rows = alt.Y(
-            "model:N", sort=order, scale=alt.Scale(domain=order), title=None, axis=alt.Axis(grid=True)
-        )
-        x = alt.X(
-            "share:Q",
-            scale=scale,
-            title="achieved share of the attainable rate",
-            axis=alt.Axis(labelExpr="format(100 * datum.value, 'd') + ' %'"),
-        )
-        span = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(
-            alt.X("least:Q", scale=scale), rows, x2="most:Q"
-        ).transform_aggregate(least="min(share)", most="max(share)", groupby=["model"])  # fmt: skip
+    for (device, _, precision), shown in groups:
+        base = alt.Chart(shown.drop(columns="rank")).encode(y)
         dots = base.mark_point(filled=True, size=52).encode(
-            x, rows, opacity=opacity,
-            color=alt.Color("batch:N", scale=theme.batch_colors(batches), title="batch size", legend=legend),
-            shape=alt.Shape("batch:N", scale=shapes, title="batch size", legend=legend),
+            alt.X("share:Q", scale=scale, title=title, axis=axis), **style, opacity=theme.faded_unless(picked),
             tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
         )  # fmt: skip
-        whole = alt.Chart(pd.DataFrame({"share": [1]})).mark_rule(color=theme.INK, strokeDash=[4, 3])
-        panel = alt.layer(
-            span, whole.encode(alt.X("share:Q", scale=scale)), dots if panels else dots.add_params(picked)
-        )
-        width = theme.WIDTH / columns - 60
-        panels.append(panel.properties(title=f"{device}, {precision}", width=width, height=14 * len(order)))
+        span = spans(base, alt.X("least:Q", scale=scale), "share", "model")
+        layers = alt.layer(span, dashed_at([1], "share", scale), controlled(dots, panels, picked))
+        panels.append(layers.properties(title=f"{device}, {precision}", **size))
     best = highest(cells, "attained")
     description = (
         f"Dot plot of the achieved share of the attainable rate for {number(len(order), 'model')} on "
@@ -253,3 +221,13 @@ def attained(paper: Paper) -> alt.ConcatChart:
         f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision})."
     )
     return theme.finish(alt.concat(*panels, columns=columns, spacing=14), "attained", description)
+
+
+def _shares(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of attainable rate and peak that each cell achieves."""
+    words = {
+        "share of attainable": [percent(value, 4) for value in cells.attained],
+        "share of peak": [percent(value, 4) for value in cells.peak_share],
+        "achieved": [si(value, "FLOP/s", 4) for value in cells.flop_per_s],
+    }
+    return cells[["model", "device", "batch", "precision"]].assign(share=rounded(cells.attained, 6), **words)

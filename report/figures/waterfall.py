@@ -10,7 +10,8 @@ from report.analysis.available import or_missing
 from report.analysis.operator_groups import GROUPS, OTHER
 from report.analysis.waterfall import BOUND
 from report.charts import theme
-from report.figures.layers import PERCENT
+from report.figures.bars import PERCENT, bar_rows, dashed_at, stack_extent, stacked_bars
+from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest
 from report.text.quantities import number, percent, si
@@ -20,7 +21,7 @@ SMALL = 0.01
 
 
 def drawn(rows: pd.DataFrame) -> pd.DataFrame:
-    """The terms without small ones, which are added to the other operators of their cell."""
+    """Return the terms without small ones, which are added to the other operators of their cell."""
     small = rows.term.isin(GROUPS) & (rows.share.abs() < SMALL)
     rows = rows.assign(term=rows.term.mask(small, OTHER))
     key = ["device", "batch", "model", "term"]
@@ -31,54 +32,33 @@ def drawn(rows: pd.DataFrame) -> pd.DataFrame:
 
 @or_missing
 def stacked(paper: Paper) -> alt.ConcatChart:
-    """The terms of each profiled cell as shares of its latency: a bar a model, a panel a batch size and device."""
-    rows = drawn(available.rows_of_each(paper, lambda of: waterfall.terms(paper, of)))
+    """Draw the terms of each profiled cell as shares of its latency: a bar a model, a panel a batch size and device."""
+    rows = drawn(available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine)))
     bound = rows[rows.term == BOUND]
     order = bound.groupby("model").share.mean().sort_values(ascending=False).index.tolist()
-    ranks = {term: rank for rank, term in enumerate(theme.TERM_COLORS)}
-    bars = pd.DataFrame(
-        {
-            "device": rows.device,
-            "batch": rows.batch,
-            "model": rows.model,
-            "term": rows.term,
-            "rank": rows.term.map(ranks),
-            "part": [float(f"{value:.4g}") for value in rows.share],
-            "time": [si(value, "s").replace("-", "−") for value in rows.time_s],
-            "latency": [si(value, "s") for value in rows.latency_s],
-        }
+    bars = rows[["device", "batch", "model", "term"]].assign(
+        rank=rows.term.map(list(theme.TERM_COLORS).index),
+        part=rounded(rows.share, 4),
+        time=[si(value, "s").replace("-", "−") for value in rows.time_s],
+        latency=[si(value, "s") for value in rows.latency_s],
     )
     picked = theme.choice("term")
-    color = alt.Color(
-        "term:N", scale=theme.term_colors(bars.term), title=None, legend=alt.Legend(orient="top", columns=5)
-    )
-    limits = alt.Chart(pd.DataFrame({"part": [0, 1]})).mark_rule(color=theme.INK, strokeDash=[4, 3])
+    color = color_of("term", theme.term_colors(bars.term), columns=5)
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
     groups = list(bars.groupby(["batch", "device"]))
     columns = min(len(groups), 2)
+    size = {"width": theme.WIDTH / columns - 45, "height": 12 * len(order)}
     panels: list[Any] = []
-    for (batch, device), own in groups:
-        scale = alt.Scale(domain=_extent(bars[bars.device == device]), nice=False)
-        x = alt.X(
-            "part:Q", stack=True, scale=scale, title="share of the measured latency",
-            axis=alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False),
-        )  # fmt: skip
-        first = len(panels) % columns == 0
-        axis = alt.Axis(
-            labels=first, ticks=False, domain=False, labelPadding=4, labelFontSize=theme.LABEL_SIZE
-        )
-        stack = alt.Chart(own.drop(columns=["device", "batch"])).mark_bar(
-            height={"band": 0.8}, stroke="#ffffff", strokeWidth=0.3
-        ).encode(
-            x, alt.Y("model:N", scale=alt.Scale(domain=order), title=None, axis=axis),
-            color, order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked),
-            tooltip=["model", "term", "time", "latency"],
-        )  # fmt: skip
-        stack = stack if panels else stack.add_params(picked)
-        panel = alt.layer(stack, limits.encode(alt.X("part:Q", scale=scale)))
-        width = theme.WIDTH / columns - 45
-        panels.append(
-            panel.properties(title=f"{device}, batch size {batch}", width=width, height=12 * len(order))
-        )
+    for (batch, device), shown in groups:
+        of_device = bars[bars.device == device]
+        extent = stack_extent(of_device.part, [of_device.batch, of_device.model])
+        scale = alt.Scale(domain=list(extent), nice=False)
+        x = alt.X("part:Q", stack=True, scale=scale, title="share of the measured latency", axis=axis)
+        y = bar_rows(order, labels=len(panels) % columns == 0)
+        terms = shown.drop(columns=["device", "batch"])
+        stack = stacked_bars(terms, x, y, color, picked, ["model", "term", "time", "latency"])
+        layers = alt.layer(controlled(stack, panels, picked), dashed_at([0, 1], "part", scale))
+        panels.append(layers.properties(title=f"{device}, batch size {batch}", **size))
     most = highest(bound, "share")
     description = (
         f"Stacked bars at {BASE_PRECISION} for {number(len(order), 'model')} in {number(len(panels), 'panel')}, one "
@@ -88,13 +68,3 @@ def stacked(paper: Paper) -> alt.ConcatChart:
         f"({percent(most.share)})."
     )
     return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "waterfall", description)
-
-
-def _extent(bars: pd.DataFrame) -> list[float]:
-    """From the lowest sum of a cell's negative terms to the highest of its positive ones."""
-    cells = [bars.batch, bars.model]
-    negative, positive = (
-        bars.part.clip(upper=0).groupby(cells).sum(),
-        bars.part.clip(lower=0).groupby(cells).sum(),
-    )
-    return [float(negative.min()), float(positive.max())]

@@ -1,5 +1,7 @@
 """Figures of what the models ask for, on any device."""
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
@@ -7,11 +9,22 @@ from report.analysis import available
 from report.analysis.available import or_missing
 from report.charts import axes, theme
 from report.charts.axes import Layers, LogAxis
-from report.charts.labels import text_size
+from report.figures.bars import PERCENT, dashed_at, model_rows, stacked_bars
 from report.figures.chip_marks import diagonals
+from report.figures.marks import (
+    color_of,
+    controlled,
+    family_styles,
+    opacity_where,
+    panel,
+    rounded,
+    widest,
+    zoom,
+)
 from report.load.paper import BASE_PRECISION, Paper
+from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import SPACE, exact, intensity, si
+from report.text.quantities import SPACE, exact, intensity, number, percent, si
 
 QUANTITIES = (
     ("forward_flop", "FLOP of one forward pass", "FLOP"),
@@ -29,62 +42,45 @@ def _exactly(column: str, value: float) -> str:
 
 
 def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
+    """Return a bar for each model, the longest at the top, with its value at the end."""
     rows = models.sort_values(column, ascending=False)
-    briefly = [
-        si(value, unit) if column != "footprint_intensity" else intensity(value, "") for value in rows[column]
+    brief = [
+        intensity(value, "") if column == "footprint_intensity" else si(value, unit) for value in rows[column]
     ]
-    bars = pd.DataFrame(
-        {
-            "model": rows.model,
-            "family": rows.family,
-            "value": [float(f"{value:.6g}") for value in rows[column]],
-            "exactly": [_exactly(column, value) for value in rows[column]],
-            "briefly": [text.strip(SPACE) for text in briefly],
-        }
+    bars = rows[["model", "family"]].assign(
+        value=rounded(rows[column], 6),
+        exactly=[_exactly(column, value) for value in rows[column]],
+        briefly=[text.strip(SPACE) for text in brief],
     )
-    longest = max(text_size(text, theme.LABEL_SIZE)[0] for text in rows.model)
-    width = theme.WIDTH / 2 - longest
+    width = theme.WIDTH / 2 - widest(rows.model)
     x = LogAxis.around(rows[column], width, title, unit, margins=(0.08, 0.28))
-    opacity = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.15))
-    order = alt.Y(
-        "model:N",
-        sort=bars.model.tolist(),
-        title=None,
-        axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False),
-    )
-    drawn = alt.Chart(bars).mark_bar(height={"band": 0.72}, clip=True)
-    written = alt.Chart(bars).mark_text(align="left", dx=3, fontSize=theme.LABEL_SIZE - 1, color=theme.INK)
-    color = alt.Color(
-        "family:N",
-        scale=theme.family_colors(models.family),
-        title="family",
-        legend=alt.Legend(orient="top", columns=7),
-    )
-    tooltip = ["model", "family", alt.Tooltip("exactly:N", title=title)]
-    return alt.layer(
-        drawn.encode(x.channel("value"), order, color, x2=alt.datum(x.low), opacity=opacity, tooltip=tooltip),
-        written.encode(x.channel("value"), order, text="briefly:N"),
-        width=width,
-        height=12.5 * len(bars),
-    )
+    axis = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False)
+    y = alt.Y("model:N", sort=bars.model.tolist(), title=None, axis=axis)
+    base = alt.Chart(bars).encode(x.channel("value"), y)
+    drawn = base.mark_bar(height={"band": 0.72}, clip=True).encode(
+        color_of("family", theme.family_colors(models.family), "family", columns=7),
+        x2=alt.datum(x.low), opacity=opacity_where(picked, otherwise=0.15),
+        tooltip=["model", "family", alt.Tooltip("exactly:N", title=title)],
+    )  # fmt: skip
+    texts = base.mark_text(align="left", dx=3, fontSize=theme.LABEL_SIZE - 1, color=theme.INK)
+    return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=12.5 * len(bars))
 
 
 @or_missing
 def demands(paper: Paper) -> alt.ConcatChart:
-    """Bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
+    """Draw bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
     models = available.workloads(paper, batch=1)
     picked = theme.choice("family")
-    first, *others = [_bars(models, column, title, unit, picked) for column, title, unit in QUANTITIES]
+    panels: list[Any] = []
+    for column, title, unit in QUANTITIES:
+        panels.append(controlled(_bars(models, column, title, unit, picked), panels, picked))
     most, least = highest(models, "forward_flop"), lowest(models, "forward_flop")
     description = (
-        f"Four bar charts of {len(models)} models at batch size 1, on logarithmic axes: FLOP, parameters, "
-        "footprint and "
-        f"operational intensity. One forward pass takes from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
+        f"Four bar charts of {len(models)} models at batch size 1, on logarithmic axes: FLOP, parameters, footprint "
+        f"and operational intensity. One forward pass takes from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
         f"{si(most.forward_flop, 'FLOP')} ({most.model})."
     )
-    return theme.finish(
-        alt.concat(first.add_params(picked), *others, columns=2, spacing=14), "workload-demands", description
-    )
+    return theme.finish(alt.concat(*panels, columns=2, spacing=14), "workload-demands", description)
 
 
 DIAGONALS = (1, 3, 10, 30, 100, 300)
@@ -93,32 +89,28 @@ DIAGONALS = (1, 3, 10, 30, 100, 300)
 
 @or_missing
 def flop_by_footprint(paper: Paper) -> alt.LayerChart:
-    """FLOP against footprint of each model at batch size 1, with diagonals of equal intensity."""
+    """Draw FLOP against footprint of each model at batch size 1, with diagonals of equal intensity."""
     models = available.workloads(paper, batch=1)
-    points = pd.DataFrame(
-        {
-            "model": models.model,
-            "family": models.family,
-            "byte": models.footprint_byte,
-            "flop": models.forward_flop,
-            "FLOP": [si(value, "FLOP", 4) for value in models.forward_flop],
-            "footprint": [si(value, "B", 4) for value in models.footprint_byte],
-            "intensity": [intensity(value, digits=4) for value in models.footprint_intensity],
-        }
-    )
+    columns = {
+        "model": models.model,
+        "family": models.family,
+        "byte": models.footprint_byte,
+        "flop": models.forward_flop,
+        "FLOP": [si(value, "FLOP", 4) for value in models.forward_flop],
+        "footprint": [si(value, "B", 4) for value in models.footprint_byte],
+        "intensity": [intensity(value, digits=4) for value in models.footprint_intensity],
+    }
+    points = pd.DataFrame(columns)
     margins = (0.06, 0.08)
     x = LogAxis.around(points.byte, theme.WIDTH, f"footprint, {BASE_PRECISION}", "B", margins=margins)
     y = LogAxis.around(points.flop, 380, "FLOP of one forward pass", "FLOP", vertical=True, margins=margins)
     grid, taken = diagonals(x, y, {at: intensity(at, digits=len(str(at))) for at in DIAGONALS})
     picked = theme.choice("family")
-    legend = alt.Legend(orient="top", columns=7)
     dots = alt.Chart(points).mark_point(filled=True, size=52, clip=True).encode(
-        x.channel("byte"), y.channel("flop"), opacity=theme.faded_unless(picked),
-        color=alt.Color("family:N", scale=theme.family_colors(points.family), title="family", legend=legend),
-        shape=alt.Shape("family:N", scale=theme.family_shapes(points.family), title="family", legend=legend),
+        x.channel("byte"), y.channel("flop"), opacity=theme.faded_unless(picked), **family_styles(points.family),
         tooltip=["model", "family", "FLOP", "footprint", "intensity"],
     )  # fmt: skip
-    dots = dots.add_params(picked, alt.selection_interval(bind="scales", name="zoom"))
+    dots = dots.add_params(picked, zoom())
     names = axes.named_points(points, "model", x, "byte", y, "flop", taken)
     least, most = lowest(models, "footprint_intensity"), highest(models, "footprint_intensity")
     description = (
@@ -126,48 +118,90 @@ def flop_by_footprint(paper: Paper) -> alt.LayerChart:
         f"Intensity by footprint runs from {intensity(least.footprint_intensity)} ({least.model}) to "
         f"{intensity(most.footprint_intensity)} ({most.model})."
     )
-    chart = alt.layer(*grid, *([names] if names else []), dots)
-    return theme.finish(
-        chart.properties(width=x.pixels, height=y.pixels), "workload-flop-footprint", description
-    )
+    return theme.finish(panel(x, y, *grid, names, dots), "workload-flop-footprint", description)
 
 
 @or_missing
 def intensity_by_batch(paper: Paper) -> alt.LayerChart:
-    """Operational intensity by footprint against batch size, a line a model."""
+    """Draw operational intensity by footprint against batch size, a line a model."""
     rows = available.workloads(paper)
-    lines = pd.DataFrame(
-        {
-            "model": rows.model,
-            "family": rows.family,
-            "batch": rows.batch,
-            "intensity": [float(f"{value:.6g}") for value in rows.footprint_intensity],
-            "by footprint": [intensity(value, digits=5) for value in rows.footprint_intensity],
-            "by compulsory bytes": [intensity(value, digits=5) for value in rows.compulsory_intensity],
-        }
-    )
-    room = max(text_size(name, theme.LABEL_SIZE)[0] for name in lines.model) + 18
+    words = {
+        "by footprint": [intensity(value, digits=5) for value in rows.footprint_intensity],
+        "by compulsory bytes": [intensity(value, digits=5) for value in rows.compulsory_intensity],
+    }
+    lines = rows[["model", "family", "batch"]].assign(intensity=rounded(rows.footprint_intensity, 6), **words)
+    room = widest(lines.model) + 18
     x = LogAxis.of_batches(lines.batch, theme.WIDTH, room)
-    y = LogAxis.around(
-        lines.intensity, 320, f"operational intensity by footprint, {BASE_PRECISION}", "FLOP/B", vertical=True
-    )
+    title = f"operational intensity by footprint, {BASE_PRECISION}"
+    y = LogAxis.around(lines.intensity, 320, title, "FLOP/B", vertical=True)
     picked = theme.choice("family")
-    opacity = theme.faded_unless(picked)
-    legend = alt.Legend(orient="top", columns=7)
-    color = alt.Color("family:N", scale=theme.family_colors(lines.family), title="family", legend=legend)
-    shape = alt.Shape("family:N", scale=theme.family_shapes(lines.family), title="family", legend=legend)
-    base = alt.Chart(lines).encode(x.channel("batch"), y.channel("intensity"), color, opacity=opacity)
-    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(detail="model:N")
-    tooltip = ["model", "family", "batch", "by footprint", "by compulsory bytes"]
-    dots = base.mark_point(filled=True, size=36, clip=True).encode(shape, tooltip=tooltip)
-    dots = dots.add_params(picked, alt.selection_interval(bind="scales", name="zoom"))
-    ends = lines.sort_values("batch").drop_duplicates("model", keep="last")
-    chart = alt.layer(
-        drawn, axes.named_ends(ends, "model", x, "batch", y, "intensity", theme.WIDTH - room), dots
+    style = family_styles(lines.family)
+    base = alt.Chart(lines).encode(
+        x.channel("batch"), y.channel("intensity"), style["color"], opacity=theme.faded_unless(picked)
     )
+    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(detail="model:N")
+    tooltip = ["model", "family", "batch", *words]
+    dots = base.mark_point(filled=True, size=36, clip=True).encode(style["shape"], tooltip=tooltip)
+    dots = dots.add_params(picked, zoom())
+    ends = lines.sort_values("batch").drop_duplicates("model", keep="last")
+    names = axes.named_ends(ends, "model", x, "batch", y, "intensity", theme.WIDTH - room)
     most = highest(rows, "footprint_intensity")
     description = (
         f"Line chart of operational intensity by footprint against batch size for {rows.model.nunique()} models. The "
         f"highest is {intensity(most.footprint_intensity)} ({most.model} at batch size {most.batch})."
     )
-    return theme.finish(chart.properties(width=x.pixels, height=y.pixels), "workload-intensity", description)
+    return theme.finish(panel(x, y, drawn, names, dots), "workload-intensity", description)
+
+
+@or_missing
+def training(paper: Paper) -> alt.LayerChart:
+    """Draw parameters, gradients, momentum and saved activations of models as shares of a training step's peak."""
+    rows = available.trained(paper).sort_values("training_peak_byte", ascending=False)
+    order = rows.model.tolist()
+    bars = _memory_parts(rows)
+    whole = max(1.0, bars.groupby("model").share.sum().max())
+    scale = alt.Scale(domain=[0, 1.15 * whole], nice=False)
+    axis = alt.Axis(labelExpr=PERCENT, values=[0, 0.25, 0.5, 0.75, 1])
+    x = alt.X("share:Q", title="share of the peak in training", scale=scale, axis=axis, stack=True)
+    y = model_rows(order, sort=order, ticks=False, labelPadding=4)
+    color, picked = color_of("part", theme.memory_colors()), theme.choice("part")
+    look = {"height": {"band": 0.75}, "strokeWidth": 0.4}
+    drawn = stacked_bars(bars, x, y, color, picked, ["model", "part", "size", "of the peak"], **look)
+    peaks = {
+        "model": rows.model,
+        "inference": rounded(rows.inference_peak_byte / rows.training_peak_byte),
+        "peak in training": [si(value, "B") for value in rows.training_peak_byte],
+        "peak in inference": [si(value, "B") for value in rows.inference_peak_byte],
+    }
+    base = alt.Chart(pd.DataFrame(peaks)).encode(y)
+    inference = base.mark_tick(color=theme.INK, thickness=2.5, height={"band": 0.9}).encode(
+        alt.X("inference:Q", scale=scale), tooltip=["model", "peak in inference", "peak in training"]
+    )
+    texts = base.mark_text(align="left", dx=8, fontSize=theme.LABEL_SIZE, color=theme.INK)
+    texts = texts.encode(alt.X("end:Q", scale=scale), text="peak in training:N")
+    written = texts.transform_calculate(end=f"{whole:.5g}")
+    most = highest(rows, "training_peak_byte")
+    description = (
+        f"Stacked bars for {number(len(rows), 'model')} at batch size {int(rows.batch.iloc[0])} and {BASE_PRECISION}: "
+        "parameters, gradients, momentum and saved activations as shares of the peak of live memory in a training "
+        f"step. The highest peak is {si(most.training_peak_byte, 'B')} ({most.model})."
+    )
+    chart = alt.layer(drawn.add_params(picked), dashed_at([1], "share", scale), inference, written)
+    chart = chart.properties(width=theme.WIDTH - 40, height=15 * len(order))
+    return theme.finish(chart, "training-memory", description)
+
+
+def _memory_parts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each part of each model's memory."""
+    parts = []
+    for rank, (part, column) in enumerate(MEMORY_PARTS.items()):
+        shares = rows[column] / rows.training_peak_byte
+        columns: dict[str, Any] = {
+            "part": part,
+            "rank": rank,
+            "share": rounded(shares),
+            "size": [si(value, "B", 4) for value in rows[column]],
+            "of the peak": [percent(value, 3) for value in shares],
+        }
+        parts.append(rows[["model"]].assign(**columns))
+    return pd.concat(parts)

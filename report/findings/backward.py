@@ -2,8 +2,8 @@
 
 from report.analysis import available
 from report.analysis.available import finding
-from report.figures.memory import PARTS
 from report.load.paper import Paper
+from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import number, percent, si, significant
 
@@ -64,7 +64,7 @@ def memory(paper: Paper) -> str:
     rows = available.trained(paper)
     saved = rows.assign(share=rows.saved_byte / rows.training_peak_byte)
     rows = rows.assign(growth=rows.training_peak_byte / rows.inference_peak_byte)
-    kept = sum(rows[column] for column in PARTS.values()) / rows.training_peak_byte
+    kept = sum(rows[column] for column in MEMORY_PARTS.values()) / rows.training_peak_byte
     most, widest, least = (
         highest(rows, "training_peak_byte"),
         highest(rows, "growth"),

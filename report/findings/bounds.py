@@ -6,8 +6,14 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import finding, or_missing
-from report.analysis.bounds import Demand, Limit, compared_roofs, example_chips, held_against_chips
-from report.figures.bounds import DEFINITIONS
+from report.analysis.bounds import (
+    DEFINITIONS,
+    Demand,
+    Limit,
+    compared_roofs,
+    example_chips,
+    held_against_chips,
+)
 from report.findings.utilisation import named
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest

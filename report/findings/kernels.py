@@ -8,8 +8,7 @@ import pandas as pd
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import DataMissingError, finding
 from report.analysis.operator_groups import OTHER, group_of_kernel
-from report.analysis.operator_shares import CELL, GAP
-from report.figures.kernels import PHASES
+from report.analysis.operator_shares import CELL, GAP, PHASES
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each, highest, lowest
 from report.text.quantities import listing, number, percent, si, significant

@@ -2,7 +2,7 @@
 
 from report.analysis import available
 from report.analysis.available import finding, or_missing
-from report.figures.layers import by_kind
+from report.analysis.layer_costs import shares_by_kind
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import highest, lowest
@@ -12,7 +12,7 @@ from report.text.quantities import intensity, listing, number, percent, signific
 @finding
 def kinds(paper: Paper) -> str:
     """The share of the layers that multiply, in work and in bytes, and what the others move."""
-    shares = by_kind(available.layers(paper))
+    shares = shares_by_kind(available.layers(paper))
     columns = ["flop", "traffic_byte"]
     products = shares[shares.kind.isin(PRODUCTS)].groupby("model")[columns].sum()
     wide = 1 - products.traffic_byte
@@ -34,7 +34,7 @@ def kinds(paper: Paper) -> str:
 @finding
 def parameters_apart(paper: Paper) -> str:
     """The model whose parameters sit farthest from its work."""
-    shares = by_kind(available.layers(paper))
+    shares = shares_by_kind(available.layers(paper))
     most = highest(shares.assign(apart=shares.parameter_count - shares.flop), "apart")
     return (
         f"Parameters need not sit where the work is: in {most.model}, {most.kind} layers hold "

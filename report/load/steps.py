@@ -99,3 +99,12 @@ def _bounds(operators: pd.DataFrame, roofs: dict[str, Any]) -> dict[tuple[Any, .
         if roof
         for row in each(operator_bounds.summed(rows, precision, roof))
     }
+
+
+MEMORY_PARTS = {
+    "parameters": "parameter_byte",
+    "gradients": "gradient_byte",
+    "momentum": "momentum_byte",
+    "saved activations": "saved_byte",
+}
+"""What a training step with SGD with momentum keeps, and its column."""

@@ -4,8 +4,7 @@ import pandas as pd
 
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import DataMissingError, or_missing
-from report.analysis.operator_shares import STUDIED, STUDIED_BATCH
-from report.figures.kernels import PHASES
+from report.analysis.operator_shares import PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.tables.pipe import LEFT, NONE, RIGHT, cited, pipe
 from report.text.frame_rows import each

@@ -2,10 +2,10 @@
 
 from report.analysis import available
 from report.analysis.effect import median_of
-from report.figures.memory import PARTS
 from report.findings.conclusions.conclusion import Conclusion
 from report.findings.steps import of_batch
 from report.load.paper import Machine, Paper
+from report.load.steps import MEMORY_PARTS
 from report.text.quantities import number, percent, significant
 
 ACTIVATIONS = "saved activations"
@@ -38,7 +38,7 @@ def memory(paper: Paper) -> Conclusion:
     effect, batch = median_of(rows.training_peak_byte / rows.inference_peak_byte), int(rows.batch.iloc[0])
     shares = {
         part: (rows[column].astype(float) / rows.training_peak_byte).median()
-        for part, column in PARTS.items()
+        for part, column in MEMORY_PARTS.items()
     }
     saved = shares[ACTIVATIONS]
     if saved > HALF:

@@ -32,7 +32,7 @@ def test_without_text_there_is_no_font():
 
 
 @pytest.mark.parametrize(
-    "figure", [figures.utilisation.models_on_roof, figures.layers.kinds, figures.roofs.sweep]
+    "figure", [figures.utilisation.models_on_roof, figures.layer_shares.kinds, figures.roofs.sweep]
 )
 def test_a_lean_picture_looks_the_same(figure):
     specification = figure(tiny()).to_dict()
@@ -52,4 +52,4 @@ def test_a_lean_picture_looks_the_same(figure):
 
 
 def test_the_one_font_is_the_theme_s():
-    assert f'font-family="{theme.FONT}"' in picture(figures.layers.kinds(tiny()).to_dict())[:200]
+    assert f'font-family="{theme.FONT}"' in picture(figures.layer_shares.kinds(tiny()).to_dict())[:200]

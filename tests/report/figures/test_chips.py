@@ -105,7 +105,7 @@ def test_generations_lead_with_the_fastest_of_a_year():
 
 
 def test_power():
-    points = {row["chip"]: row for row in rows(figures.efficiency.peak_per_watt(wide()), "chip", "watts")}
+    points = {row["chip"]: row for row in rows(figures.chips.peak_per_watt(wide()), "chip", "watts")}
     assert {chip: row["watts"] for chip, row in points.items()} == {
         "Abacus 1": 100, "Bead 2": 300, "NVIDIA D4 (SXM)": 640, "Google TPU v1": 50,
     }  # fmt: skip

@@ -1,46 +1,66 @@
-"""Every figure on the tiny cache: a valid chart whose data are those of arithmetic by hand."""
+"""Every figure of the package: a valid chart over papers that fill it, and a sentence without data."""
 
 import inspect
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
 import vl_convert
 from helpers.charts import on, rows, titles
+from helpers.counted_papers import counted
 from helpers.papers import empty, tiny, wide
+from helpers.profiled_papers import profiled
+from helpers.published_papers import printed
 from helpers.sentences import plain
+from helpers.training_papers import trained
 
 from report import figures
 from report.analysis.available import Missing
 
-MODULES = (
-    figures.chips, figures.precisions, figures.generations, figures.efficiency, figures.workload, figures.layers,
-    figures.bounds, figures.memory, figures.benchmarks, figures.roofs, figures.utilisation, figures.counters,
-    figures.correlations, figures.predictors,
-)  # fmt: skip
-KINDS = ("cpu", "gpu", "asic", "fpga")
+PAPERS = {
+    "kernels": {"counted": counted, "trained": trained},
+    "kernels.counted_bytes": {"counted": counted},
+    "layer_shares.kinds": {"wide": wide},
+    "layer_shares": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
+    "pies": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
+    "published": {"printed": printed},
+    "ratios": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
+    "strips": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
+    "waterfall": {"profiled": profiled, "profiled on a CPU": partial(profiled, gpu=False)},
+}
+"""The papers for modules, or single figures, that need more than the wide one holds."""
+
+CHOICES = {"kind": ("cpu", "gpu", "asic", "fpga"), "device": ("cpu", "gpu")}
+"""What figures are asked for, by the names of their parameters."""
 
 
 def calls():
-    """Every figure with every combination of what it is asked for."""
-    for module in MODULES:
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ != module.__name__ or not hasattr(function, "__wrapped__"):
-                continue
-            asked = list(inspect.signature(function).parameters)[1:]
-            choices = {"kind": KINDS, "device": ("cpu", "gpu")}
-            for arguments in product(*(choices[parameter] for parameter in asked)):
-                yield pytest.param(
-                    function, arguments, id="-".join([module.__name__.split(".")[-1], name, *arguments])
-                )
+    """Yield the name of every figure, its function, and each combination of what it is asked for."""
+    for module in figures.__all__:
+        for name, function in inspect.getmembers(getattr(figures, module), inspect.isfunction):
+            if function.__module__ == f"report.figures.{module}" and hasattr(function, "__wrapped__"):
+                asked = list(inspect.signature(function).parameters)[1:]
+                for arguments in product(*(CHOICES[parameter] for parameter in asked)):
+                    yield f"{module}.{name}", function, arguments
 
 
-@pytest.mark.parametrize(("function", "arguments"), list(calls()))
-def test_every_figure_is_valid_named_described_and_drawn(function, arguments):
+def papers(figure):
+    return PAPERS.get(figure) or PAPERS.get(figure.partition(".")[0]) or {"wide": wide}
+
+
+def on_papers():
+    for figure, function, arguments in calls():
+        for name, paper in papers(figure).items():
+            yield pytest.param(function, arguments, paper, id="-".join([figure, *arguments, name]))
+
+
+@pytest.mark.parametrize(("function", "arguments", "paper"), list(on_papers()))
+def test_every_figure_is_valid_named_described_and_drawn(function, arguments, paper):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        specification = function(wide(), *arguments).to_dict()
+        specification = function(paper(), *arguments).to_dict()
     assert specification["name"]
     assert len(specification["description"]) > 60
     assert "nan" not in str(specification["datasets"])
@@ -50,18 +70,19 @@ def test_every_figure_is_valid_named_described_and_drawn(function, arguments):
     assert "undefined" not in picture
 
 
-@pytest.mark.parametrize(("function", "arguments"), list(calls()))
-def test_without_data_every_figure_is_a_sentence(function, arguments):
-    assert isinstance(function(empty(), *arguments), Missing)
+def test_without_data_every_figure_is_a_sentence():
+    drawn = [
+        figure for figure, function, asked in calls() if not isinstance(function(empty(), *asked), Missing)
+    ]
+    assert drawn == []
 
 
 def test_names_of_pictures_are_unique():
-    names = [call.values[0](wide(), *call.values[1]).to_dict()["name"] for call in calls()]
-    assert len(set(names)) == len(names)
-
-
-def test_a_kind_without_chips_is_a_sentence():
-    assert isinstance(figures.chips.roofs(tiny(), "soc"), Missing)
+    papers_of = [
+        (function, asked, next(iter(papers(figure).values()))) for figure, function, asked in calls()
+    ]
+    names = [function(paper(), *asked).to_dict()["name"] for function, asked, paper in papers_of]
+    assert len(set(names)) == len(names) > 30
 
 
 def test_demands():
@@ -92,7 +113,7 @@ def test_flop_by_footprint():
 
 
 def test_layer_kinds():
-    chart = figures.layers.kinds(tiny())
+    chart = figures.layer_shares.kinds(tiny())
     flop, parameters, traffic = (
         {
             (row["model"], row["kind"]): row["part"]
@@ -139,7 +160,7 @@ def test_attainable_with_a_chip_where_no_gpu_was_measured():
 
 
 def test_training_memory():
-    chart = figures.memory.training(tiny())
+    chart = figures.workload.training(tiny())
     # lean at batch 8: 4 MB of parameters, as much of gradients and of momentum, 40 MB saved; the peak is 60 MB
     parts = {row["part"]: row for row in rows(chart, "model", "part") if row["model"] == "lean"}
     assert parts["momentum"]["share"] == pytest.approx(4 / 60, rel=1e-4)

@@ -1,18 +1,13 @@
-import warnings
-
 import pytest
-import vl_convert
 from helpers.charts import rows, titles
 from helpers.counted_papers import counted
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.profiled_papers import profiled
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
 from report.analysis.available import Missing
 from report.figures import kernels
-
-ALL = (kernels.groups_on_roof, kernels.cells_on_roof, kernels.shares, kernels.counted_bytes)
 
 
 def test_groups_on_roof():
@@ -58,24 +53,7 @@ def test_counted_bytes():
     assert titles(chart) == ["Example GPU"]  # resnet50 was not counted in this cache
 
 
-@pytest.mark.parametrize("figure", ALL)
-@pytest.mark.parametrize("paper", [counted, trained])
-def test_every_figure_is_valid_named_described_and_drawn(figure, paper):
-    if figure is kernels.counted_bytes and paper is trained:
-        assert isinstance(figure(paper()), Missing)
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        specification = figure(paper()).to_dict()
-    assert len(specification["description"]) > 60
-    assert "nan" not in str(specification["datasets"])
-    picture = vl_convert.vegalite_to_svg(specification)
-    assert "NaN" not in picture
-    assert "undefined" not in picture
-
-
-def test_without_data_every_figure_is_a_sentence():
-    for figure in ALL:
-        assert isinstance(figure(empty()), Missing)
+def test_what_was_not_measured_is_a_sentence():
     assert "--device cpu --sections workload operators profiles them" in kernels.shares(tiny())
     assert "import-ncu" in kernels.counted_bytes(tiny())
+    assert isinstance(kernels.counted_bytes(trained()), Missing)

@@ -1,14 +1,11 @@
-import warnings
 from dataclasses import replace
 
 import pytest
-import vl_convert
 from helpers.charts import titles
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
-from report.analysis.available import Missing
 from report.figures import layer_shares
 
 
@@ -21,6 +18,7 @@ def parts(chart, title):
 
 def test_stacked():
     chart = layer_shares.stacked(trained(gpu=False))
+    assert chart.to_dict()["name"] == "training-layers"
     assert titles(chart) == [
         "time, forward", "FLOP, forward", "memory, forward", "time, backward", "FLOP, backward", "memory, backward",
     ]  # fmt: skip
@@ -58,16 +56,5 @@ def test_a_remainder_below_zero_is_drawn():
     assert high >= 1.9  # deep: 784 of 400 ms
 
 
-@pytest.mark.parametrize("gpu", [True, False])
-def test_it_is_drawn(gpu):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        specification = layer_shares.stacked(trained(gpu)).to_dict()
-    assert specification["name"] == "training-layers"
-    assert len(specification["description"]) > 60
-    assert "NaN" not in vl_convert.vegalite_to_svg(specification)
-
-
-def test_without_data_it_is_a_sentence():
-    assert isinstance(layer_shares.stacked(empty()), Missing)
+def test_without_steps_it_is_a_sentence():
     assert "--device cpu --sections workload training" in layer_shares.stacked(tiny())

@@ -30,7 +30,6 @@ def test_flop_against_ours():
     assert encodings[0]["x"]["scale"]["domain"] == encodings[0]["y"]["scale"]["domain"]
 
 
-def test_without_data_sentences():
-    assert isinstance(figures.published.steps_on_roofs(empty()), Missing)
+def test_without_counts_there_is_a_sentence():
     uncounted = replace(printed(), workloads=empty().workloads)
     assert isinstance(figures.published.flop_against_ours(uncounted), Missing)

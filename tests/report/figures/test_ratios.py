@@ -1,13 +1,8 @@
-import warnings
-
-import pytest
-import vl_convert
 from helpers.charts import rows
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
-from report.analysis.available import Missing
 from report.figures import ratios
 
 
@@ -39,18 +34,11 @@ def test_the_highest_ratio_comes_first():
     assert not rates["layer"][0]["encoding"]["y"]["axis"]["labels"]
 
 
-@pytest.mark.parametrize("gpu", [True, False])
-def test_it_is_drawn(gpu):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        specification = ratios.measured_and_counted(trained(gpu)).to_dict()
+def test_the_description_tells_the_extremes():
+    specification = ratios.measured_and_counted(trained()).to_dict()
     assert specification["name"] == "training-ratios"
-    assert "from 1.70 (lean) to 2.50 (deep)" in specification["description"] or not gpu
-    picture = vl_convert.vegalite_to_svg(specification)
-    assert "NaN" not in picture
-    assert "undefined" not in picture
+    assert "from 1.70 (lean) to 2.50 (deep)" in specification["description"]
 
 
-def test_without_data_it_is_a_sentence():
-    assert isinstance(ratios.measured_and_counted(empty()), Missing)
+def test_without_steps_it_is_a_sentence():
     assert "--device cpu --sections workload training" in ratios.measured_and_counted(tiny())

