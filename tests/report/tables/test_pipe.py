@@ -5,11 +5,11 @@ from helpers.papers import empty, tiny
 from helpers.tables import cells
 
 from report.analysis.available import Missing
-from report.tables import pipe
+from report.tables import benchmarks, machines, roofs
 
 
 def test_roofs():
-    rows = cells(pipe.measured_roofs(tiny()))
+    rows = cells(roofs.measured_roofs(tiny()))
     assert rows[0] == [
         "Example CPU \\(4 cores\\)", "fp32", "multiply-add", "100 GFLOP/s", "80 to 125 GFLOP/s",
         "triad", "10.0 GB/s", "8.0 to 12.0 GB/s", "10.0 FLOP/B",
@@ -20,7 +20,7 @@ def test_roofs():
 
 
 def test_machines():
-    rows = {row[0]: row[1:] for row in cells(pipe.machines(tiny()))}
+    rows = {row[0]: row[1:] for row in cells(machines.machines(tiny()))}
     assert rows["folder"] == ["example\\-cpu", "example\\-gpu"]
     assert rows["driver"] == ["–", "550\\.54"]
     assert rows["processor"] == ["ExampleVendor family 1 model 5", "–"]
@@ -30,7 +30,7 @@ def test_machines():
 
 
 def test_latencies():
-    table = cells(pipe.latencies(tiny()))
+    table = cells(benchmarks.latencies(tiny()))
     rows = {(row[1], row[2]): row[3:] for row in table if row[0] == "CPU"}
     assert [row[1] for row in table if row[0] == "GPU"] == ["deep", "lean"]
     # half of 1.2 ms has one digit, 0.6 ms
@@ -43,7 +43,7 @@ def test_latencies():
 def test_pandoc_reads_each_table_as_one():
     paper = tiny()
     for table in (
-        pipe.measured_roofs(paper), pipe.machines(paper), pipe.latencies(paper),
+        roofs.measured_roofs(paper), machines.machines(paper), benchmarks.latencies(paper),
     ):  # fmt: skip
         html = pypandoc.convert_text(table, "html", format="markdown")
         assert html.count("<table") == 1
@@ -54,13 +54,13 @@ def test_pandoc_reads_each_table_as_one():
 def test_an_empty_cache_gives_sentences():
     paper = empty()
     for table in (
-        pipe.measured_roofs(paper), pipe.machines(paper), pipe.latencies(paper),
+        roofs.measured_roofs(paper), machines.machines(paper), benchmarks.latencies(paper),
     ):  # fmt: skip
         assert isinstance(table, Missing)
 
 
 def test_datasheet_roofs():
-    rows = cells(pipe.datasheet_roofs(tiny()))
+    rows = cells(roofs.datasheet_roofs(tiny()))
     # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; 20 of 64 GFLOP/s at fp64
     assert rows[0] == [
         "Example CPU \\(4 cores\\)", "fp32", "2 cores × 32 FLOP/cycle \\(Example core, avx2\\) × 2\\.00 GHz",
@@ -82,7 +82,7 @@ def test_datasheet_roofs():
 
 def test_an_unconfirmed_datasheet_roof_is_marked():
     doubtful = replace(tiny(), chips=tiny().chips.assign(verified="no"))
-    assert [row[1] for row in cells(pipe.datasheet_roofs(doubtful))] == [
+    assert [row[1] for row in cells(roofs.datasheet_roofs(doubtful))] == [
         "fp32",
         "fp64",
         "fp32 \\*",
@@ -92,5 +92,5 @@ def test_an_unconfirmed_datasheet_roof_is_marked():
 
 def test_no_datasheet_roof_at_all_is_a_sentence():
     bare = replace(tiny(), machines=(replace(tiny().machine("cpu"), clock=None),))
-    assert "its clock was not measured" in pipe.datasheet_roofs(bare)
-    assert isinstance(pipe.datasheet_roofs(bare), Missing)
+    assert "its clock was not measured" in roofs.datasheet_roofs(bare)
+    assert isinstance(roofs.datasheet_roofs(bare), Missing)
