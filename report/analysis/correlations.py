@@ -37,7 +37,7 @@ class Coefficient:
 
     @property
     def settled(self) -> bool:
-        """Whether it can be told apart from zero."""
+        """True where it can be told apart from zero."""
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 

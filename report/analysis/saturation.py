@@ -12,7 +12,7 @@ SHARE = 0.95
 """A model is saturated where it reaches this share of its best throughput."""
 
 ARITHMETIC, MEMORY, CAPACITY, OPEN = "arithmetic", "bandwidth of memory", "size of memory", "not reached"
-"""What limits a model beyond its saturation batch; ``OPEN``: that is the largest that was measured, nothing failed."""
+"""The limits of a model beyond its saturation batch; ``OPEN``: that is the largest measured, and nothing failed."""
 
 
 def saturations(cells: pd.DataFrame) -> pd.DataFrame:

@@ -30,7 +30,7 @@ BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL = "model bound", "operator by operator",
 """The terms beside those of groups of operators, which are called by their group."""
 
 OBSERVED = ["plain_s", "profiled_s", "system_s", "page_faults"]
-"""What a profile says of a call beside its operators."""
+"""The columns of a profile that say something of a call beside its operators."""
 
 
 def profiled(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:

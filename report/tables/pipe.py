@@ -20,7 +20,7 @@ CITATION = re.compile(r"@[^;\]]+")
 
 
 def _printed_width(cell: str) -> int:
-    """About how many characters a cell takes in print: a citation is an author and a year."""
+    """Return about how many characters a cell takes in print: a citation is an author and a year."""
     return len(CITATION.sub("Author 2000", cell).replace("\\", ""))
 
 

@@ -19,10 +19,10 @@ def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
 
 
 def highest(frame: pd.DataFrame, column: str) -> Any:
-    """The row with the highest value in a column; of equal ones the first."""
+    """Return the row with the highest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmax())]
 
 
 def lowest(frame: pd.DataFrame, column: str) -> Any:
-    """The row with the lowest value in a column; of equal ones the first."""
+    """Return the row with the lowest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmin())]

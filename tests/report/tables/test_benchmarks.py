@@ -96,3 +96,14 @@ def test_what_is_missing_is_said():
     text = benchmarks.ranking(replace(tiny(), machines=(few,)))
     assert isinstance(text, Missing)
     assert "takes 3 models" in text
+
+
+def test_latencies():
+    table = cells(benchmarks.latencies(tiny()))
+    rows = {(row[1], row[2]): row[3:] for row in table if row[0] == "CPU"}
+    assert [row[1] for row in table if row[0] == "GPU"] == ["deep", "lean"]
+    # half of 1.2 ms has one digit, 0.6 ms
+    assert rows["lean", "1"] == ["4.0 ms", "3.8 to 5.0 ms", "1", "6", "250 inputs/s", "25 %"]
+    assert rows["broad", "1"][:4] == ["20.0 ms", "–", "1", "3"]
+    assert rows["tokens", "8"] == ["–", "oom: needs 9 GB \\| 8 GB are free", "–", "–", "–", "–"]
+    assert len(rows) == 8

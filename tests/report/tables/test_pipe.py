@@ -1,96 +1,31 @@
-from dataclasses import replace
+from types import SimpleNamespace
 
-import pypandoc
-from helpers.papers import empty, tiny
-from helpers.tables import cells
-
-from report.analysis.available import Missing
-from report.tables import benchmarks, machines, roofs
+from report.tables.pipe import between, failure, known, pipe, with_interval
+from report.text.quantities import si
 
 
-def test_roofs():
-    rows = cells(roofs.measured_roofs(tiny()))
-    assert rows[0] == [
-        "Example CPU \\(4 cores\\)", "fp32", "multiply-add", "100 GFLOP/s", "80 to 125 GFLOP/s",
-        "triad", "10.0 GB/s", "8.0 to 12.0 GB/s", "10.0 FLOP/B",
-    ]  # fmt: skip
-    assert rows[1][:4] == ["Example CPU \\(4 cores\\)", "fp64", "multiply-add", "20.0 GFLOP/s"]
-    assert rows[2][:3] == ["Example GPU", "fp32", "matrix product (torch)"]
-    assert rows[2][5] == "triad (torch)"
+def test_a_column_is_as_wide_as_its_longest_cell_or_word_and_on_its_side():
+    table = pipe("Model | A long name > |  | Source", [["a\\_b", "1", "", "[@someone_2000_title]"]])
+    assert table.splitlines() == [
+        "| Model | A long name |  | Source |",
+        "| :----- | ----: | :--- | :------------- |",  # a citation takes the width of an author and a year
+        "| a\\_b | 1 |  | [@someone_2000_title] |",
+    ]
 
 
-def test_machines():
-    rows = {row[0]: row[1:] for row in cells(machines.machines(tiny()))}
-    assert rows["folder"] == ["example\\-cpu", "example\\-gpu"]
-    assert rows["driver"] == ["–", "550\\.54"]
-    assert rows["processor"] == ["ExampleVendor family 1 model 5", "–"]
-    assert rows["torch"] == ["2\\.14\\.1", "2\\.14\\.1"]  # the newest environment, not 2.13
-    assert rows["memory"] == ["8\\.00 GB", "8\\.00 GB"]
-    assert rows["tuned by"] == ["–", "–"]
+def test_what_is_not_known_is_a_dash():
+    assert known(2000.0, si, "B") == "2.00\u00a0kB"
+    assert [known(value, si, "B") for value in (None, float("nan"))] == ["–", "–"]
+    assert known(None, si, "B", otherwise="not measured") == "not measured"
 
 
-def test_latencies():
-    table = cells(benchmarks.latencies(tiny()))
-    rows = {(row[1], row[2]): row[3:] for row in table if row[0] == "CPU"}
-    assert [row[1] for row in table if row[0] == "GPU"] == ["deep", "lean"]
+def test_a_failed_cell_says_its_reason_where_there_is_one():
+    assert failure(SimpleNamespace(status="oom", reason="needs 9 GB")) == "oom: needs 9 GB"
+    assert failure(SimpleNamespace(status="failed", reason=None)) == "failed"
+
+
+def test_an_interval_lets_its_value_be_known_to_a_place():
     # half of 1.2 ms has one digit, 0.6 ms
-    assert rows["lean", "1"] == ["4.0 ms", "3.8 to 5.0 ms", "1", "6", "250 inputs/s", "25 %"]
-    assert rows["broad", "1"][:4] == ["20.0 ms", "–", "1", "3"]
-    assert rows["tokens", "8"] == ["–", "oom: needs 9 GB \\| 8 GB are free", "–", "–", "–", "–"]
-    assert len(rows) == 8
-
-
-def test_pandoc_reads_each_table_as_one():
-    paper = tiny()
-    for table in (
-        roofs.measured_roofs(paper), machines.machines(paper), benchmarks.latencies(paper),
-    ):  # fmt: skip
-        html = pypandoc.convert_text(table, "html", format="markdown")
-        assert html.count("<table") == 1
-        assert html.count("<tr") == len(table.splitlines()) - 1
-        assert "|" not in html.replace("9 GB | 8 GB", "")
-
-
-def test_an_empty_cache_gives_sentences():
-    paper = empty()
-    for table in (
-        roofs.measured_roofs(paper), machines.machines(paper), benchmarks.latencies(paper),
-    ):  # fmt: skip
-        assert isinstance(table, Missing)
-
-
-def test_datasheet_roofs():
-    rows = cells(roofs.datasheet_roofs(tiny()))
-    # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; 20 of 64 GFLOP/s at fp64
-    assert rows[0] == [
-        "Example CPU \\(4 cores\\)", "fp32", "2 cores × 32 FLOP/cycle \\(Example core, avx2\\) × 2\\.00 GHz",
-        "128 GFLOP/s", "–", "78 %", "[@epoch_hw; @stas_mle]",
-    ]  # fmt: skip
-    assert rows[1][1:4:2] == ["fp64", "64.0 GFLOP/s"]
-    assert rows[1][5] == "31 %"
-    # 8 of 10 TFLOP/s
-    assert rows[2] == [
-        "Example GPU",
-        "fp32",
-        "Bead 2: as printed, vector units",
-        "10.0 TFLOP/s",
-        "1.00 TB/s",
-        "80 %",
-        "[@epoch_hw]",
-    ]
-
-
-def test_an_unconfirmed_datasheet_roof_is_marked():
-    doubtful = replace(tiny(), chips=tiny().chips.assign(verified="no"))
-    assert [row[1] for row in cells(roofs.datasheet_roofs(doubtful))] == [
-        "fp32",
-        "fp64",
-        "fp32 \\*",
-        "bf16 \\*",
-    ]
-
-
-def test_no_datasheet_roof_at_all_is_a_sentence():
-    bare = replace(tiny(), machines=(replace(tiny().machine("cpu"), clock=None),))
-    assert "its clock was not measured" in roofs.datasheet_roofs(bare)
-    assert isinstance(roofs.datasheet_roofs(bare), Missing)
+    value, interval = with_interval(0.004, 0.0038, 0.005, "s")
+    assert (value, interval) == ("4.0\u00a0ms", "3.8 to 5.0\u00a0ms")
+    assert between(0.5e-3, 1.5, "s") == "500\u00a0µs to 1.50\u00a0s"

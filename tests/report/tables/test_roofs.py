@@ -47,7 +47,7 @@ def test_a_stream_that_was_not_measured_is_a_dash():
     assert [row[5] for row in rows] == ["–"] * 3
 
 
-@pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels])
+@pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels, roofs.measured_roofs])
 def test_pandoc_reads_each_table_as_one(table):
     html = pypandoc.convert_text(table(tiny()), "html", format="markdown")
     assert html.count("<table") == 1
@@ -55,7 +55,7 @@ def test_pandoc_reads_each_table_as_one(table):
 
 
 def test_what_was_not_measured_is_a_sentence():
-    for table in (roofs.arithmetic, roofs.levels):
+    for table in (roofs.arithmetic, roofs.levels, roofs.measured_roofs):
         assert isinstance(table(empty()), Missing)
     gpu = tiny().machine("gpu")
     only_gpu = replace(tiny(), machines=(gpu,))
@@ -67,3 +67,51 @@ def test_what_was_not_measured_is_a_sentence():
     assert "The fp32 roof of the Example GPU has not been measured" in str(
         roofs.arithmetic(replace(tiny(), machines=(bare,)))
     )
+
+
+def test_measured_roofs():
+    rows = cells(roofs.measured_roofs(tiny()))
+    assert rows[0] == [
+        "Example CPU \\(4 cores\\)", "fp32", "multiply-add", "100 GFLOP/s", "80 to 125 GFLOP/s",
+        "triad", "10.0 GB/s", "8.0 to 12.0 GB/s", "10.0 FLOP/B",
+    ]  # fmt: skip
+    assert rows[1][:4] == ["Example CPU \\(4 cores\\)", "fp64", "multiply-add", "20.0 GFLOP/s"]
+    assert rows[2][:3] == ["Example GPU", "fp32", "matrix product (torch)"]
+    assert rows[2][5] == "triad (torch)"
+
+
+def test_datasheet_roofs():
+    rows = cells(roofs.datasheet_roofs(tiny()))
+    # 2 cores * 32 FLOP/cycle * 2 GHz, 100 GFLOP/s of it measured; 20 of 64 GFLOP/s at fp64
+    assert rows[0] == [
+        "Example CPU \\(4 cores\\)", "fp32", "2 cores × 32 FLOP/cycle \\(Example core, avx2\\) × 2\\.00 GHz",
+        "128 GFLOP/s", "–", "78 %", "[@epoch_hw; @stas_mle]",
+    ]  # fmt: skip
+    assert rows[1][1:4:2] == ["fp64", "64.0 GFLOP/s"]
+    assert rows[1][5] == "31 %"
+    # 8 of 10 TFLOP/s
+    assert rows[2] == [
+        "Example GPU",
+        "fp32",
+        "Bead 2: as printed, vector units",
+        "10.0 TFLOP/s",
+        "1.00 TB/s",
+        "80 %",
+        "[@epoch_hw]",
+    ]
+
+
+def test_an_unconfirmed_datasheet_roof_is_marked():
+    doubtful = replace(tiny(), chips=tiny().chips.assign(verified="no"))
+    assert [row[1] for row in cells(roofs.datasheet_roofs(doubtful))] == [
+        "fp32",
+        "fp64",
+        "fp32 \\*",
+        "bf16 \\*",
+    ]
+
+
+def test_no_datasheet_roof_at_all_is_a_sentence():
+    bare = replace(tiny(), machines=(replace(tiny().machine("cpu"), clock=None),))
+    assert "its clock was not measured" in roofs.datasheet_roofs(bare)
+    assert isinstance(roofs.datasheet_roofs(bare), Missing)
