@@ -88,11 +88,8 @@ def chips(paper: Paper, kind: str | None = None) -> pd.DataFrame:
 def powered(paper: Paper) -> pd.DataFrame:
     """Return the chips that state a power, at headline rates, with ``peak_per_watt`` (FLOP/s/W); at least one."""
     rows = chip_table.headline(chips(paper))
-    rows = rows[rows.power_w.notna()]
-    if rows.empty:
-        raise DataMissingError(
-            "The table data/chips.csv states no chip's power; fill its column power_w, or restore it."
-        )
+    what = "The table data/chips.csv states no chip's power; fill its column power_w, or restore it."
+    rows = at_least_one(rows[rows.power_w.notna()], DataMissingError(what))
     return rows.assign(peak_per_watt=rows.peak_flop_per_s / rows.power_w)
 
 
@@ -131,18 +128,16 @@ def trained(paper: Paper) -> pd.DataFrame:
     rows = workloads(paper)
     rows = rows[(rows.batch <= TRAINING_BATCH) & rows.backward_flop.notna()]
     what = f"No backward pass at a batch size up to {TRAINING_BATCH} has been counted"
-    return at_least_one(
-        rows[rows.batch == rows.batch.max()], _not_counted(what, f"--batch-sizes {TRAINING_BATCH}")
-    )
+    gap = _not_counted(what, f"--batch-sizes {TRAINING_BATCH}")
+    return at_least_one(rows[rows.batch == rows.batch.max()], gap)
 
 
 def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
     """Return the layers of the models at a batch size; at least one."""
     workloads(paper, batch=batch)
     command = f"python -m measure --sections workload --force --batch-sizes {batch}"
-    gap = lacking(
-        "workload/layers", f"layer at batch size {batch}", f"restore it, or count again with {command}"
-    )
+    remedy = f"restore it, or count again with {command}"
+    gap = lacking("workload/layers", f"layer at batch size {batch}", remedy)
     return at_least_one(matching(paper.layers, precision=BASE_PRECISION, batch=batch), gap)
 
 
@@ -150,9 +145,8 @@ def operators(paper: Paper, stage: str, precision: str = BASE_PRECISION) -> pd.D
     """Return the operators of the models in a stage at a precision, at all batch sizes; at least one."""
     stored = stored_as(precision)
     workloads(paper, stored)
-    gap = _not_counted(
-        f"The operators of the models have not been counted yet at {stored}", f"--precisions {stored}"
-    )
+    what = f"The operators of the models have not been counted yet at {stored}"
+    gap = _not_counted(what, f"--precisions {stored}")
     return at_least_one(matching(paper.operators, stage=stage, precision=stored), gap)
 
 

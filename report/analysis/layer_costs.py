@@ -60,9 +60,8 @@ def _profiled(machine: Machine) -> pd.DataFrame:
     """Return the cells at the batch size that is shown that were measured and profiled; at least one."""
     steps = available.steps(machine)
     profiles = matching(machine.profiles, status="ok", phase=STEP, variant=EAGER, precision=BASE_PRECISION)
-    what = (
-        f"The time of the layers of a training step on the {available.title(machine)} has not been measured"
-    )
+    name = available.title(machine)
+    what = f"The time of the layers of a training step on the {name} has not been measured"
     gap = available.missing_on(machine, what, "workload", "operators", does="measures it")
     cells = matching(steps, batch=shown_batch(steps)).merge(profiles[CELL], on=CELL)
     return available.at_least_one(cells, gap)

@@ -89,10 +89,8 @@ def on_roof(paper: Paper, machine: Machine) -> pd.DataFrame:
 
 def whole(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell that was counted: all its work over the time of a call without the profiler."""
-    sums = (
-        groups(paper, machine).groupby([*CELL, "plain_s"], as_index=False)[["flop", "byte", "time_s"]].sum()
-    )
-    sums = _counted(sums, machine)
+    rows = groups(paper, machine).groupby([*CELL, "plain_s"], as_index=False)
+    sums = _counted(rows[["flop", "byte", "time_s"]].sum(), machine)
     return sums.assign(intensity=sums.flop / sums.byte, flop_per_s=sums.flop / sums.plain_s)
 
 

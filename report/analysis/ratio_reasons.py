@@ -64,10 +64,8 @@ def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, s
             return "", ""
         kind = str(waiting.share.idxmax())
         return kind, _waiting(cell, kind, waiting)
-    gap = (times[BACKWARD] - cell.flop_ratio * times[FORWARD]) * (
-        1 if cell.time_ratio > cell.flop_ratio else -1
-    )
-    most = times.loc[gap.idxmax()]
+    gap = times[BACKWARD] - cell.flop_ratio * times[FORWARD]
+    most = times.loc[gap.idxmax() if cell.time_ratio > cell.flop_ratio else gap.idxmin()]
     kind = str(most.kind)
     if kind == OUTSIDE:
         return kind, f"{OUTSIDE} (loss, framework)"

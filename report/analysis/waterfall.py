@@ -41,14 +41,12 @@ def profiled(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """
     cells = available.cells(machine, precision)
     available.roof(machine, precision)
-    profiles = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER)[
-        [*INFERENCE_CELL, *OBSERVED]
-    ]
-    gap = available.DataMissingError(
-        f"The time of the operators on the {available.title(machine)} at {precision} has not been measured; "
-        f"{command(machine, precision)} measures it."
-    )
-    cells = cells[cells.operator_bound_s.notna()].merge(profiles, on=INFERENCE_CELL)
+    profiles = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER)
+    what = f"The time of the operators on the {available.title(machine)} at {precision} has not been measured"
+    flags = f"--precisions {precision}"
+    gap = available.missing_on(machine, what, "workload", "operators", flags=flags, does="measures it")
+    observed = profiles[[*INFERENCE_CELL, *OBSERVED]]
+    cells = cells[cells.operator_bound_s.notna()].merge(observed, on=INFERENCE_CELL)
     cells = available.at_least_one(cells, gap).astype(dict.fromkeys(OBSERVED, float))
     threads = machine.environment.threads if machine.kind == "cpu" else None
     return cells.assign(system_share=cells.system_s / ((threads or float("nan")) * cells.plain_s))
@@ -88,10 +86,11 @@ def _groups(paper: Paper, machine: Machine, cells: pd.DataFrame, precision: str)
     times = times.assign(term=grouped(times, kinds_of(times, paper.layers)))
     counted = available.operators(paper, INFERENCE, precision)
     counted = counted.assign(term=grouped(counted, counted.kind))
-    least = operator_bounds.timed(counted, precision, available.roof(machine, precision)).assign(
-        precision=precision
-    )
+    least = operator_bounds.timed(counted, precision, available.roof(machine, precision))
     key = [*INFERENCE_CELL, "term"]
-    sums = (times.groupby(key).time_s.sum().rename("spent_s"), least.groupby(key).bound_s.sum())
+    sums = (
+        times.groupby(key).time_s.sum().rename("spent_s"),
+        least.assign(precision=precision).groupby(key).bound_s.sum(),
+    )
     both = pd.concat(sums, axis=1)
     return both.fillna(0.0).reset_index().merge(cells[INFERENCE_CELL], on=INFERENCE_CELL)

@@ -1,5 +1,7 @@
 """The tables of utilisation: shares of the roofs, the terms of latencies, and what would shorten the largest."""
 
+from typing import Any
+
 import pandas as pd
 
 from report.analysis import available, remedies, variants, waterfall
@@ -19,19 +21,14 @@ INEFFICIENCY = "inefficiency"
 
 SHOWN = (BOUND, BY_OPERATOR, INEFFICIENCY, FRAMEWORK, RESIDUAL)
 
-Place = tuple[str, str, int]
-"""A model, a device and a batch size."""
-
 
 def _signed(share: float) -> str:
     """Return a share that may be negative, as a percentage to the nearest whole."""
     return f"{round(100 * share)}{SPACE}%".replace("-", "−")
 
 
-def _by_model(
-    cells: pd.DataFrame, texts: dict[Place, str], columns: dict[tuple[str, int], str], otherwise: str
-) -> str:
-    """Return a table of texts, a row a model of the cells and a column a device and batch size, with its name."""
+def _by_model(cells: pd.DataFrame, texts: dict[Any, str], columns: dict[Any, str], otherwise: str) -> str:
+    """Return a table of texts by model, device and batch size: a row a model, a column for the other two."""
     rows = [
         [escape(model), *(texts.get((model, *column), otherwise) for column in columns)]
         for model in sorted(cells.model.unique())
