@@ -1,11 +1,11 @@
-"""Finds the modules of a package, so that a new figure, finding or table is one file and no list names it."""
+"""Discovery of the modules of a package, so that a new figure, finding or table is one file and no list names it."""
 
 import importlib
 import pkgutil
 
 
 def import_modules(package: str) -> list[str]:
-    """Imports every module of a package and returns their names, sorted."""
+    """Import every module of a package and return their names, sorted."""
     path = importlib.import_module(package).__path__
     names = sorted(module.name for module in pkgutil.iter_modules(path))
     for name in names:

@@ -12,7 +12,7 @@ from report.analysis.product_lines import DATA_CENTER_GPUS
 from report.load.chips import KINDS, on_chip
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
-from report.text.frame_rows import each, highest, lowest
+from report.text.frame_rows import each, highest, lowest, matching
 from report.text.quantities import listing
 
 PRECISIONS = ("fp32", "bf16")
@@ -30,13 +30,13 @@ class Limit:
     measured: bool
 
     def bound(self, intensity_flop_per_byte: float) -> str:
-        """What bounds a kernel of this intensity."""
+        """Say what bounds a kernel of this intensity."""
         below = intensity_flop_per_byte < self.roof.ridge_flop_per_byte
         return "memory-bound" if below else "compute-bound"
 
 
 def examples(chips: pd.DataFrame) -> list[Limit]:
-    """Of each kind the newest chip, of several the one with the highest peak, at each of ``PRECISIONS`` it prints.
+    """Return each kind's newest chip, of several the one with the highest peak, at each of ``PRECISIONS`` it prints.
 
     Chips with memory outside the chip and confirmed roofs; GPUs are those for data centers. At each precision the
     fastest unit counts.
@@ -46,10 +46,8 @@ def examples(chips: pd.DataFrame) -> list[Limit]:
     rows = pd.concat([rows[~gpus], DATA_CENTER_GPUS.of(rows)]).sort_values("peak_flop_per_s", ascending=False)
     limits = []
     for kind in KINDS:
-        own = rows[rows.kind == kind]
-        if own.empty:
-            continue
-        newest = own[own.chip == own[own.year == own.year.max()].iloc[0].chip]
+        of_kind = matching(rows, kind=kind)
+        newest = of_kind[of_kind.chip.isin(of_kind[of_kind.year == of_kind.year.max()].chip.head(1))]
         for row in each(newest.drop_duplicates("precision").sort_values("peak_flop_per_s")):
             roof = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
             limits.append(Limit(row.chip, kind, row.precision, roof, measured=False))
@@ -66,12 +64,12 @@ class Demand:
     fixed_byte: Fraction
 
     def intensity(self, batch: int) -> float:
-        """FLOP per byte of footprint at a batch size."""
+        """Return the FLOP per byte of footprint at a batch size."""
         return float(batch * self.flop / (self.fixed_byte + batch * self.input_byte))
 
     @property
     def limit(self) -> float:
-        """What the intensity rises towards as the batch grows."""
+        """The intensity towards which that of a batch rises as the batch grows."""
         return float(self.flop / self.input_byte)
 
     @property
@@ -80,7 +78,7 @@ class Demand:
         return float(self.fixed_byte / (self.fixed_byte + self.input_byte))
 
     def crossing(self, ridge_flop_per_byte: float) -> int | None:
-        """The smallest batch size at which the intensity reaches a ridge point; None where it never does.
+        """Return the smallest batch size at which the intensity reaches a ridge point; None where it never does.
 
         The intensity of b inputs, b W / (P + b A), reaches r where b (W - r A) = r P.
         """
@@ -90,13 +88,13 @@ class Demand:
 
 
 def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
-    """The demand of each model, from its rows at one precision: exact where footprints are a line over batch sizes.
+    """Yield the demand of each model, from its rows at one precision: exact where footprints are a line over batches.
 
     The line runs through the smallest and the largest batch size counted. Its start is more than the parameters where
     a model computes some of its weights. Where one batch size was counted, its start is the parameters.
     """
-    for model, own in workloads.groupby("model", sort=False):
-        first, last = lowest(own, "batch"), highest(own, "batch")
+    for model, rows in workloads.groupby("model", sort=False):
+        first, last = lowest(rows, "batch"), highest(rows, "batch")
         flop = Fraction(first.forward_flop) / int(first.batch)
         if first.batch == last.batch:
             fixed = Fraction(first.parameter_byte)
@@ -108,18 +106,16 @@ def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
 
 
 def example_chips(paper: Paper) -> list[Limit]:
-    """The roofs of a handful of chips that models are held against; at least one."""
-    found = examples(available.chips(paper))
-    if not found:
-        raise available.DataMissingError(
-            "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
-            f"{listing(list(PRECISIONS))}; add rows to it, or restore it."
-        )
-    return found
+    """Return the roofs of a handful of chips that models are held against; at least one."""
+    gap = available.DataMissingError(
+        "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
+        f"{listing(PRECISIONS)}; {available.MORE_ROWS}."
+    )
+    return available.at_least_one(examples(available.chips(paper)), gap)
 
 
 def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
-    """The example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
+    """Return the example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
     limits = example_chips(paper)
     counted = set(paper.workloads.precision)
     if not any(limit.precision in counted for limit in limits):
@@ -132,25 +128,21 @@ def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
 
 
 def compared_roofs(paper: Paper) -> list[Limit]:
-    """The measured roof of each machine that figures show; of a kind without one, that of its example of a chip."""
+    """Return the measured roof of each machine shown; of a kind without one, that of its example of a chip."""
     limits = []
     for kind in ("cpu", "gpu"):
-        of = paper.machine(kind)
-        measured = of and of.roof(BASE_PRECISION)
-        if of and measured:
-            limits.append(Limit(available.title(of), kind, BASE_PRECISION, measured, measured=True))
+        machine = paper.machine(kind)
+        roof = machine and machine.roof(BASE_PRECISION)
+        if machine and roof:
+            limits.append(Limit(available.title(machine), kind, BASE_PRECISION, roof, measured=True))
         else:
-            limits += [
-                limit
-                for limit in examples(paper.chips)
-                if (limit.kind, limit.precision) == (kind, BASE_PRECISION)
-            ]
-    if not limits:
-        raise available.DataMissingError(
-            f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data "
-            "centers; python -m measure --sections ceilings measures one."
-        )
-    return limits
+            found = examples(matching(paper.chips, kind=kind))
+            limits += [limit for limit in found if limit.precision == BASE_PRECISION]
+    gap = available.missing(
+        f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data centers",
+        sections=["ceilings"], does="measures one",
+    )  # fmt: skip
+    return available.at_least_one(limits, gap)
 
 
 DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}

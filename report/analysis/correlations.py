@@ -18,7 +18,7 @@ Method = Callable[[Numbers, Numbers, Numbers], Numbers]
 
 
 def written(value: float, interval: tuple[float, float] | None) -> str:
-    """A coefficient or an exponent with its interval: ``0.93 (0.85 to 0.97)``."""
+    """Write a coefficient or an exponent with its interval: ``0.93 (0.85 to 0.97)``."""
     numbers = [f"{number:.2f}".replace("-", "−") for number in (value, *(interval or ()))]
     return numbers[0] if interval is None else f"{numbers[0]} ({numbers[1]}{SPACE}to{SPACE}{numbers[2]})"
 
@@ -37,31 +37,30 @@ class Coefficient:
 
     @property
     def settled(self) -> bool:
-        """Whether it can be told apart from zero."""
+        """True where it can be told apart from zero."""
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 
 def ranks(values: Numbers, weight: Numbers) -> Numbers:
-    """The ranks of values of which each counts so often, equal ones sharing the mean of theirs."""
-    before = (
-        np.sign(values - values[:, None]) + 1
-    ) / 2  # 1 where a row's value is below a column's, 1/2 where equal
+    """Return the ranks of values of which each counts so often, equal ones sharing the mean of theirs."""
+    # 1 where a row's value is below a column's, 1/2 where equal
+    before = (np.sign(values - values[:, None]) + 1) / 2
     return weight @ before + 0.5
 
 
 def _ratio(above: Numbers, below: Numbers) -> Numbers:
-    """A quotient, 0 where nothing varies: a resample in which one of two is the same for all shows no order."""
+    """Return a quotient, 0 where nothing varies: a resample in which one of two is the same for all shows no order."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 1e-9)
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
-    """The linear correlation of ranks. Source: Spearman 1904."""
+    """Return the linear correlation of ranks. Source: Spearman 1904."""
     xx, xy, yy = resampling.moments(ranks(x, weight), ranks(y, weight), weight)
     return _ratio(xy, np.sqrt(xx * yy))
 
 
 def kendall(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
-    """Pairs in the same order less pairs in opposite order, over the pairs; tau-b where there are ties.
+    """Return pairs in the same order less pairs in opposite order, over the pairs; tau-b where there are ties.
 
     Source: M. G. Kendall, The treatment of ties in ranking problems, Biometrika 33 (1945), 239-251.
     """
@@ -79,7 +78,7 @@ METHODS: dict[str, Method] = {"Spearman": spearman, "Kendall": kendall}
 def correlation(
     x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman
 ) -> Coefficient | None:
-    """The coefficient of the points at which both are known.
+    """Return the coefficient of the points at which both are known.
 
     None of fewer than ``FEWEST`` models, or where one of the two is the same for all.
     """
@@ -95,7 +94,7 @@ def correlation(
 
 
 def advantage(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> tuple[float, float] | None:
-    """The 95 % interval of how much higher x is correlated with y than another is, over the same resamples.
+    """Return the 95 % interval of how much higher x is correlated with y than another is, over the same resamples.
 
     None where one of the three has no spread, or of too few models.
     """

@@ -28,48 +28,40 @@ class DatasheetRoof:
 
 
 def roofs(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
-    """The datasheet roofs of a machine at all precisions; none where ``gap`` says why."""
+    """Return the datasheet roofs of a machine at all precisions; none where ``gap`` says why."""
     return _derived(paper, machine) if machine.kind == "cpu" else _printed(paper, machine)
 
 
 def roof(paper: Paper, machine: Machine, precision: str) -> DatasheetRoof | None:
-    """The datasheet roof at a precision."""
+    """Return the datasheet roof at a precision."""
     return next((each for each in roofs(paper, machine) if each.precision == precision), None)
 
 
 def _printed(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
-    """Of the chip that answers to the machine's name, the fastest unit at each precision."""
+    """Return the fastest unit at each precision of the chip that answers to the machine's name."""
     rows = chips.datasheet(paper.chips, machine.environment.name)
     fastest = rows.sort_values("peak_flop_per_s", ascending=False).drop_duplicates("precision").sort_index()
     return tuple(
         DatasheetRoof(
-            row.chip,
-            row.precision,
-            row.peak_flop_per_s,
-            row.bandwidth_byte_per_s,
-            f"{row.chip}: {row.derivation or f'as printed, {row.unit} units'}",
-            row.verified == "yes",
-            row.source,
+            chip=row.chip, precision=row.precision, peak_flop_per_s=row.peak_flop_per_s,
+            bandwidth_byte_per_s=row.bandwidth_byte_per_s,
+            derivation=f"{row.chip}: {row.derivation or f'as printed, {row.unit} units'}",
+            confirmed=row.verified == "yes", source=row.source,
         )
         for row in each(fastest)
-    )
-
-
-def cores(environment: Environment) -> int:
-    """The cores whose units count: the physical ones, since two threads of a core share its units."""
-    count = environment.physical_cores or environment.cores
-    assert count is not None  # not known only of a GPU whose counters were imported
-    return count
+    )  # fmt: skip
 
 
 def _derived(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
-    """Cores × FLOP per cycle × clock, for each precision that the table knows of the processor's family.
+    """Return cores × FLOP per cycle × clock, for each precision that the table knows of the processor's family.
 
-    Not the roof of the chip whose name it bears: a virtual machine or a container sees only some of its cores.
+    Not the roof of the chip whose name it bears: a virtual machine or a container sees only some of its cores. The
+    cores are the physical ones, since two threads of a core share its units.
     """
     if machine.clock is None:
         return ()
-    count, hertz = cores(machine.environment), machine.clock.hertz
+    count, hertz = machine.environment.physical_cores or machine.environment.cores, machine.clock.hertz
+    assert count is not None  # not known only of a GPU whose counters were imported
     fastest: dict[str, FlopPerCycle] = {}
     for row in paper.flop_per_cycle:
         known = fastest.get(row.precision)
@@ -77,28 +69,25 @@ def _derived(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
             fastest[row.precision] = row
     return tuple(
         DatasheetRoof(
-            row.microarchitecture,
-            row.precision,
-            count * row.flop_per_cycle * hertz,
-            None,
-            f"{number(count, 'core')} × {row.flop_per_cycle} FLOP/cycle ({row.microarchitecture}, "
+            chip=row.microarchitecture, precision=row.precision,
+            peak_flop_per_s=count * row.flop_per_cycle * hertz, bandwidth_byte_per_s=None,
+            derivation=f"{number(count, 'core')} × {row.flop_per_cycle} FLOP/cycle ({row.microarchitecture}, "
             f"{row.vector_extension}) × {si(hertz, 'Hz')}",
-            True,
-            row.source,
+            confirmed=True, source=row.source,
         )
         for row in fastest.values()
-    )
+    )  # fmt: skip
 
 
 def identity(environment: Environment) -> str | None:
-    """What a processor says that it is; None where that was not recorded."""
+    """Return what a processor says that it is; None where that was not recorded."""
     if None in (environment.cpu_vendor, environment.cpu_family, environment.cpu_model):
         return None
     return f"{environment.cpu_vendor} family {environment.cpu_family} model {environment.cpu_model}"
 
 
 def gap(paper: Paper, machine: Machine, precision: str) -> str:
-    """Why a machine has no datasheet roof at a precision, as a sentence."""
+    """Say in a sentence why a machine has no datasheet roof at a precision."""
     name, environment = machine.environment.name, machine.environment
     if roofs(paper, machine):
         return f"The measured roof of the {name} stands alone: its datasheet gives no {precision} peak."

@@ -20,7 +20,7 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """How far the factor is from 1, on whichever side."""
+        """The distance of the factor from 1, on whichever side."""
         return max(self.factor, 1 / self.factor)
 
     @property
@@ -30,7 +30,7 @@ class Effect:
         return (low > 1) - (high < 1)
 
     def __str__(self) -> str:
-        """With no more digits than the interval lets stand: ``3.1 (2.0 to 6.6)``, but ``1.80 (1.72 to 1.91)``."""
+        """Write no more digits than the interval lets stand: ``3.1 (2.0 to 6.6)``, but ``1.80 (1.72 to 1.91)``."""
         if self.interval is None:
             return significant(self.factor, 2)
         low, high = self.interval
@@ -40,9 +40,8 @@ class Effect:
 
 
 def median_of(factors: Iterable[float]) -> Effect:
-    """The median of factors, with the distribution-free interval of ``measure.timing.statistics``."""
+    """Return the median of factors, with the distribution-free interval of ``measure.timing.statistics``."""
     values = [float(factor) for factor in factors]
     estimate = estimate_median(values)
-    if estimate.low is None or estimate.high is None:
-        return Effect(estimate.median, None, len(values))
-    return Effect(estimate.median, (estimate.low, estimate.high), len(values))
+    low, high = estimate.low, estimate.high
+    return Effect(estimate.median, None if low is None or high is None else (low, high), len(values))

@@ -15,10 +15,11 @@ import pandas as pd
 
 from measure.cache.records import BACKWARD, EAGER, FORWARD, STEP
 from report.analysis import available
-from report.analysis.available import DataMissingError
+from report.analysis.available import Missing
 from report.analysis.predictors import common_batches
 from report.charts.theme import OUTSIDE
 from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import matching
 
 PASSES = (FORWARD, BACKWARD)
 """The stages whose work is counted."""
@@ -32,21 +33,21 @@ CELL = ["model", "batch"]
 
 
 def shown_batch(steps: pd.DataFrame) -> int:
-    """The batch size at which figures show a machine's training: of those that most models have, the smallest."""
+    """Return the batch size at which figures show training: of those that most models have, the smallest."""
     return common_batches(steps)[0]
 
 
 @cache
-def of_layers(paper: Paper, of: Machine) -> pd.DataFrame:
+def of_layers(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a layer of a model at the batch size that is shown, in the order of execution; at least one.
 
     The columns ``COSTS`` are ``forward_time_s`` and so on; a layer that the profiler did not see took no time.
     ``parameter_byte``, ``activation_byte`` and ``saved_byte`` are the parts of memory.
     """
-    cells = _profiled(of)
+    cells = _profiled(machine)
     layers = available.layers(paper, int(cells.batch.iloc[0])).merge(cells[CELL], on=CELL)
     for stage in PASSES:
-        times = _times(of, stage)
+        times = _times(machine, stage)
         layers = layers.merge(times.rename(f"{stage}_time_s"), on=[*CELL, "path"], how="left")
         layers[f"{stage}_flop"] = layers[f"{stage}_flop"] + layers[f"{stage}_other_flop"]
     layers["forward_byte"] = layers.parameter_byte + layers.activation_byte
@@ -55,35 +56,30 @@ def of_layers(paper: Paper, of: Machine) -> pd.DataFrame:
     return layers.sort_values([*CELL, "position"], ignore_index=True)
 
 
-def _profiled(of: Machine) -> pd.DataFrame:
-    """The cells at the batch size that is shown that were measured and profiled; at least one."""
-    steps = available.steps(of)
-    profiles = of.profiles
-    taken = (profiles.status == "ok") & (profiles.phase == STEP) & (profiles.variant == EAGER)
-    taken &= profiles.precision == BASE_PRECISION
-    cells = steps[steps.batch == shown_batch(steps)].merge(profiles[taken][CELL], on=CELL)
-    if cells.empty:
-        raise DataMissingError(
-            f"The time of the layers of a training step on the {available.title(of)} has not been measured; python -m "
-            f"measure --device {of.environment.device} --sections workload operators measures it."
-        )
-    return cells
+def _profiled(machine: Machine) -> pd.DataFrame:
+    """Return the cells at the batch size that is shown that were measured and profiled; at least one."""
+    steps = available.steps(machine)
+    profiles = matching(machine.profiles, status="ok", phase=STEP, variant=EAGER, precision=BASE_PRECISION)
+    name = available.title(machine)
+    what = f"The time of the layers of a training step on the {name} has not been measured"
+    gap = available.missing_on(machine, what, "workload", "operators", does="measures it")
+    cells = matching(steps, batch=shown_batch(steps)).merge(profiles[CELL], on=CELL)
+    return available.at_least_one(cells, gap)
 
 
-def _times(of: Machine, stage: str) -> pd.Series:
-    """The time of the operators in each module, by model, batch size and path."""
-    rows = of.operators
-    rows = rows[(rows.phase == STEP) & (rows.variant == EAGER) & (rows.precision == BASE_PRECISION)]
-    return rows[rows.stage == stage].groupby([*CELL, "path"]).time_s.sum()
+def _times(machine: Machine, stage: str) -> pd.Series:
+    """Return the time of the operators in each module, by model, batch size and path."""
+    rows = matching(machine.operators, phase=STEP, variant=EAGER, precision=BASE_PRECISION, stage=stage)
+    return rows.groupby([*CELL, "path"]).time_s.sum()
 
 
 @cache
-def of_kinds(paper: Paper, of: Machine) -> pd.DataFrame:
+def of_kinds(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a kind of layer, or the remainder of time, in a stage of a model: its ``QUANTITIES``; at least one.
 
     ``time_s`` sums to the measured time of the stage, ``flop`` and ``byte`` to what the layers ask for.
     """
-    layers, steps = of_layers(paper, of), available.steps(of)
+    layers, steps = of_layers(paper, machine), available.steps(machine)
     parts = []
     for stage in PASSES:
         columns = {f"{stage}_{quantity}": quantity for quantity in QUANTITIES}
@@ -95,40 +91,34 @@ def of_kinds(paper: Paper, of: Machine) -> pd.DataFrame:
 
 
 def of_shown(paper: Paper, part: Callable[[Paper, Machine], pd.DataFrame]) -> tuple[Machine, pd.DataFrame]:
-    """The first machine that figures show whose layers were timed, and a part of it: ``of_layers`` or ``of_kinds``."""
-    available.machines(paper)
-    gaps = []
-    for machine in paper.shown:
-        try:
-            return machine, part(paper, machine)
-        except DataMissingError as gap:
-            gaps.append(str(gap))
-    raise DataMissingError(" ".join(gaps))
+    """Return the first machine shown whose layers were timed, and a part of it: ``of_layers`` or ``of_kinds``."""
+    parts = available.of_each(paper, lambda machine: part(paper, machine))
+    return next((machine, rows) for machine, rows in parts if not isinstance(rows, Missing))
 
 
 def shares(rows: pd.DataFrame, quantity: str) -> pd.Series:
-    """What part each row of ``of_kinds`` has of a quantity of its stage and model, as far as they are given."""
-    whole = rows.groupby([*CELL, "stage"])[quantity].transform("sum")
-    return rows[quantity] / whole
+    """Return the share that each row of ``of_kinds`` has of a quantity of its stage and model."""
+    return rows[quantity] / rows.groupby([*CELL, "stage"])[quantity].transform("sum")
 
 
 def most_costly(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, float]]:
-    """For each quantity and stage of ``of_kinds``: the kind whose share of all layers is largest in most models.
+    """Return for each quantity and stage of ``of_kinds`` the kind whose share of all layers is largest in most models.
 
-    With it the number of these models, and its median share in them.
+    With it stand the number of these models, and its median share in them.
     """
     rows, found = rows[rows.kind != OUTSIDE], {}
     for quantity in QUANTITIES:
         ranked = rows.assign(share=shares(rows, quantity))
         largest = ranked.loc[ranked.groupby([*CELL, "stage"]).share.idxmax()]
-        for stage, own in largest.groupby("stage"):
-            kind, count = next(iter(own.kind.value_counts().items()))
-            found[quantity, str(stage)] = (str(kind), int(count), float(own[own.kind == kind].share.median()))
+        for stage, layers in largest.groupby("stage"):
+            kind, count = next(iter(layers.kind.value_counts().items()))
+            share = layers[layers.kind == kind].share.median()
+            found[quantity, str(stage)] = (str(kind), int(count), float(share))
     return found
 
 
 def pivoted(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """A quantity of ``of_kinds`` by model, batch size and kind, a column a stage; 0 where a kind has none."""
+    """Return a quantity of ``of_kinds`` by model, batch size and kind, a column a stage; 0 where a kind has none."""
     table = rows.pivot_table(index=[*CELL, "kind"], columns="stage", values=quantity, aggfunc="sum")
     return table.reindex(columns=list(PASSES)).fillna(0.0).reset_index()
 

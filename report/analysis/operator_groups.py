@@ -40,7 +40,7 @@ class Rule:
 
 
 def _whole(names: str) -> str:
-    """The operators of these names, in place or not, of any dimension, forward or backward, and no longer names."""
+    """Return the pattern of these names, in place or not, of any dimension, forward or backward, and no longer ones."""
     return rf"^_*({'|'.join(names.split())})(_?\dd)?_?(_?backward\d*)?$"
 
 
@@ -128,23 +128,23 @@ GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
 
 @cache
 def group_of(operator: str, kind: str, stage: str) -> str:
-    """The group of an operator that a layer of a kind calls in a stage; ``kind`` is empty where it is not known."""
+    """Return the group of an operator that a layer of a kind (empty where it is not known) calls in a stage."""
     return next((rule.group for rule in RULES if rule.fits(operator, kind, stage)), OTHER)
 
 
 @cache
 def group_of_kernel(kernel: str) -> str:
-    """The group of a kernel of which nothing but its name is known."""
+    """Return the group of a kernel of which nothing but its name is known."""
     return next((rule.group for rule in KERNEL_RULES if rule.fits(kernel, "", "")), OTHER)
 
 
 def grouped(rows: pd.DataFrame, kinds: Iterable[str]) -> list[str]:
-    """The group of each row of ``Operator`` or ``OperatorTime``, given the kinds of its layers."""
+    """Return the group of each row of ``Operator`` or ``OperatorTime``, given the kinds of its layers."""
     return [group_of(*row) for row in zip(rows.operator, kinds, rows.stage, strict=True)]
 
 
 def kinds_of(times: pd.DataFrame, layers: pd.DataFrame) -> list[str]:
-    """The kind of the layer behind each row of ``OperatorTime``; empty where its path is not known."""
+    """Return the kind of the layer behind each row of ``OperatorTime``; empty where its path is not known."""
     known = layers.drop_duplicates(["model", "path"])
     kinds = dict(zip(zip(known.model, known.path, strict=True), known.kind, strict=True))
     return [kinds.get(key, "") for key in zip(times.model, times.path, strict=True)]

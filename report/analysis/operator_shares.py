@@ -12,9 +12,9 @@ import pandas as pd
 
 from measure.cache.records import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stored_as
 from report.analysis import available
-from report.analysis.available import DataMissingError
 from report.analysis.operator_groups import grouped, kinds_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import matching
 
 CELL = ["model", "batch", "phase"]
 """What tells the profiled cells of a machine apart, at one precision and variant."""
@@ -32,34 +32,22 @@ STUDIED_BATCH = 64
 """The batch size of the study."""
 
 
-def command(of: Machine) -> str:
-    """The command that counts the operators and profiles them."""
-    return f"python -m measure --device {of.environment.device} --sections workload operators"
-
-
-def profiled(of: Machine) -> pd.DataFrame:
-    """The profiled cells of a machine at the base precision, with the times of a call (s); at least one."""
-    rows = of.profiles[
-        (of.profiles.status == "ok")
-        & (of.profiles.precision == BASE_PRECISION)
-        & (of.profiles.variant == EAGER)
-    ]
-    if rows.empty:
-        raise DataMissingError(
-            f"The operators on the {available.title(of)} have not been profiled at {BASE_PRECISION}; {command(of)} "
-            "profiles them."
-        )
-    return rows.astype({"plain_s": float, "profiled_s": float, "busy_s": float})
+def profiled(machine: Machine) -> pd.DataFrame:
+    """Return the profiled cells of a machine at the base precision, with the times of a call (s); at least one."""
+    rows = matching(machine.profiles, status="ok", precision=BASE_PRECISION, variant=EAGER)
+    what = f"The operators on the {available.title(machine)} have not been profiled at {BASE_PRECISION}"
+    gap = available.missing_on(machine, what, "workload", "operators", does="profiles them")
+    return available.at_least_one(rows, gap).astype({"plain_s": float, "profiled_s": float, "busy_s": float})
 
 
 @cache
-def groups(paper: Paper, of: Machine) -> pd.DataFrame:
+def groups(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a group of operators in a profiled cell: its time (``time_s``) and work (``flop``, ``byte``).
 
     ``share`` is its part of the time of all operators. The work is 0 where none was counted.
     """
-    cells = profiled(of)
-    times = of.operators[(of.operators.variant == EAGER) & (of.operators.precision == BASE_PRECISION)]
+    cells = profiled(machine)
+    times = matching(machine.operators, variant=EAGER, precision=BASE_PRECISION)
     times = times.assign(group=grouped(times, kinds_of(times, paper.layers)))
     spent = times.groupby([*CELL, "group"], as_index=False).time_s.sum()
     rows = cells.merge(spent, on=CELL).merge(work(paper), on=[*CELL, "group"], how="left")
@@ -69,7 +57,7 @@ def groups(paper: Paper, of: Machine) -> pd.DataFrame:
 
 def work(paper: Paper, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """One row is a group of the counted operators of a model at a batch size and phase, with ``flop`` and ``byte``."""
-    counted = paper.operators[paper.operators.precision == stored_as(precision)]
+    counted = matching(paper.operators, precision=stored_as(precision))
     counted = counted.assign(
         group=grouped(counted, counted.kind),
         flop=(counted.flop + counted.other_flop) * counted.calls,
@@ -79,48 +67,44 @@ def work(paper: Paper, precision: str = BASE_PRECISION) -> pd.DataFrame:
     return counted.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()
 
 
-def launched(paper: Paper, of: Machine) -> pd.DataFrame:
-    """The times of kernels in profiled cells, each with the ``group`` of the operator that launched it."""
-    rows = of.kernels[(of.kernels.variant == EAGER) & (of.kernels.precision == BASE_PRECISION)]
+def launched(paper: Paper, machine: Machine) -> pd.DataFrame:
+    """Return the times of kernels in profiled cells, each with the ``group`` of the operator that launched it."""
+    rows = matching(machine.kernels, variant=EAGER, precision=BASE_PRECISION)
     return rows.assign(group=grouped(rows, kinds_of(rows, paper.layers)))
 
 
-def launching_groups(paper: Paper, of: Machine) -> dict[str, str]:
-    """For each kernel, by name, the group of operators that launch it, of several that which it works for longest."""
-    sums = launched(paper, of).groupby(["kernel", "group"], as_index=False)[["time_s"]].sum()
+def launching_groups(paper: Paper, machine: Machine) -> dict[str, str]:
+    """Return for each kernel, by name, the group of operators that launch it, or of several the longest one."""
+    sums = launched(paper, machine).groupby(["kernel", "group"], as_index=False)[["time_s"]].sum()
     longest = sums.sort_values("time_s").drop_duplicates("kernel", keep="last")
     return dict(zip(longest.kernel, longest.group, strict=True))
 
 
-def on_roof(paper: Paper, of: Machine) -> pd.DataFrame:
-    """The groups that do arithmetic, with ``intensity`` (FLOP per unfused byte) and ``flop_per_s``; at least one."""
-    rows = groups(paper, of)
-    rows = rows[(rows.flop > 0) & (rows.byte > 0) & (rows.time_s > 0)]
-    if rows.empty:
-        raise _not_counted(of)
+def on_roof(paper: Paper, machine: Machine) -> pd.DataFrame:
+    """Return the groups that do arithmetic, with ``intensity`` (FLOP per unfused byte) and ``flop_per_s``."""
+    rows = groups(paper, machine)
+    rows = _counted(rows[rows.time_s > 0], machine)
     return rows.assign(intensity=rows.flop / rows.byte, flop_per_s=rows.flop / rows.time_s)
 
 
-def whole(paper: Paper, of: Machine) -> pd.DataFrame:
+def whole(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell that was counted: all its work over the time of a call without the profiler."""
-    sums = groups(paper, of).groupby([*CELL, "plain_s"], as_index=False)[["flop", "byte", "time_s"]].sum()
-    sums = sums[(sums.flop > 0) & (sums.byte > 0)]
-    if sums.empty:
-        raise _not_counted(of)
+    rows = groups(paper, machine).groupby([*CELL, "plain_s"], as_index=False)
+    sums = _counted(rows[["flop", "byte", "time_s"]].sum(), machine)
     return sums.assign(intensity=sums.flop / sums.byte, flop_per_s=sums.flop / sums.plain_s)
 
 
-def _not_counted(of: Machine) -> DataMissingError:
-    return DataMissingError(
-        f"The operators of the models that were profiled on the {available.title(of)} have not been counted; "
-        f"{command(of)} counts them."
-    )
+def _counted(rows: pd.DataFrame, machine: Machine) -> pd.DataFrame:
+    """Return the rows with FLOP and bytes; at least one."""
+    what = f"The operators of the models that were profiled on the {available.title(machine)} have not been counted"
+    gap = available.missing_on(machine, what, "workload", "operators", does="counts them")
+    return available.at_least_one(rows[(rows.flop > 0) & (rows.byte > 0)], gap)
 
 
 def pictured(cells: pd.DataFrame) -> pd.DataFrame:
-    """One cell of each of up to four models, those of the study where they are among the cells.
+    """Return one cell of each of up to four models, those of the study where they are among the cells.
 
-    Of a model its training step, where that is among them, at the largest batch size.
+    Of a model it is the training step, where that is among them, at the largest batch size.
     """
     cells = cells.assign(is_step=cells.phase == STEP)
     largest = cells.sort_values(["is_step", "batch"], kind="stable").drop_duplicates("model", keep="last")
@@ -128,26 +112,24 @@ def pictured(cells: pd.DataFrame) -> pd.DataFrame:
     return (largest if studied.empty else studied).sort_values("model").head(len(STUDIED))[CELL]
 
 
-def parts(paper: Paper, of: Machine) -> pd.DataFrame:
+def parts(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a part of a call under the profiler: a group of operators, or ``GAP``, what is left of it.
 
     The ``time_s`` of a call's parts sum to its ``profiled_s``; ``part`` is each one's share of it.
     """
-    rows = groups(paper, of)
+    rows = groups(paper, machine)
     spent = rows.groupby([*CELL, "profiled_s"], as_index=False).time_s.sum()
     gaps = spent.assign(group=GAP, time_s=spent.profiled_s - spent.time_s)
     both = pd.concat([rows[[*CELL, "profiled_s", "group", "time_s"]], gaps], ignore_index=True)
     return both.assign(part=both.time_s / both.profiled_s)
 
 
-def step_s(of: Machine, model: str, batch: int) -> float | None:
-    """The time of a training step at the base precision: as measured in rounds, else as the profiled process had it."""
-    wanted = {"model": model, "batch": batch, "precision": BASE_PRECISION, "variant": EAGER, "status": "ok"}
-    for rows, column in ((of.steps, "latency_s"), (of.profiles[of.profiles.phase == STEP], "plain_s")):
-        found = rows.loc[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1), column].dropna()
-        if not found.empty:
-            return float(found.iloc[0])
-    return None
+def step_s(machine: Machine, model: str, batch: int) -> float | None:
+    """Return the time of a training step at the base precision: as measured in rounds, else as it was profiled."""
+    cell = {"model": model, "batch": batch, "precision": BASE_PRECISION, "variant": EAGER, "status": "ok"}
+    measured = matching(machine.steps, **cell).latency_s
+    profiled = matching(machine.profiles, **cell, phase=STEP).plain_s
+    return next((float(time) for times in (measured, profiled) for time in times.dropna()), None)
 
 
 PHASES = {INFERENCE: "inference", STEP: "training"}

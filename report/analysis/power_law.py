@@ -27,14 +27,14 @@ class PowerLaw:
 
     @property
     def typical_factor(self) -> float:
-        """By which factor, up or down, half of the points are farther off the line than the other half."""
+        """The factor, up or down, by which half of the points are farther off the line than the other half."""
         return exp(float(self.residuals.abs().median()))
 
 
 def fit(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | None:
-    """The line of least squares through the points at which both are above 0, with an interval by resampling models.
+    """Fit the line of least squares through the points at which both are above 0; its interval resamples models.
 
-    None of fewer models than a correlation needs, or where x is the same for all.
+    It is None of fewer models than a correlation needs, or where x is the same for all.
     """
     known = (x > 0) & (y > 0)
     x, y, models = x[known], y[known], models[known]

@@ -10,6 +10,7 @@ from report.analysis import available, correlations, power_law
 from report.analysis.correlations import Coefficient
 from report.analysis.power_law import PowerLaw
 from report.load.paper import Machine, Paper
+from report.text.frame_rows import matching
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,18 @@ COUNTED = (
 
 
 def known(cells: pd.DataFrame) -> list[Predictor]:
-    """The predictors that cells of one machine have."""
+    """Return the predictors that cells of one machine have."""
     return [predictor for predictor in (*COUNTED, BOUND) if (cells[predictor.column] > 0).any()]
 
 
 def common_batches(cells: pd.DataFrame) -> list[int]:
-    """The batch sizes at which at least half as many models were measured as at the one with the most."""
+    """Return the batch sizes at which at least half as many models were measured as at the one with the most."""
     models = cells.groupby("batch").model.nunique()
     return [int(batch) for batch in models[2 * models >= models.max()].index]
 
 
 def per_input(cells: pd.DataFrame) -> pd.DataFrame:
-    """Cells whose latency and predictors are those of one input of the batch."""
+    """Return cells whose latency and predictors are those of one input of the batch."""
     columns = ["latency_s", *(predictor.column for predictor in (*COUNTED, BOUND) if predictor.grows)]
     return cells.assign(**{column: cells[column] / cells.batch for column in columns})
 
@@ -62,13 +63,12 @@ def quantities(paper: Paper) -> tuple[pd.DataFrame, list[str]]:
     columns = {predictor.column: predictor.name for predictor in COUNTED}
     table = cells.drop_duplicates(["model", "batch"])[["model", "batch", *columns]].rename(columns=columns)
     latencies, bounds = [], []
-    for device, own in cells.groupby("device"):
+    for device, rows in cells.groupby("device"):
         names = {"latency_s": f"{device} latency", BOUND.column: f"{device} {BOUND.name}"}
         latencies.append(names["latency_s"])
-        bounds += [names[BOUND.column]] if own[BOUND.column].notna().any() else []
-        table = table.merge(
-            own[["model", "batch", *names]].rename(columns=names), on=["model", "batch"], how="left"
-        )
+        bounds += [names[BOUND.column]] if rows[BOUND.column].notna().any() else []
+        numbers = rows[["model", "batch", *names]].rename(columns=names)
+        table = table.merge(numbers, on=["model", "batch"], how="left")
     return table, [*latencies, *columns.values(), *bounds]
 
 
@@ -85,7 +85,7 @@ class Pair:
 
 @lru_cache(maxsize=8)
 def pairs(paper: Paper) -> list[Pair]:
-    """The correlations of all pairs of ``quantities`` for each group of cells, of those with models enough."""
+    """Return the correlations of all pairs of ``quantities`` for each group of cells, of those with models enough."""
     table, names = quantities(paper)
     return [
         Pair(batch, name, first, second, found)
@@ -111,21 +111,21 @@ class Rank:
 
 
 def groups(cells: pd.DataFrame) -> list[tuple[int | None, pd.DataFrame]]:
-    """All rows, where there are several batch sizes, as None; then those of each common batch size."""
+    """Return all rows, where there are several batch sizes, as None; then those of each common batch size."""
     batches = common_batches(cells)
     several: list[tuple[int | None, pd.DataFrame]] = [(None, cells)] if len(batches) > 1 else []
-    return several + [(batch, cells[cells.batch == batch]) for batch in batches]
+    return several + [(batch, matching(cells, batch=batch)) for batch in batches]
 
 
 def title(batch: int | None) -> str:
-    """A group of cells as figures and tables name it."""
+    """Name a group of cells as figures and tables do."""
     return "all, per input" if batch is None else f"batch size {batch}"
 
 
 @lru_cache(maxsize=8)
 def rankings(machine: Machine) -> dict[int | None, list[Rank]]:
-    """The predictors of a machine's cells for each group of them, the best first; groups with models enough only."""
-    ranked = {batch: _ranking(own, batch) for batch, own in groups(per_input(available.cells(machine)))}
+    """Return the predictors of each group of a machine's cells, the best first; of groups with models enough only."""
+    ranked = {batch: _ranking(cells, batch) for batch, cells in groups(per_input(available.cells(machine)))}
     return {batch: ranks for batch, ranks in ranked.items() if ranks}
 
 

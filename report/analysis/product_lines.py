@@ -1,10 +1,11 @@
 """Lines of products. The chips' table has no column for them: a chip's name and memory tell its line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from report.load.chips import KINDS, comparable, on_chip
+from report.text.frame_rows import matching
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class ProductLine:
     memory: str = ""
 
     def of(self, chips: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the line's chips."""
-        own = chips[(chips.kind == self.kind) & chips.memory_type.str.startswith(self.memory)]
-        return own[own.chip.str.contains(self.chip)]
+        """Return the rows of the line's chips."""
+        of_kind = matching(chips, kind=self.kind)
+        return of_kind[of_kind.memory_type.str.startswith(self.memory) & of_kind.chip.str.contains(self.chip)]
 
 
 # NVIDIA names a GPU for data centers by a letter and a number (V100, L40S), early ones after the word Tesla; the
@@ -53,23 +54,23 @@ class Series:
 
 
 def members(chips: pd.DataFrame) -> list[Series]:
-    """The lines that have chips, each at the precision and unit at which its kind can be compared."""
+    """Return the lines that have chips, each at the precision and unit at which its kind can be compared."""
     return _members(_kinds(chips))
 
 
 def growing(chips: pd.DataFrame) -> list[Series]:
-    """The kinds, then the lines, that have enough chips of different years for a rate of growth."""
+    """Return the kinds, then the lines, that have enough chips of different years for a rate of growth."""
     kinds = _kinds(chips)
-    named = [Series(f"{KINDS[kind]}s", of_kind.rate, of_kind.rows) for kind, of_kind in kinds.items()]
+    named = [replace(series, name=f"{KINDS[kind]}s") for kind, series in kinds.items()]
     return [
         series
-        for series in [*named, *_members(kinds)]
+        for series in (*named, *_members(kinds))
         if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1
     ]
 
 
 def _kinds(chips: pd.DataFrame) -> dict[str, Series]:
-    """The kinds whose chips share a precision and unit."""
+    """Return the kinds whose chips share a precision and unit."""
     found = {}
     for kind in KINDS:
         rows, rate = comparable(chips, kind)
@@ -79,6 +80,9 @@ def _kinds(chips: pd.DataFrame) -> dict[str, Series]:
 
 
 def _members(kinds: dict[str, Series]) -> list[Series]:
-    lines = [line for line in LINES if line.kind in kinds]
-    found = [Series(line.name, kinds[line.kind].rate, line.of(kinds[line.kind].rows)) for line in lines]
+    found = [
+        Series(line.name, kinds[line.kind].rate, line.of(kinds[line.kind].rows))
+        for line in LINES
+        if line.kind in kinds
+    ]
     return [series for series in found if not series.rows.empty]

@@ -22,7 +22,7 @@ from report.analysis.layer_costs import CELL, pivoted
 from report.charts.theme import OUTSIDE
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.workloads import PRODUCTS
-from report.text.frame_rows import each
+from report.text.frame_rows import each, matching
 from report.text.quantities import percent, significant
 
 AGREEING = 0.05
@@ -30,45 +30,42 @@ AGREEING = 0.05
 
 
 def near(steps: pd.DataFrame) -> pd.Series:
-    """Whether the measured ratio of each cell is off by no more than ``AGREEING``."""
+    """Say of each cell whether the measured ratio is off by no more than ``AGREEING``."""
     return (steps.time_ratio / steps.flop_ratio - 1).abs() <= AGREEING
 
 
 def agree(steps: pd.DataFrame) -> pd.Series:
-    """Whether the measured ratio of each cell agrees with the counted one."""
+    """Say of each cell whether the measured ratio agrees with the counted one."""
     held = (steps.time_ratio_low <= steps.flop_ratio) & (steps.flop_ratio <= steps.time_ratio_high)
     return near(steps) | held
 
 
-def explained(paper: Paper, of: Machine) -> pd.DataFrame:
-    """The measured cells with ``agrees``, ``cause`` (a kind, or ``OUTSIDE``) and ``reason``, a phrase.
+def explained(paper: Paper, machine: Machine) -> pd.DataFrame:
+    """Return the measured cells with ``agrees``, ``cause`` (a kind, or ``OUTSIDE``) and ``reason``, a phrase.
 
     The cause is empty for a cell that agrees; both are for one of whose layers too little is known.
     """
-    steps = available.steps(of)
-    steps = steps.assign(agrees=agree(steps), near=near(steps))
-    moved = _moved(paper)
-    timed = _timed(paper, of)
-    told = [
+    steps = available.steps(machine)
+    moved, timed = _moved(paper), _timed(paper, machine)
+    found = [
         ("", "none" if row.near else "within the interval") if row.agrees else _reason(row, timed, moved)
-        for row in each(steps)
+        for row in each(steps.assign(agrees=agree(steps), near=near(steps)))
     ]
-    return steps.drop(columns="near").assign(
-        cause=[cause for cause, _ in told], reason=[reason for _, reason in told]
-    )
+    causes, reasons = [cause for cause, _ in found], [reason for _, reason in found]
+    return steps.assign(agrees=agree(steps), cause=causes, reason=reasons)
 
 
 def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, str]:
-    own = timed[(timed.model == cell.model) & (timed.batch == cell.batch)]
-    bytes_moved = moved[(moved.model == cell.model) & (moved.batch == cell.batch)].set_index("kind")
-    if own.empty:
+    times = matching(timed, model=cell.model, batch=cell.batch)
+    bytes_moved = matching(moved, model=cell.model, batch=cell.batch).set_index("kind")
+    if times.empty:
         waiting = bytes_moved[~bytes_moved.index.isin(PRODUCTS)]
         if waiting.empty or cell.time_ratio < cell.flop_ratio:
             return "", ""
         kind = str(waiting.share.idxmax())
         return kind, _waiting(cell, kind, waiting)
-    gap = (own[BACKWARD] - cell.flop_ratio * own[FORWARD]) * (1 if cell.time_ratio > cell.flop_ratio else -1)
-    most = own.loc[gap.idxmax()]
+    gap = times[BACKWARD] - cell.flop_ratio * times[FORWARD]
+    most = times.loc[gap.idxmax() if cell.time_ratio > cell.flop_ratio else gap.idxmin()]
     kind = str(most.kind)
     if kind == OUTSIDE:
         return kind, f"{OUTSIDE} (loss, framework)"
@@ -89,7 +86,7 @@ def _moved(paper: Paper) -> pd.DataFrame:
 
     ``share`` is its part of the bytes of the backward pass, ``growth`` what it moves there over the forward pass.
     """
-    layers = paper.layers[paper.layers.precision == BASE_PRECISION]
+    layers = matching(paper.layers, precision=BASE_PRECISION)
     columns = ["traffic_byte", "backward_traffic_byte", "forward_flop", "backward_flop"]
     sums = layers.groupby([*CELL, "kind"])[columns].sum().astype(float)
     share = sums.backward_traffic_byte / sums.groupby(CELL).backward_traffic_byte.transform("sum")
@@ -97,10 +94,10 @@ def _moved(paper: Paper) -> pd.DataFrame:
     return sums.assign(share=share, growth=growth).reset_index()
 
 
-def _timed(paper: Paper, of: Machine) -> pd.DataFrame:
-    """The times of each kind's layers in both passes, and its products; none where they were not profiled."""
+def _timed(paper: Paper, machine: Machine) -> pd.DataFrame:
+    """Return the times of each kind's layers in both passes, and its products; none where they were not profiled."""
     try:
-        rows = pivoted(layer_costs.of_kinds(paper, of), "time_s")
+        rows = pivoted(layer_costs.of_kinds(paper, machine), "time_s")
     except available.DataMissingError:
         return pd.DataFrame(columns=[*CELL, "kind", FORWARD, BACKWARD, "forward_flop", "backward_flop"])
     products = _moved(paper)[[*CELL, "kind", "forward_flop", "backward_flop"]]

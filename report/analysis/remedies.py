@@ -8,17 +8,15 @@ from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import BOUND, RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import each
+from report.text.frame_rows import each, matching
 
-LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION, OTHER_LAYOUT, NOTHING, AGAIN = (
+LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION = (
     "larger batch",
     "kept memory",
     "fusion",
     "lower precision",
-    "other layout",
-    "nothing left to gain",
-    "measure again",
 )
+OTHER_LAYOUT, NOTHING, AGAIN = "other layout", "nothing left to gain", "measure again"
 
 HALF = 0.5
 """A larger batch is the remedy where one that was profiled brings the term of each input to this share or less, and
@@ -31,20 +29,20 @@ BY_TERM = {RESIDUAL: AGAIN, "convolution": OTHER_LAYOUT, "depthwise convolution"
 """The remedies of other terms. What stands nowhere here moves bytes or waits for launches: fusion saves both."""
 
 
-def largest(paper: Paper, of: Machine) -> pd.DataFrame:
+def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``."""
-    rows = terms(paper, of)
+    rows = terms(paper, machine)
     most = rows.loc[rows.groupby(INFERENCE_CELL).time_s.idxmax()]
-    return most.assign(remedy=[_remedy(row, rows, of) for row in each(most)])
+    return most.assign(remedy=[_remedy(row, rows, machine) for row in each(most)])
 
 
-def _remedy(row: Any, rows: pd.DataFrame, of: Machine) -> str:
-    larger = rows[(rows.model == row.model) & (rows.term == row.term) & (rows.batch > row.batch)]
+def _remedy(row: Any, rows: pd.DataFrame, machine: Machine) -> str:
+    larger = matching(rows[rows.batch > row.batch], model=row.model, term=row.term)
     if row.term != RESIDUAL and (larger.time_s / larger.batch <= HALF * row.time_s / row.batch).any():
         return LARGER_BATCH
     if row.term in GROUPS and row.system_share >= HALF * row.share:
         return KEPT_MEMORY
     if row.term in ARITHMETIC:
-        peaks = of.roofs.set_index("precision").peak_flop_per_s
+        peaks = machine.roofs.set_index("precision").peak_flop_per_s
         return LOWER_PRECISION if peaks.max() > peaks[BASE_PRECISION] else NOTHING
     return BY_TERM.get(row.term, FUSION)

@@ -21,7 +21,7 @@ FEWEST = 5
 
 
 def weights(models: pd.Series) -> Numbers:
-    """How often each point counts in each resample, an array of ``DRAWS`` rows and a column a point.
+    """Return how often each point counts in each resample: an array of ``DRAWS`` rows and a column a point.
 
     As many models as there are get drawn with replacement, each with all its points. The same models are drawn the
     same way whatever the order and number of their points, so that differences between resamples are paired.
@@ -32,12 +32,12 @@ def weights(models: pd.Series) -> Numbers:
 
 @cache
 def _drawn(models: int) -> Numbers:
-    """How often each model is drawn in each resample."""
+    """Return how often each model is drawn in each resample."""
     return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
 
 
 def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """The sums of squares of x, of products, and of squares of y about their means, for each row of weights."""
+    """Return the sums of squares of x, of products, and of squares of y about their means, for each row of weights."""
     whole = weight.sum(axis=1, keepdims=True)
     dx = x - (weight * x).sum(axis=1, keepdims=True) / whole
     dy = y - (weight * y).sum(axis=1, keepdims=True) / whole
@@ -46,7 +46,7 @@ def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, 
 
 @cache
 def _tail(models: int) -> float:
-    """The probability beyond each end of an interval's percentiles.
+    """Return the probability beyond each end of an interval's percentiles.
 
     Resamples of few models spread less than samples do. The percentiles are widened to what Student's interval of a
     mean would have: T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69
@@ -56,7 +56,7 @@ def _tail(models: int) -> float:
 
 
 def interval(draws: Numbers, models: int) -> tuple[float, float] | None:
-    """The 95 % interval of a number from its resamples; None of fewer than ``FEWEST`` models.
+    """Return the 95 % interval of a number from its resamples; None of fewer than ``FEWEST`` models.
 
     Resamples in which the number has no value (all points the same) are left out.
     """

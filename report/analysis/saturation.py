@@ -6,13 +6,13 @@ import pandas as pd
 
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Machine
-from report.text.frame_rows import each, highest
+from report.text.frame_rows import highest, matching
 
 SHARE = 0.95
 """A model is saturated where it reaches this share of its best throughput."""
 
 ARITHMETIC, MEMORY, CAPACITY, OPEN = "arithmetic", "bandwidth of memory", "size of memory", "not reached"
-"""What limits a model beyond its saturation batch; ``OPEN``: that is the largest that was measured, nothing failed."""
+"""The limits of a model beyond its saturation batch; ``OPEN``: that is the largest measured, and nothing failed."""
 
 
 def saturations(cells: pd.DataFrame) -> pd.DataFrame:
@@ -25,8 +25,8 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     memory, else ``OPEN``. Empty where no roof was measured.
     """
     rows: list[dict[str, Any]] = []
-    for model, own in cells.groupby("model"):
-        measured = own[own.throughput_per_s.notna()].sort_values("batch")
+    for model, tried in cells.groupby("model"):
+        measured = tried[tried.throughput_per_s.notna()].sort_values("batch")
         if len(measured) < 2:
             continue
         first, last, best = measured.iloc[0], measured.iloc[-1], highest(measured, "throughput_per_s")
@@ -41,21 +41,18 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
                 "gain": best.throughput_per_s / first.throughput_per_s,
                 "kept": last.throughput_per_s / best.throughput_per_s,
                 "attained": found.attained,
-                "limit": _limit(found, int(last.batch), own),
+                "limit": _limit(found, int(last.batch), tried),
             }
         )
     return pd.DataFrame(rows)
 
 
 def of(machine: Machine) -> pd.DataFrame:
-    """The saturations of a machine's cells at the base precision; at least one row."""
-    rows = saturations(machine.cells[machine.cells.precision == BASE_PRECISION])
-    if rows.empty:
-        raise available.DataMissingError(
-            f"No model was measured on the {available.title(machine)} at more than one batch size, so its saturation "
-            f"is not known; python -m measure --device {machine.environment.device} --batch-sizes 1 64 256 does."
-        )
-    return rows
+    """Return the saturations of a machine's cells at the base precision; at least one row."""
+    name = available.title(machine)
+    what = f"No model was measured on the {name} at more than one batch size, so its saturation is not known"
+    gap = available.missing_on(machine, what, flags="--batch-sizes 1 64 256", does="does")
+    return available.at_least_one(saturations(matching(machine.cells, precision=BASE_PRECISION)), gap)
 
 
 def _limit(found: Any, largest: int, cells: pd.DataFrame) -> str | None:
@@ -63,5 +60,4 @@ def _limit(found: Any, largest: int, cells: pd.DataFrame) -> str | None:
         if pd.isna(found.attained):
             return None
         return MEMORY if found.memory_bound else ARITHMETIC
-    full = any(row.status == "oom" and row.batch > largest for row in each(cells))
-    return CAPACITY if full else OPEN
+    return CAPACITY if ((cells.status == "oom") & (cells.batch > largest)).any() else OPEN

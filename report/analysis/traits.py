@@ -8,6 +8,7 @@ import pandas as pd
 from measure.cache.records import INFERENCE
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import matching
 from report.text.quantities import intensity, number, percent, si
 
 
@@ -27,9 +28,7 @@ TRAITS = (
         lambda value: f"{percent(value)} of FLOP in depthwise convolution",
     ),
     Trait(
-        "operator_calls",
-        "the number of operator calls",
-        lambda value: number(round(value), "operator call"),
+        "operator_calls", "the number of operator calls", lambda value: number(round(value), "operator call")
     ),
     Trait("parameter_byte", "the bytes of parameters", lambda value: f"{si(value, 'B')} of parameters"),
     Trait("traffic_intensity", "the intensity by traffic", lambda value: f"{intensity(value)} of traffic"),
@@ -37,22 +36,12 @@ TRAITS = (
 
 
 def of_models(paper: Paper, batch: int) -> pd.DataFrame:
-    """The traits of the models at a batch size, a row a model; empty where one was not counted. At least one row."""
+    """Return the traits of the models at a batch size, a row a model; empty where one was not counted."""
     rows = available.workloads(paper, batch=batch).set_index("model")
-    flop = _at(paper.layers, batch).groupby(["model", "kind"]).forward_flop.sum().unstack().fillna(0.0)
+    layers = matching(paper.layers, precision=BASE_PRECISION, batch=batch)
+    flop = layers.groupby(["model", "kind"]).forward_flop.sum().unstack().fillna(0.0)
     depthwise = flop.get("depthwise convolution", pd.Series(0.0, flop.index)) / flop.sum(axis=1)
-    operators = _at(paper.operators, batch)
-    calls = operators[operators.stage == INFERENCE].groupby("model").calls.sum()
-    return pd.DataFrame(
-        {
-            "depthwise_share": depthwise.reindex(rows.index),
-            "operator_calls": calls.reindex(rows.index),
-            "parameter_byte": rows.parameter_byte,
-            "traffic_intensity": rows.traffic_intensity,
-        }
-    ).astype(float)
-
-
-def _at(parts: pd.DataFrame, batch: int) -> pd.DataFrame:
-    """The layers or operators at a batch size and the base precision."""
-    return parts[(parts.precision == BASE_PRECISION) & (parts.batch == batch)]
+    operators = matching(paper.operators, precision=BASE_PRECISION, batch=batch, stage=INFERENCE)
+    calls = operators.groupby("model").calls.sum()
+    rows = rows.assign(depthwise_share=depthwise, operator_calls=calls)
+    return rows[[trait.column for trait in TRAITS]].astype(float)

@@ -4,30 +4,25 @@ import pandas as pd
 
 from measure.cache.records import EAGER
 from report.analysis import available
-from report.analysis.available import DataMissingError
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import Machine
+from report.text.frame_rows import matching
 
 TRY = {"cpu": "channels_last kept_memory", "gpu": "channels_last compile"}
 """Variants worth a try on a kind of machine."""
 
 
-def compared(of: Machine, precision: str | None = None) -> pd.DataFrame:
+def compared(machine: Machine, precision: str | None = None) -> pd.DataFrame:
     """One row is a measured cell of a variant, with the ``speed_up`` over eager mode; at least one.
 
     Of one precision, or of all where it is None. ``eager_s`` is the latency (s) of the same cell in eager mode.
     """
-    rows = of.variants[(of.variants.status == "ok") & of.variants.latency_s.notna()]
-    if precision is not None:
-        rows = rows[rows.precision == precision]
-    if not rows.empty:
-        eager = available.cells(of, precision)[[*INFERENCE_CELL, "latency_s"]]
-        rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=INFERENCE_CELL)
-    if rows.empty:
-        flag = "" if precision is None else f" --precisions {precision}"
-        raise DataMissingError(
-            f"No cell of the {available.title(of)} has been measured in eager mode and as a variant"
-            f"{'' if precision is None else f' at {precision}'}; python -m measure --device {of.environment.device} "
-            f"--sections workload inference{flag} --variants {EAGER} {TRY[of.kind]} measures some."
-        )
-    return rows.assign(speed_up=rows.eager_s / rows.latency_s)
+    at, flags = ("", "") if precision is None else (f" at {precision}", f"--precisions {precision} ")
+    what = f"No cell of the {available.title(machine)} has been measured in eager mode and as a variant{at}"
+    flags += f"--variants {EAGER} {TRY[machine.kind]}"
+    gap = available.missing_on(machine, what, "workload", "inference", flags=flags, does="measures some")
+    rows = matching(machine.variants, status="ok", precision=precision)
+    rows = available.at_least_one(rows[rows.latency_s.notna()], gap)
+    eager = available.cells(machine, precision)[[*INFERENCE_CELL, "latency_s"]]
+    rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=INFERENCE_CELL)
+    return available.at_least_one(rows, gap).assign(speed_up=rows.eager_s / rows.latency_s)

@@ -9,7 +9,7 @@ ENTRY = re.compile(r"^\s*@(?!comment|string|preamble)\w+\s*\{\s*([^,\s]+)\s*,", 
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """The citation keys of all entries. Raises UserError where the file cannot be read."""
+    """Return the citation keys of all entries. Raises UserError where the file cannot be read."""
     try:
         return frozenset(ENTRY.findall(path.read_text(encoding="utf-8")))
     except OSError as problem:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unsearched() -> Iterator[None]:
-    """Within it nothing is searched for; what is there at its end is not searched from then on.
+    """Pause the search within, and exempt what is there at the end from then on.
 
     The tables are tens of thousands of records without a cycle, which every search would visit.
     """

@@ -7,18 +7,21 @@ never too high for them. Its bytes are what it reads and writes, none of them fr
 operator may take less.
 """
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from measure.cache.records import stored_as
 from report.load.roofs import Roof
+from report.text.frame_rows import each, matching
 
 
 def timed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
-    """The rows of ``Operator`` that a precision stores, with ``bound_s``, the least time of all calls of a row.
+    """Return the rows of ``Operator`` that a precision stores, with ``bound_s``, the least time of all calls of a row.
 
     ``memory_bound`` says whether it is the time of the bytes.
     """
-    rows = operators[operators.precision == stored_as(precision)]
+    rows = matching(operators, precision=stored_as(precision))
     return rows.assign(
         bound_s=rows.calls * roof.least_s(rows.flop, rows.byte),
         memory_bound=rows.flop < roof.ridge_flop_per_byte * rows.byte,
@@ -29,3 +32,18 @@ def summed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
     """One row is a stage of a model at a batch size: the least time of its operators, ``bound_s``."""
     rows = timed(operators, precision, roof)
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
+
+
+def of_cells(
+    cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roof | None]
+) -> pd.Series:
+    """Return the least time of each cell's operators in a stage under the roof at its precision, NaN where unknown."""
+    rows = matching(operators, stage=stage)
+    bounds = {
+        (row.model, row.batch, precision): row.bound_s
+        for precision, roof in roofs.items()
+        if roof
+        for row in each(summed(rows, precision, roof))
+    }
+    keys = zip(cells.model, cells.batch, cells.precision, strict=True)
+    return pd.Series([bounds.get(key) for key in keys], index=cells.index, dtype=float)

@@ -19,7 +19,7 @@ FIGURE_WIDTH = 560
 
 
 def machines(data: Path, root: Path = Path()) -> list[str]:
-    """The folders of the machines that are chosen, in that order; none where all are meant.
+    """Return the folders of the machines that are chosen, in that order; none where all are meant.
 
     Raises UserError for a name that is no machine's folder in the data folder.
     """
@@ -37,19 +37,19 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
 
 
 def figure_width(root: Path = Path()) -> int:
-    """The width in pixels of a plot as wide as the text."""
+    """Return the width in pixels of a plot as wide as the text."""
     project = _project(root)
     return int(project.ridgepoint.get("figure-width", FIGURE_WIDTH)) if project else FIGURE_WIDTH
 
 
 def _project(root: Path) -> Project | None:
-    """The project in a folder; None for another folder, from which someone may read the tables too."""
+    """Return the project in a folder; None for another folder, from which someone may read the tables too."""
     return read_project(root) if (root / SETTINGS_FILE).is_file() else None
 
 
 @contextmanager
 def in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables, for this process and those that it starts, and puts back what was there."""
+    """Set environment variables, for this process and those that it starts, and put back what was there."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

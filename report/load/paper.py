@@ -2,29 +2,16 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from measure.cache import records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.memory_levels import Cache, caches_of
-from measure.cache.records import (
-    Ceiling,
-    CounterProfile,
-    CounterResult,
-    Environment,
-    KernelCounters,
-    KernelTime,
-    Layer,
-    Operator,
-    OperatorTime,
-    Profile,
-    Run,
-    Sample,
-    Workload,
-)
 from measure.cache.table import read
 from report.load import (
     bibliography,
@@ -48,6 +35,7 @@ from report.load.roofs import (
     measured_roofs,
     memory_levels,
     rated,
+    roof_at,
 )
 
 BASE_PRECISION = "fp32"
@@ -70,7 +58,7 @@ class Machine:
     """
 
     folder: str
-    environment: Environment
+    environment: records.Environment
     ceilings: pd.DataFrame
     roofs: pd.DataFrame
     caches: tuple[Cache, ...]
@@ -90,9 +78,8 @@ class Machine:
         return DEVICE_KINDS[self.environment.device]
 
     def roof(self, precision: str) -> Roof | None:
-        """The measured roof at a precision; None where it was not measured."""
-        rows = self.roofs[self.roofs.precision == precision]
-        return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
+        """Return the measured roof at a precision; None where it was not measured."""
+        return roof_at(self.roofs, precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +104,7 @@ class Paper:
     published: Published
 
     def machine(self, kind: str) -> Machine | None:
-        """The first machine of this kind ("cpu" or "gpu")."""
+        """Return the first machine of this kind ("cpu" or "gpu")."""
         return next((machine for machine in self.machines if machine.kind == kind), None)
 
     @property
@@ -127,7 +114,7 @@ class Paper:
 
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
-    """A table's records as a frame with the table's columns, even when it is empty."""
+    """Return a table's records as a frame with the table's columns, even when it is empty."""
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
@@ -137,7 +124,7 @@ def load(
     references: Path = Path("bib/references.bib"),
     chosen: Sequence[str] | None = None,
 ) -> Paper:
-    """Reads a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
+    """Read a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
 
     ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.load.options``.
     What is not there yet is empty. Raises UserError where a table cannot be read.
@@ -145,65 +132,58 @@ def load(
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
-    models, layers = frame(tables.models(), Workload), frame(tables.layers(), Layer)
+    models, layers = frame(tables.models(), records.Workload), frame(tables.layers(), records.Layer)
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
-    operators = workloads.parts_of(frame(tables.operators(), Operator), shown)
+    operators = workloads.parts_of(frame(tables.operators(), records.Operator), shown)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
+    counters = read(data / "workload" / "counters.csv", records.CounterResult)
     return Paper(
-        chips.read(data / "chips.csv", keys),
-        flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
-        shown,
-        workloads.parts_of(layers, shown),
-        operators,
-        workloads.not_counted(models),
-        counting_programs.derive(
-            frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)
-        ),
-        tuple(machine for machine in machines if machine.environment.torch),
-        tuple(machine for machine in machines if not machine.environment.torch),
-        printed.training_steps(data / "published" / "training_steps.csv", keys),
-        printed.read(data / "published", keys),
+        chips=chips.read(data / "chips.csv", keys),
+        flop_per_cycle=flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
+        workloads=shown,
+        layers=workloads.parts_of(layers, shown),
+        operators=operators,
+        not_counted=workloads.not_counted(models),
+        counters=counting_programs.derive(frame(counters, records.CounterResult)),
+        machines=tuple(machine for machine in machines if machine.environment.torch),
+        imported=tuple(machine for machine in machines if not machine.environment.torch),
+        training_steps=printed.training_steps(data / "published" / "training_steps.csv", keys),
+        published=printed.read(data / "published", keys),
     )
 
 
 def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.DataFrame) -> Machine | None:
-    """A machine's newest environment and what was measured in it; None where none is recorded."""
+    """Return a machine's newest environment and what was measured in it; None where none is recorded."""
     environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
     if environment is None:
         return None
 
-    def ours(rows: list[Any], record: type) -> pd.DataFrame:
+    def measured(rows: list[Any], record: type) -> pd.DataFrame:
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
-    ceilings = rated(ours(folder.ceilings(), Ceiling))
-    caches = caches_of(environment.caches)
-    machine = Machine(
-        folder.name,
-        environment,
-        ceilings,
-        measured_roofs(ceilings),
-        caches,
-        tuple(memory_levels(ceilings, caches)),
-        measured_clock(ceilings),
-        pd.DataFrame(),
-        pd.DataFrame(),
-        pd.DataFrame(),
-        ours(folder.profiles(), Profile),
-        ours(folder.operators(), OperatorTime),
-        ours(folder.kernels(), KernelTime),
-        ours(folder.counter_profiles(), CounterProfile),
-        ours(folder.counters(), KernelCounters),
-    )
-    runs, samples = ours(folder.runs(), Run), ours(folder.samples(), Sample)
-    return replace(
-        machine,
-        cells=cells.derive(runs, samples, counted, operators, machine.roof),
+    ceilings = rated(measured(folder.ceilings(), records.Ceiling))
+    roofs, caches = measured_roofs(ceilings), caches_of(environment.caches)
+    runs, samples = measured(folder.runs(), records.Run), measured(folder.samples(), records.Sample)
+    return Machine(
+        folder=folder.name,
+        environment=environment,
+        ceilings=ceilings,
+        roofs=roofs,
+        caches=caches,
+        levels=tuple(memory_levels(ceilings, caches)),
+        clock=measured_clock(ceilings),
+        cells=cells.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         variants=cells.of_variants(runs, samples),
-        steps=steps.derive(runs, samples, counted, operators, machine.roof),
+        steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
+        profiles=measured(folder.profiles(), records.Profile),
+        operators=measured(folder.operators(), records.OperatorTime),
+        kernels=measured(folder.kernels(), records.KernelTime),
+        counter_profiles=measured(folder.counter_profiles(), records.CounterProfile),
+        counters=measured(folder.counters(), records.KernelCounters),
     )

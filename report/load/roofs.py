@@ -9,6 +9,7 @@ import pandas as pd
 
 from measure.cache.memory_levels import Cache, Level, levels
 from measure.cache.records import BURST, STREAM_ARRAYS, SUSTAINED
+from report.text.frame_rows import matching
 
 ARITHMETIC = {
     "fma": "multiply-add",
@@ -32,21 +33,21 @@ STREAMED_BY = STREAMS | {EARLIER_STREAM: "triad (torch)"}
 
 @dataclass(frozen=True)
 class Roof:
-    """A peak (FLOP/s) and a bandwidth (B/s)."""
+    """A peak (FLOP/s) and a bandwidth (B/s): two numbers, or two columns where the rows have roofs of their own."""
 
-    peak_flop_per_s: float
-    bandwidth_byte_per_s: float
+    peak_flop_per_s: Any
+    bandwidth_byte_per_s: Any
 
     @property
-    def ridge_flop_per_byte(self) -> float:
+    def ridge_flop_per_byte(self) -> Any:
         return self.peak_flop_per_s / self.bandwidth_byte_per_s
 
-    def attainable(self, intensity_flop_per_byte: float) -> float:
-        """The rate (FLOP/s) that no kernel of this intensity exceeds (Williams et al. 2009)."""
-        return min(self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
+    def attainable(self, intensity_flop_per_byte: Any) -> Any:
+        """Return the rate (FLOP/s) that no kernel of this intensity exceeds (Williams et al. 2009)."""
+        return np.minimum(self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
 
     def least_s(self, flop: Any, byte: Any) -> Any:
-        """The time (s) that so many FLOP and bytes take at least, whatever overlaps: of numbers or of columns."""
+        """Return the time (s) that so many FLOP and bytes take at least, whatever overlaps."""
         return np.maximum(flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
 
 
@@ -75,7 +76,7 @@ class MemoryLevel:
 
     @property
     def fastest(self) -> str:
-        """The stream that is the fastest."""
+        """The name of the fastest stream."""
         return max(self.kernels, key=lambda name: self.kernels[name].byte_per_s)
 
     @property
@@ -84,7 +85,7 @@ class MemoryLevel:
 
 
 def rated(ceilings: pd.DataFrame) -> pd.DataFrame:
-    """The ceilings that were measured, with their rates (``flop_per_s``, ``byte_per_s``), and those' intervals.
+    """Return the ceilings that were measured, with their rates (``flop_per_s``, ``byte_per_s``), and those' intervals.
 
     A row without a pace, of an earlier version, is a sustained one.
     """
@@ -99,38 +100,38 @@ def rated(ceilings: pd.DataFrame) -> pd.DataFrame:
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """The rows of some kernels at the pace that roofs are read from."""
+    """Return the rows of some kernels at the pace that roofs are read from."""
     return rows[rows.kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
 
 
 def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """The rows of some kernels in bursts."""
+    """Return the rows of some kernels in bursts."""
     return rows[rows.kernel.isin(list(kernels)) & (rows.pace == BURST)]
 
 
 def fastest(rows: pd.DataFrame, rate: str) -> pd.Series:
-    """The row with the highest rate of this kind."""
+    """Return the row with the highest rate of this kind."""
     return rows.iloc[int(rows[rate].to_numpy().argmax())]
 
 
 def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
-    """The fastest sustained multiply-add and the fastest matrix product of each precision, with what each is."""
+    """Return the fastest sustained multiply-add and the fastest matrix product of each precision, with what each is."""
     products = [kernel for kernel in ARITHMETIC if kernel != "fma"]
     return [
-        (what, fastest(own, "flop_per_s"))
+        (what, fastest(candidates, "flop_per_s"))
         for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
-        for _, own in sustained(rows, kernels).groupby("precision", sort=False)
+        for _, candidates in sustained(rows, kernels).groupby("precision", sort=False)
     ]
 
 
 def sweep(rows: pd.DataFrame) -> list[Level]:
-    """The levels of memory, fastest first, that reading shows: it is the same whatever kind of store a chip has."""
+    """Return the levels of memory that reading shows, fastest first: reading is the same whatever store a chip has."""
     reads = sustained(rows, ["stream_read"])
     return levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
 
 
 def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
-    """The sustained streams through the last level of memory: what a roof's slope is read from."""
+    """Return the sustained streams through the last level of memory: what a roof's slope is read from."""
     streams, found = sustained(rows, STREAM_ARRAYS), sweep(rows)
     if streams.empty:
         return sustained(rows, [EARLIER_STREAM])
@@ -138,24 +139,24 @@ def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryLevel]:
-    """The levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
+    """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
     found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
     named = []
     for place, level in enumerate(found):
         cache = None if level is found[-1] else _agreeing(level, found[place + 1], reported)
         name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
-        own = streams[[level.holds(size) for size in streams["size"]]]
+        within = streams[[level.holds(size) for size in streams["size"]]]
         kernels = {
-            name: fastest(own[own.kernel == kernel], "byte_per_s")
-            for kernel, name in STREAMS.items()
-            if (own.kernel == kernel).any()
+            stream: fastest(within[within.kernel == kernel], "byte_per_s")
+            for kernel, stream in STREAMS.items()
+            if (within.kernel == kernel).any()
         }
         named.append(MemoryLevel(name, level, cache, kernels))
     return named
 
 
 def _agreeing(level: Level, behind: Level, caches: Iterable[Cache]) -> Cache | None:
-    """The first cache whose size lies between the end of a level and the begin of that behind, or a step beside."""
+    """Return the first cache whose size lies between the end of a level and the begin of that behind, or a step off."""
     least, most = level.last_byte / STEP, behind.first_byte * STEP
     return next((cache for cache in caches if least <= cache.byte <= most), None)
 
@@ -165,26 +166,31 @@ def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
 
     Each with its interval and kernel. A bandwidth moves bytes, whatever they mean: it serves all precisions.
     """
-    streams = from_memory(rows)
-    if streams.empty:
+    streams, arithmetic = from_memory(rows), sustained(rows, ARITHMETIC)
+    if streams.empty or arithmetic.empty:
         return pd.DataFrame(columns=["precision"])
     bandwidth = _roof("bandwidth", "byte", streams)
-    roofs = [
-        {"precision": precision} | _roof("peak", "flop", own) | bandwidth
-        for precision, own in sustained(rows, ARITHMETIC).groupby("precision", sort=False)
-    ]
-    return pd.DataFrame(roofs) if roofs else pd.DataFrame(columns=["precision"])
+    return pd.DataFrame(
+        {"precision": precision} | _roof("peak", "flop", candidates) | bandwidth
+        for precision, candidates in arithmetic.groupby("precision", sort=False)
+    )
+
+
+def roof_at(roofs: pd.DataFrame, precision: str) -> Roof | None:
+    """Return the roof at a precision of ``measured_roofs``; None where it was not measured."""
+    rows = matching(roofs, precision=precision)
+    return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
 
 def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """The columns of a roof that is the fastest of the rows."""
+    """Return the columns of a roof that is the fastest of the rows."""
     best = fastest(rows, f"{unit}_per_s")
     rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
     return rates | {f"{name}_kernel": best.kernel}
 
 
 def measured_clock(rows: pd.DataFrame) -> Clock | None:
-    """The clock that the chain of integer additions shows; None where it was not measured."""
+    """Return the clock that the chain of integer additions shows; None where it was not measured."""
     chains = sustained(rows, ["chain"])
     addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
     if "int64" not in addition_s:

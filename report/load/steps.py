@@ -7,20 +7,17 @@ are (``measure.timing.statistics.estimate_rounds``).
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import pandas as pd
 
 from measure.cache.records import BACKWARD, CELL, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
-from report.load.cells import NUMBERS, estimated, joined, latencies, with_workload
-from report.text.frame_rows import each
+from report.load.cells import TIMES, above, estimated, joined, latencies, with_workload
+from report.load.roofs import Roof
+from report.text.frame_rows import matching
 
 KEY = [column for column in CELL if column != "phase"]
 """What tells the cells of training apart: a step and its stages are one cell."""
-
-TIMES = NUMBERS[:3]
-"""A median and the ends of its interval."""
 
 RATIOS = ["time_ratio", "time_ratio_low", "time_ratio_high"]
 
@@ -30,7 +27,7 @@ def derive(
     samples: pd.DataFrame,
     counted: pd.DataFrame,
     operators: pd.DataFrame,
-    roof_of: Callable[[str], Any],
+    roof_of: Callable[[str], Roof | None],
 ) -> pd.DataFrame:
     """One row is a cell of training, eager, with SGD and momentum: its times, and what follows from its workload.
 
@@ -42,40 +39,35 @@ def derive(
     bytes that the update must move, ``operator_bound_s`` the sum of the three. All are empty where no roof was
     measured or what they are made of was not counted.
     """
-    wanted = runs[(runs.phase == STEP) & (runs.variant == EAGER)]
-    ours = samples[samples.phase.isin([STEP, *STAGES]) & (samples.variant == EAGER)]
-    cells = with_workload(_timed(joined(wanted).drop(columns="phase"), ours), counted)
+    wanted = joined(matching(runs, phase=STEP, variant=EAGER)).drop(columns="phase")
+    taken = samples[samples.phase.isin([STEP, *STAGES]) & (samples.variant == EAGER)]
+    cells = with_workload(_timed(wanted, taken), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)
     cells["flop_ratio"] = cells.backward_flop / cells.forward_flop
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
-    peaks = cells.precision.map({key: roof.peak_flop_per_s for key, roof in roofs.items() if roof}).astype(
-        float
-    )
-    bounds = _bounds(operators, roofs)
+    roof = above(cells, roofs)
     for stage in (FORWARD, BACKWARD):
         cells[f"{stage}_flop_per_s"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"]
-        cells[f"{stage}_peak_share"] = cells[f"{stage}_flop_per_s"] / peaks
-        keys = zip(cells.model, cells.batch, cells.precision, strict=True)
-        cells[f"{stage}_bound_s"] = pd.Series([bounds.get((*key, stage)) for key in keys], dtype=float)
-    cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / peaks
-    bandwidths = {key: roof.bandwidth_byte_per_s for key, roof in roofs.items() if roof}
-    cells["update_bound_s"] = update_byte(cells) / cells.precision.map(bandwidths).astype(float)
+        cells[f"{stage}_peak_share"] = cells[f"{stage}_flop_per_s"] / roof.peak_flop_per_s
+        cells[f"{stage}_bound_s"] = operator_bounds.of_cells(cells, operators, stage, roofs)
+    cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
+    cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s
     return cells
 
 
 def update_byte(rows: pd.DataFrame) -> pd.Series:
-    """What SGD with momentum must move: weights and momentum are read and written, gradients are read."""
+    """Return what SGD with momentum must move: weights and momentum are read and written, gradients are read."""
     return 2 * rows.parameter_byte + 2 * rows.momentum_byte + rows.gradient_byte
 
 
 def _timed(cells: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The cells with the times of the step and its stages, and the ratio of the latter."""
-    own = latencies(samples)
-    parts = [own[own.phase == STEP].drop(columns="phase")]
+    """Return the cells with the times of the step and its stages, and the ratio of the latter."""
+    times = latencies(samples)
+    parts = [matching(times, phase=STEP).drop(columns="phase")]
     for stage in (FORWARD, BACKWARD, UPDATE):
-        named = dict(zip(TIMES, (f"{stage}_s", f"{stage}_low_s", f"{stage}_high_s"), strict=True))
-        parts.append(own[own.phase == stage][[*KEY, *TIMES]].rename(columns=named))
+        names = {column: column.replace("latency", stage) for column in TIMES}
+        parts.append(matching(times, phase=stage)[[*KEY, *TIMES]].rename(columns=names))
     parts.append(_ratios(samples))
     timed = reduce(lambda left, right: left.merge(right, on=KEY, how="left"), parts, cells)
     numbers = [column for part in parts for column in part if column not in KEY]
@@ -84,21 +76,10 @@ def _timed(cells: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 def _ratios(samples: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell: backward to forward in time, with interval."""
-    forward, backward = (samples[samples.phase == stage] for stage in (FORWARD, BACKWARD))
+    forward, backward = (matching(samples, phase=stage) for stage in (FORWARD, BACKWARD))
     paired = forward.merge(backward, on=[*KEY, "round", "sample"], suffixes=("", "_backward"))
     paired = paired.assign(ratio=paired.latency_s_backward / paired.latency_s)
     return estimated(paired, "ratio", KEY, RATIOS).drop(columns="sample_count")
-
-
-def _bounds(operators: pd.DataFrame, roofs: dict[str, Any]) -> dict[tuple[Any, ...], float]:
-    """The operators' least time by model, batch size, precision and stage, where there is a roof."""
-    rows = operators[operators.stage.isin((FORWARD, BACKWARD))]
-    return {
-        (row.model, row.batch, precision, row.stage): row.bound_s
-        for precision, roof in roofs.items()
-        if roof
-        for row in each(operator_bounds.summed(rows, precision, roof))
-    }
 
 
 MEMORY_PARTS = {

@@ -49,38 +49,37 @@ def shown(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown_shapes(rows: pd.DataFrame) -> dict[str, str]:
-    """The input shape at which the paper shows each model: that at which it is measured, else the smallest counted."""
-    shapes: dict[str, str] = {}
-    for model, own in rows.groupby("model").input_shape:
-        smallest = min(own, key=_sizes)
-        measured = MEASURED_SHAPES.get(str(model), smallest)
-        shapes[str(model)] = measured if measured in set(own) else smallest
+    """Return the input shape at which each model is shown: that at which it is measured, else the smallest counted."""
+    shapes = {}
+    for model, counted in rows.groupby("model").input_shape:
+        measured = MEASURED_SHAPES.get(str(model), "")
+        shapes[str(model)] = measured if measured in set(counted) else min(counted, key=_sizes)
     return shapes
 
 
 def _sizes(shape: str) -> tuple[int, ...]:
-    """The numbers in a shape, by which shapes are ordered."""
+    """Return the numbers in a shape, by which shapes are ordered."""
     return tuple(int(number[:DIGITS]) for number in re.findall(r"\d+", shape))
 
 
 def as_measured(rows: pd.DataFrame) -> pd.DataFrame:
-    """The shown rows without those of a built-in model that was counted at other shapes only."""
+    """Return the shown rows without those of a built-in model that was counted at other shapes only."""
     measured = rows.model.map(MEASURED_SHAPES)
     return rows[measured.isna() | (rows.input_shape == measured)]
 
 
 def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
-    """The layers or operators of the workloads that the paper shows."""
+    """Return the layers or operators of the workloads that the paper shows."""
     return parts[parts.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
 
 
 def not_counted(models: pd.DataFrame) -> pd.DataFrame:
-    """The workloads that could not be counted, each with its status and reason."""
+    """Return the workloads that could not be counted, each with its status and reason."""
     return models[models.status != "ok"].reset_index(drop=True)
 
 
 def check_sums(models: pd.DataFrame, layers: pd.DataFrame, path: Path) -> None:
-    """Raises UserError, naming the layers' ``path``, for a workload of which there are layers that do not sum to it."""
+    """Raise UserError, naming the layers' ``path``, for a workload of which there are layers that do not sum to it."""
     key = list(WORKLOAD)
     models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
     sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)

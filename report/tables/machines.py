@@ -2,38 +2,41 @@
 
 from report.analysis import available, datasheet
 from report.analysis.available import or_missing
-from report.load.paper import Paper
-from report.tables.pipe import LEFT, NONE, pipe
+from report.load.paper import Machine, Paper
+from report.tables.pipe import NONE, named, pipe
 from report.text.prose import escape
-from report.text.quantities import (
-    si,
-)
+from report.text.quantities import si
+
+
+def _properties(machine: Machine) -> dict[str, str | int | None]:
+    environment = machine.environment
+    return {
+        "folder": machine.folder,
+        "device": environment.device,
+        "processor": datasheet.identity(environment),
+        "physical cores": environment.physical_cores,
+        "threads": environment.threads,
+        "memory": si(environment.memory_byte, "B") if environment.memory_byte else None,
+        "vector units": environment.vector_extension,
+        "driver": environment.driver,
+        "system": environment.system,
+        "Python": environment.python,
+        "torch": environment.torch,
+        "torchvision": environment.torchvision,
+        "torchaudio": environment.torchaudio,
+        "tuned by": environment.tuning,
+        "environment": environment.environment_id,
+        "first seen (UTC)": environment.recorded_at[:16].replace("T", " "),
+    }
 
 
 @or_missing
 def machines(paper: Paper) -> str:
-    """The machines, a column each, in their newest environments."""
-    shown = available.machines(paper)
-    about = [machine.environment for machine in shown]
-    properties: list[tuple[str, list[str | None]]] = [
-        ("folder", [machine.folder for machine in shown]),
-        ("device", [each.device for each in about]),
-        ("processor", [datasheet.identity(each) for each in about]),
-        ("physical cores", [str(each.physical_cores) if each.physical_cores else None for each in about]),
-        ("threads", [str(each.threads) if each.threads else None for each in about]),
-        ("memory", [si(each.memory_byte, "B") if each.memory_byte else None for each in about]),
-        ("vector units", [each.vector_extension for each in about]),
-        ("driver", [each.driver for each in about]),
-        ("system", [each.system for each in about]),
-        ("Python", [each.python for each in about]),
-        ("torch", [each.torch for each in about]),
-        ("torchvision", [each.torchvision for each in about]),
-        ("torchaudio", [each.torchaudio for each in about]),
-        ("tuned by", [each.tuning for each in about]),
-        ("environment", [each.environment_id for each in about]),
-        ("first seen (UTC)", [each.recorded_at[:16].replace("T", " ") for each in about]),
+    """List the machines, a column each, in their newest environments."""
+    found = available.machines(paper)
+    columns = [_properties(machine) for machine in found]
+    rows = [
+        [name, *(escape(str(column[name])) if column[name] else NONE for column in columns)]
+        for name in columns[0]
     ]
-    header = [("Property", LEFT), *((escape(available.title(machine)), LEFT) for machine in shown)]
-    return pipe(
-        header, [[name, *(escape(text) if text else NONE for text in texts)] for name, texts in properties]
-    )
+    return pipe(" | ".join(["Property", *map(named, found)]), rows)

@@ -3,53 +3,49 @@
 from types import ModuleType
 
 from report import published
-from report.analysis.available import DataMissingError, or_missing
+from report.analysis.available import lacking, or_missing
 from report.load.paper import Paper
 from report.published import claims
 from report.published.claims import MARKS
 from report.published.comparisons import compared
 from report.published.verdict import Comparison
-from report.tables.pipe import LEFT, NONE, RIGHT, cited, pipe, quantity, with_interval
+from report.tables.pipe import NONE, cited, known, pipe, quantity, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import significant
 
 
-def _value(value: float, unit: str) -> str:
-    return quantity(value, unit, 4)
-
-
 def _ours(comparison: Comparison) -> str:
     if comparison.ours is None:
         return NONE
+    value, interval = quantity(comparison.ours, comparison.unit, 4), ""
     if not comparison.is_measured:
-        return _value(comparison.ours, comparison.unit)
-    if comparison.interval is None:
-        return f"{_value(comparison.ours, comparison.unit)}, {escape(comparison.source)}"
-    value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
-    return f"{value} ({enclosed}), {escape(comparison.source)}"
+        return value
+    if comparison.interval is not None:
+        value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
+        interval = f" ({enclosed})"
+    return f"{value}{interval}, {escape(comparison.source)}"
 
 
 def _compared(paper: Paper, table: ModuleType) -> str:
-    rows = compared(paper, table)
-    if not rows:
+    found = compared(paper, table)
+    if not found:
         name = {published.steps: "training_steps", published.estimates: "step_estimates"}.get(
             table, table.__name__.split(".")[-1]
         )
-        raise DataMissingError(f"The table data/published/{name}.csv holds no row; restore it.")
-    header = [("Of", LEFT), ("Printed", RIGHT), ("Ours", RIGHT), ("Ratio", RIGHT), ("Verdict", LEFT)]
-    cells = [
+        raise lacking(f"published/{name}", "row")
+    rows = [
         [
-            escape(f"{row.subject}: {row.quantity}"), _value(row.printed, row.unit), _ours(row),
-            NONE if row.ratio is None else significant(row.ratio), escape(str(row.verdict)),
+            escape(f"{row.subject}: {row.quantity}"), quantity(row.printed, row.unit, 4), _ours(row),
+            known(row.ratio, significant), escape(str(row.verdict)),
         ]
-        for row in rows
+        for row in found
     ]  # fmt: skip
-    return pipe(header, _by_study([row.study for row in rows], cells))
+    return pipe("Of | Printed > | Ours > | Ratio > | Verdict", _by_study([row.study for row in found], rows))
 
 
 def _by_study(studies: list[str], rows: list[list[str]]) -> list[list[str]]:
-    """The rows of each study below its name, which has a row of its own where there are several."""
+    """Return the rows of each study below its name, which has a row of its own where there are several."""
     if len(set(studies)) < 2:
         return rows
     grouped: dict[str, list[list[str]]] = {}
@@ -60,41 +56,40 @@ def _by_study(studies: list[str], rows: list[list[str]]) -> list[list[str]]:
 
 @or_missing
 def chips(paper: Paper) -> str:
-    """The printed roofs of chips."""
+    """Compare the printed roofs of chips."""
     return _compared(paper, published.chips)
 
 
 @or_missing
 def models(paper: Paper) -> str:
-    """The printed FLOP, footprints and intensities of models."""
+    """Compare the printed FLOP, footprints and intensities of models."""
     return _compared(paper, published.models)
 
 
 @or_missing
 def training(paper: Paper) -> str:
-    """The printed forward and backward passes."""
+    """Compare the printed forward and backward passes."""
     return _compared(paper, published.training)
 
 
 @or_missing
 def steps(paper: Paper) -> str:
-    """The printed steps under hardware counters."""
+    """Compare the printed steps under hardware counters."""
     return _compared(paper, published.steps)
 
 
 @or_missing
 def estimates(paper: Paper) -> str:
-    """The printed theoretical times of steps."""
+    """Compare the printed theoretical times of steps."""
     return _compared(paper, published.estimates)
 
 
 @or_missing
 def claim_rulings(paper: Paper) -> str:
-    """Each claim with its mark and what decides."""
+    """List each claim with its mark and what decides."""
     rulings = claims.rulings(paper)
-    cells = [
+    rows = [
         [escape(row.claim), MARKS[rulings[row.id].mark], escape(rulings[row.id].text)]
         for row in each(paper.published.claims)
     ]
-    header = [("Claim", LEFT), ("", LEFT), ("What decides", LEFT)]
-    return pipe(header, _by_study(list(paper.published.claims.study), cells))
+    return pipe("Claim |  | What decides", _by_study(list(paper.published.claims.study), rows))

@@ -1,6 +1,8 @@
 """The tables of utilisation: shares of the roofs, the terms of latencies, and what would shorten the largest."""
 
-from pandas import isna
+from typing import Any
+
+import pandas as pd
 
 from report.analysis import available, remedies, variants, waterfall
 from report.analysis.available import or_missing
@@ -9,7 +11,7 @@ from report.analysis.operator_groups import GROUPS
 from report.analysis.predictors import common_batches
 from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL
 from report.load.paper import Paper
-from report.tables.pipe import LEFT, NONE, RIGHT, pipe
+from report.tables.pipe import NONE, NOT_MEASURED, known, pipe
 from report.text.frame_rows import each, highest, lowest
 from report.text.prose import escape
 from report.text.quantities import SPACE, percent, si, significant
@@ -19,98 +21,86 @@ INEFFICIENCY = "inefficiency"
 
 SHOWN = (BOUND, BY_OPERATOR, INEFFICIENCY, FRAMEWORK, RESIDUAL)
 
-NOT_MEASURED = "not measured"
 
-
-def signed(share: float) -> str:
-    """A share that may be negative, as a percentage to the nearest whole."""
+def _signed(share: float) -> str:
+    """Return a share that may be negative, as a percentage to the nearest whole."""
     return f"{round(100 * share)}{SPACE}%".replace("-", "−")
+
+
+def _by_model(cells: pd.DataFrame, texts: dict[Any, str], columns: dict[Any, str], otherwise: str) -> str:
+    """Return a table of texts by model, device and batch size: a row a model, a column for the other two."""
+    rows = [
+        [escape(model), *(texts.get((model, *column), otherwise) for column in columns)]
+        for model in sorted(cells.model.unique())
+    ]
+    return pipe(" | ".join(["Model", *columns.values()]), rows)
 
 
 @or_missing
 def shares(paper: Paper) -> str:
-    """Utilisation of each model at the batch sizes that most were measured at: of the attainable rate, and of peak."""
+    """List each model's utilisation at the batch sizes that most were measured at: of the attainable rate, of peak."""
     cells = available.shown_cells(paper)
     if cells.attained.isna().all():
         available.roof(paper.shown[0])
-    columns = [
-        (device, batch)
-        for device, own in cells[cells.attained.notna()].groupby("device")
-        for batch in common_batches(own)
-    ]
-    told = {
+    known_cells = cells[cells.attained.notna()]
+    columns = {
+        (str(device), batch): f"{device}, {batch} >"
+        for device, rows in known_cells.groupby("device")
+        for batch in common_batches(rows)
+    }
+    texts = {
         (row.model, row.device, row.batch): "; ".join(
             dict.fromkeys((percent(row.attained), percent(row.peak_share)))
         )
-        for row in each(cells[cells.attained.notna()])
+        for row in each(known_cells)
     }
-    header = [("Model", LEFT), *((f"{device}, {batch}", RIGHT) for device, batch in columns)]
-    return pipe(
-        header,
-        [
-            [escape(model), *(told.get((model, *column), NONE) for column in columns)]
-            for model in sorted(cells.model.unique())
-        ],
-    )
+    return _by_model(cells, texts, columns, NONE)
 
 
 @or_missing
 def terms(paper: Paper) -> str:
-    """The terms of every profiled cell as shares of its latency, those of operators together, and what lies within."""
-    rows = available.rows_of_each(paper, lambda of: waterfall.terms(paper, of))
-    rows = rows.assign(part=rows.term.where(~rows.term.isin(GROUPS), INEFFICIENCY))
+    """List the terms of every profiled cell as shares of its latency, those of operators together."""
+    found = available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine))
+    found = found.assign(shown=found.term.where(~found.term.isin(GROUPS), INEFFICIENCY))
     cell = ["device", "model", "batch"]
-    parts = rows.groupby([*cell, "part"]).share.sum()
-    header = [("Device", LEFT), ("Model", LEFT), ("Batch", RIGHT), ("Latency", RIGHT), ("Bound", RIGHT)]
-    header += [("Operator by operator", RIGHT), ("Inefficiency", RIGHT), ("Framework", RIGHT)]
-    return pipe(
-        [*header, ("Residual", RIGHT), ("System", RIGHT), ("Profiler", RIGHT)],
+    sums = found.groupby([*cell, "shown"]).share.sum()
+    rows = [
         [
-            [
-                row.device, escape(row.model), str(row.batch), si(row.latency_s, "s"),
-                *(signed(parts.get((row.device, row.model, row.batch, part), 0)) for part in SHOWN),
-                NONE if isna(row.system_share) else signed(row.system_share),
-                signed(row.profiled_s / row.plain_s - 1),
-            ]
-            for row in each(rows.drop_duplicates(cell).sort_values(cell))
-        ],
-    )  # fmt: skip
+            row.device, escape(row.model), str(row.batch), si(row.latency_s, "s"),
+            *(_signed(sums.get((row.device, row.model, row.batch, term), 0)) for term in SHOWN),
+            known(row.system_share, _signed), _signed(row.profiled_s / row.plain_s - 1),
+        ]
+        for row in each(found.drop_duplicates(cell).sort_values(cell))
+    ]  # fmt: skip
+    header = "Device | Model | Batch > | Latency > | Bound > | Operator by operator > | Inefficiency > | Framework >"
+    return pipe(f"{header} | Residual > | System > | Profiler >", rows)
 
 
 @or_missing
 def tried(paper: Paper) -> str:
-    """What each variant brings over eager mode at each precision and batch size: the speed-ups of the models."""
-    rows = available.rows_of_each(paper, variants.compared)
-    key = ["device", "variant", "precision", "batch"]
-    header = [("Device", LEFT), ("Variant", LEFT), ("Precision", LEFT), ("Batch", RIGHT), ("Models", RIGHT)]
-    header += [("Speed-up", RIGHT), ("Least", LEFT), ("Most", LEFT)]
-    return pipe(
-        header,
+    """List the speed-ups of each variant over eager mode at each precision and batch size."""
+    found = available.rows_of_each(paper, variants.compared)
+    rows = [
         [
-            [
-                *(escape(str(own[column].iloc[0])) for column in key), str(len(own)), str(median_of(own.speed_up)),
-                *(f"{significant(row.speed_up)} ({escape(row.model)})"
-                  for row in (lowest(own, "speed_up"), highest(own, "speed_up"))),
-            ]
-            for _, own in rows.groupby(key)
-        ],
-    )  # fmt: skip
+            *(escape(str(value)) for value in key), str(len(speed_ups)), str(median_of(speed_ups.speed_up)),
+            *(f"{significant(end.speed_up)} ({escape(end.model)})"
+              for end in (lowest(speed_ups, "speed_up"), highest(speed_ups, "speed_up"))),
+        ]
+        for key, speed_ups in found.groupby(["device", "variant", "precision", "batch"])
+    ]  # fmt: skip
+    return pipe("Device | Variant | Precision | Batch > | Models > | Speed-up > | Least | Most", rows)
 
 
 @or_missing
 def remedy(paper: Paper) -> str:
-    """The largest term of each cell, with its share and remedy, a column a device and batch size that was profiled."""
-    rows = available.rows_of_each(paper, lambda of: remedies.largest(paper, of))
-    columns = sorted(set(zip(rows.device, rows.batch, strict=True)))
-    texts = {
-        (row.model, row.device, row.batch): f"{row.term}, {percent(row.share)}: {row.remedy}"
-        for row in each(rows)
+    """List the largest term of each cell, with its share and remedy, a column a device and batch size."""
+    found = available.rows_of_each(paper, lambda machine: remedies.largest(paper, machine))
+    columns = {
+        (device, batch): f"{device}, batch size {batch}"
+        for device, batch in sorted(set(zip(found.device, found.batch, strict=True)))
     }
-    models = sorted(available.shown_cells(paper).model.unique())
-    return pipe(
-        [("Model", LEFT), *((f"{device}, batch size {batch}", LEFT) for device, batch in columns)],
-        [
-            [escape(model), *(escape(texts.get((model, *column), NOT_MEASURED)) for column in columns)]
-            for model in models
-        ],
-    )
+    texts = {
+        (row.model, row.device, row.batch): escape(f"{row.term}, {percent(row.share)}: {row.remedy}")
+        for row in each(found)
+    }
+    return _by_model(available.shown_cells(paper), texts, columns, NOT_MEASURED)

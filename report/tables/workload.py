@@ -1,4 +1,4 @@
-"""The tables of what the models ask for, in Markdown, and of how it is counted."""
+"""The tables of what the models ask for, and of how it is counted."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from report.analysis import available
 from report.analysis.available import or_missing
 from report.analysis.bounds import Demand, Limit, held_against_chips
 from report.load.paper import Paper
-from report.tables.pipe import LEFT, NONE, RIGHT, pipe
+from report.tables.pipe import NONE, pipe
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import SPACE, intensity, percent, si, significant
@@ -15,66 +15,54 @@ from report.text.quantities import SPACE, intensity, percent, si, significant
 
 @or_missing
 def models(paper: Paper) -> str:
-    """What each model asks for at batch size 1."""
-    rows = available.workloads(paper, batch=1).sort_values("model")
-    header = [("Model", LEFT), ("Parameters", RIGHT), ("FLOP", RIGHT), ("Other FLOP", RIGHT)]
-    header += [("Footprint", RIGHT), ("FLOP/B, footprint", RIGHT), ("FLOP/B, compulsory", RIGHT)]
-    return pipe(
-        [*header, ("FLOP/B, traffic", RIGHT)],
+    """List what each model asks for at batch size 1."""
+    rows = [
         [
-            [
-                escape(row.model), si(row.parameter_count, ""), si(row.forward_flop, "FLOP"),
-                si(row.forward_other_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
-                significant(row.compulsory_intensity), significant(row.traffic_intensity),
-            ]
-            for row in each(rows)
-        ],
-    )  # fmt: skip
+            escape(row.model), si(row.parameter_count, ""), si(row.forward_flop, "FLOP"),
+            si(row.forward_other_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
+            significant(row.compulsory_intensity), significant(row.traffic_intensity),
+        ]
+        for row in each(available.workloads(paper, batch=1).sort_values("model"))
+    ]  # fmt: skip
+    intensities = "FLOP/B, footprint > | FLOP/B, compulsory > | FLOP/B, traffic >"
+    return pipe(f"Model | Parameters > | FLOP > | Other FLOP > | Footprint > | {intensities}", rows)
 
 
 @or_missing
 def training(paper: Paper) -> str:
-    """What a training step asks for beside inference, at one batch size."""
-    rows = available.trained(paper).sort_values("model")
-    header = [("Model", LEFT), ("Backward to forward", RIGHT), ("Recomputed", RIGHT), ("Saved", RIGHT)]
-    header += [("Gradients", RIGHT), ("Adam", RIGHT), ("Peak, inference", RIGHT)]
-    return pipe(
-        [*header, ("Peak, training", RIGHT)],
+    """List what a training step asks for beside inference, at one batch size."""
+    rows = [
         [
-            [
-                escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
-                percent(row.recompute_flop / row.forward_flop) if row.recompute_flop else NONE,
-                *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
-                si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
-            ]
-            for row in each(rows)
-        ],
-    )  # fmt: skip
+            escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
+            percent(row.recompute_flop / row.forward_flop) if row.recompute_flop else NONE,
+            *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
+            si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
+        ]
+        for row in each(available.trained(paper).sort_values("model"))
+    ]  # fmt: skip
+    header = "Model | Backward to forward > | Recomputed > | Saved > | Gradients > | Adam >"
+    return pipe(f"{header} | Peak, inference > | Peak, training >", rows)
 
 
 @or_missing
 def bounds(paper: Paper) -> str:
-    """For each model and example of a chip: the margin at batch size 1, and where the model crosses the ridge point."""
+    """List each model's margin at batch size 1 on each example of a chip, and where it crosses the ridge point."""
     columns = [
         (limit, {demand.model: demand for demand in models}) for limit, models in held_against_chips(paper)
     ]
-    named = dict.fromkeys(model for _, counted in columns for model in counted)
-    header = [("Model", LEFT)]
-    header += [
-        (f"{limit.name}, {limit.precision}, {intensity(limit.roof.ridge_flop_per_byte)}", RIGHT)
+    rows = [
+        [escape(model), *(_margin(counted.get(model), limit) for limit, counted in columns)]
+        for model in sorted({model for _, counted in columns for model in counted})
+    ]
+    names = [
+        f"{limit.name}, {limit.precision}, {intensity(limit.roof.ridge_flop_per_byte)} >"
         for limit, _ in columns
     ]
-    return pipe(
-        header,
-        [
-            [escape(model), *(_margin(counted.get(model), limit) for limit, counted in columns)]
-            for model in sorted(named)
-        ],
-    )
+    return pipe(" | ".join(["Model", *names]), rows)
 
 
 def _margin(demand: Demand | None, limit: Limit) -> str:
-    """The intensity at batch size 1 over the ridge point; the batch size from which on the model is compute-bound."""
+    """Return the intensity at batch size 1 over the ridge point, and the least batch size that is compute-bound."""
     if demand is None:
         return NONE
     ridge = limit.roof.ridge_flop_per_byte
@@ -83,16 +71,15 @@ def _margin(demand: Demand | None, limit: Limit) -> str:
 
 
 def costs() -> str:
-    """The operators that cost so many operations for each element, those of the forward pass and their backwards."""
+    """List the operators that cost so many operations for each element, those of either pass apart."""
     named = dict.fromkeys(ELEMENTARY, 1) | COSTS
     named |= {f"{name} (tanh)": cost for name, cost in TANH_GELU.items()}
-    header = [("FLOP an element", RIGHT), ("In the forward pass", LEFT), ("In the backward pass", LEFT)]
     rows = []
     for cost in sorted(set(named.values())):
-        own = sorted(name for name, each_cost in named.items() if each_cost == cost)
-        backward = [name for name in own if "_backward" in name]
-        rows.append([str(cost), _names(set(own) - set(backward)), _names(backward)])
-    return pipe(header, rows)
+        operators = {name for name, each_cost in named.items() if each_cost == cost}
+        backward = {name for name in operators if "_backward" in name}
+        rows.append([str(cost), _names(operators - backward), _names(backward)])
+    return pipe("FLOP an element > | In the forward pass | In the backward pass", rows)
 
 
 def _names(operators: Iterable[str]) -> str:
@@ -116,12 +103,8 @@ FORMULAS = (
 
 
 def formulas() -> str:
-    """The operators whose cost is not a number for each element."""
-    header = [("Operator", LEFT), ("Forward", RIGHT), ("Backward", RIGHT)]
-    return pipe(
-        header,
-        [
-            [text, *(f"${formula}$" if formula else NONE for formula in (forward, backward))]
-            for text, forward, backward in FORMULAS
-        ],
-    )
+    """List the operators whose cost is not a number for each element."""
+    rows = [
+        [text, *(f"${formula}$" if formula else NONE for formula in passes)] for text, *passes in FORMULAS
+    ]
+    return pipe("Operator | Forward > | Backward >", rows)

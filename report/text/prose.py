@@ -6,11 +6,9 @@ MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~^$@&'\"])")
 APOSTROPHE = re.compile(r"(?<=[\w)])'")
 """Made curly here: pandoc pairs quotation marks across what lies between them, and drops blanks before the second."""
 AT_THE_START = re.compile(r"^([:=%])")
-"""What is markup only where a line begins: fences of divs, rules under headings, title blocks."""
+"""Markup only where a line begins: fences of divs, rules under headings, title blocks."""
 CONTROL = re.compile(r"[\x00-\x20\x7f]+")
 """Line breaks, tabs, what a terminal would take for colours; and blanks, of which four in a row begin a listing."""
-
-
 UNREAD = re.compile(r"(?<=:)(?=::)|(?<=\{)(?=[#.=]|\{<)")
 """Within what the engine refuses as syntax that pandoc left as it stands: fences, attributes, shortcodes."""
 NOTHING = "[]{}"
@@ -18,7 +16,7 @@ NOTHING = "[]{}"
 
 
 def escape(text: str) -> str:
-    """The Markdown that prints this text, on one line."""
+    """Return the Markdown that prints this text, on one line."""
     return NOTHING.join(map(_escaped, UNREAD.split(CONTROL.sub(" ", text))))
 
 
@@ -27,7 +25,7 @@ def _escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as the value of an attribute."""
+    """Return the text as the value of an attribute."""
     return '"' + re.sub(r'([\\"&{}])', r"\\\1", CONTROL.sub(" ", text)) + '"'
 
 

@@ -10,7 +10,7 @@ PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``."""
+    """Format a number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``."""
     if value == 0:
         return "0"
     exact = Decimal(repr(float(value)))
@@ -22,17 +22,17 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def si(value: float, unit: str, digits: int = 3) -> str:
-    """A quantity with an SI prefix: ``si(989.4e12, "FLOP/s")`` is ``989 TFLOP/s``."""
+    """Format a quantity with an SI prefix: ``si(989.4e12, "FLOP/s")`` is ``989 TFLOP/s``."""
     rounded = Decimal(significant(value, digits))
     step = 0 if value == 0 else min(max(rounded.adjusted() // 3, min(PREFIXES)), max(PREFIXES))
     return f"{significant(value / 1000.0**step, digits)}{SPACE}{PREFIXES[step]}{unit}".rstrip(SPACE)
 
 
 def place_of(low: float, high: float) -> int | None:
-    """The power of ten to whose place a value is known that has this interval; None where both ends are equal.
+    """Return the power of ten to whose place an interval lets a value be known; None where both ends are equal.
 
     By the rule of the Particle Data Group (Review of Particle Physics, Introduction, 5.3): of the interval's half, two
-    digits are told where its first three are 354 or less, one digit up to 949, and from there on it counts as 1000.
+    digits are given where its first three are 354 or less, one digit up to 949, and from there on it counts as 1000.
     """
     half = (Decimal(repr(float(high))) - Decimal(repr(float(low)))) / 2
     if half <= 0:
@@ -42,52 +42,52 @@ def place_of(low: float, high: float) -> int | None:
 
 
 def digits_to(value: float, place: int | None) -> int:
-    """So many significant digits has a value that is told to a place, 6 at most; 3 where that is None."""
+    """Return the significant digits of a value that is given to a place, 6 at most; 3 where that is None."""
     return 3 if place is None else min(max(1, Decimal(repr(float(value))).adjusted() - place + 1), 6)
 
 
 def intensity(value: float, unit: str = "FLOP/B", digits: int = 3) -> str:
-    """An operational intensity or a ridge point; never with a prefix, so that all compare at a glance."""
+    """Format an operational intensity or a ridge point; never with a prefix, so that all compare at a glance."""
     return f"{significant(value, digits)}{SPACE}{unit}"
 
 
 def throughput(value: float, digits: int = 3) -> str:
-    """Inputs (images or clips) per second, with thousands set apart and no prefix."""
+    """Format inputs (images or clips) per second, with thousands set apart and no prefix."""
     text = significant(value, digits)
     return f"{float(text):,.{len(text.partition('.')[2])}f}{SPACE}inputs/s"
 
 
 def percent(share: float, digits: int = 2) -> str:
-    """A share as a percentage: 0.4567 is ``46 %``."""
+    """Format a share as a percentage: 0.4567 is ``46 %``."""
     return f"{significant(100 * share, digits)}{SPACE}%"
 
 
 def change(share: float, low: float, high: float) -> str:
-    """A change as a percentage, with its interval: ``26 % (20 to 33 %)``."""
+    """Format a change as a percentage, with its interval: ``26 % (20 to 33 %)``."""
     middle, least, most = (percent(value).replace("-", "−") for value in (share, low, high))
     return f"{middle} ({least.partition(SPACE)[0]}{SPACE}to{SPACE}{most})"
 
 
 def exact(count: int, unit: str) -> str:
-    """A whole number in full, with its thousands set apart: ``4,089,184,256 FLOP``."""
+    """Format a whole number in full, with its thousands set apart: ``4,089,184,256 FLOP``."""
     return f"{count:,}{SPACE}{unit}"
 
 
 def number(count: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun in the right number: ``1 model``, ``24 models``, ``no cell``."""
+    """Format a count with its noun in the right number: ``1 model``, ``24 models``, ``no cell``."""
     word = noun if count in (0, 1) else plural or noun + "s"
     return f"{count or 'no'}{SPACE}{word}"
 
 
 def listing(words: Sequence[str]) -> str:
-    """Words joined as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def rate_unit(precision: str) -> str:
-    """The unit of a peak: integer arithmetic does operations, not floating-point operations."""
+    """Return the unit of a peak: integer arithmetic does operations, not floating-point operations."""
     return "OP/s" if precision.startswith("int") else "FLOP/s"
 
 

@@ -47,7 +47,7 @@ def test_a_stream_that_was_not_measured_is_a_dash():
     assert [row[5] for row in rows] == ["–"] * 3
 
 
-@pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels])
+@pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels, roofs.measured_roofs])
 def test_pandoc_reads_each_table_as_one(table):
     html = pypandoc.convert_text(table(tiny()), "html", format="markdown")
     assert html.count("<table") == 1
@@ -55,7 +55,7 @@ def test_pandoc_reads_each_table_as_one(table):
 
 
 def test_what_was_not_measured_is_a_sentence():
-    for table in (roofs.arithmetic, roofs.levels):
+    for table in (roofs.arithmetic, roofs.levels, roofs.measured_roofs):
         assert isinstance(table(empty()), Missing)
     gpu = tiny().machine("gpu")
     only_gpu = replace(tiny(), machines=(gpu,))
