@@ -11,7 +11,7 @@ import vl_convert
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from report.charts import figure_data
-from report.charts.pictures import picture
+from report.charts.drawing import picture
 from report.engine.cells import Cell, read_cell
 from report.engine.chapters import is_left_out, left_out
 from report.engine.project import Project, read_project

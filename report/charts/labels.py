@@ -1,11 +1,15 @@
 """Where the names of points and lines go, so that no two overlap: greedy, deterministic, in pixels."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
-NARROW, WIDE = set("fijlrtI.,:;'|!()[] \u00a0-"), set("mwMW@%")
+from report.charts.theme import FONTS
+
+WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))
+"""Widths of the characters of the charts' font in ems, by weight; it has no kerning."""
 MARK = 4.6
 """Half the side of the square that a point's mark takes."""
 AWAY = 6.0
@@ -86,10 +90,10 @@ class Label:
         return (self.box.left + self.box.right) / 2, (self.box.top + self.box.bottom) / 2
 
 
-def text_size(text: str, font_size: float) -> tuple[float, float]:
-    """Width and height of a line of sans-serif text, a little more than it takes."""
-    em = sum(0.32 if character in NARROW else 0.88 if character in WIDE else 0.6 for character in text)
-    return em * font_size, 1.15 * font_size
+def text_size(text: str, font_size: float, weight: str = "regular") -> tuple[float, float]:
+    """Return the width and height of a line of text; a character that the font lacks counts as an em."""
+    widths = WIDTHS[weight]
+    return sum(widths.get(character, 1) for character in text) * font_size, 1.15 * font_size
 
 
 def along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from report.charts import drawing, figure_data
+from report.charts.theme import FONTS
 from report.text.prose import Prose, escape, quoted
 
 PICTURES = Path("_figures")
@@ -50,9 +51,20 @@ def _packed(specification: dict[str, Any]) -> str:
 
 
 def scripts() -> Display:
-    """The code that draws all charts of the page, Vega included: once, at the document's end.
+    """Return what all charts of the page need, once, at the document's end: their font, and the code that draws them.
 
-    Waits for the pictures of the charts that were shown before.
+    Wait for the pictures of the charts that were shown before.
     """
     code = drawing.finish().replace("</script", "<\\/script")
-    return Display(f"```{{=html}}\n<script>{code}</script>\n```\n")
+    return Display(f"```{{=html}}\n<style>{_font_faces()}</style>\n<script>{code}</script>\n```\n")
+
+
+def _font_faces() -> str:
+    faces = []
+    for style, weight in (("Regular", "normal"), ("Bold", "bold")):
+        font = base64.b64encode((FONTS / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
+        source = f'url("data:font/woff2;base64,{font}") format("woff2")'
+        faces.append(
+            f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}'
+        )
+    return "\n".join(faces)

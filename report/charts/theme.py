@@ -1,6 +1,7 @@
 """How every chart looks: one theme, and one colour and shape for each kind, family, batch size and stream."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -8,7 +9,12 @@ import altair as alt
 from report.load import options
 from report.load.chips import KINDS
 
-FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+FONTS = Path(__file__).with_name("fonts")
+"""The font that the paper carries, so that charts look the same on every machine; `fonts/subset.py` makes it."""
+
+FONT = "Ridgepoint Sans, Arial, Liberation Sans, Helvetica, sans-serif"
+"""That font, and those with the same widths for a chart that leaves the paper."""
+
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 FONT_SIZE, LABEL_SIZE = 11, 9
 WIDTH = options.figure_width()

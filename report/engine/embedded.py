@@ -113,7 +113,7 @@ def _paper(document: dict[str, Any], project: Project, places: Places) -> bytes:
     blocks = paper_blocks(_resolved(document, "typst", project, places), project, places)
     with tempfile.TemporaryDirectory() as temporary:
         arguments = paper_arguments(project, Path(temporary))
-        return compile_paper(_written(document, blocks, arguments, project, places), project.root)
+        return compile_paper(_written(document, blocks, arguments, project, places), project)
 
 
 def _written(

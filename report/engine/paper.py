@@ -93,14 +93,16 @@ def paper_arguments(project: Project, temporary: Path) -> list[str]:
     ]
 
 
-def compile_paper(text: str, root: Path) -> bytes:
-    """The PDF of a Typst source whose pictures are relative to `root`; fonts are those in the typst package.
+def compile_paper(text: str, project: Project) -> bytes:
+    """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
 
     It is tagged for readers who listen (PDF/UA-1, ISO 14289-1), which Typst refuses to a picture or formula without
     an alternative text.
     """
     try:
-        compiler = typst.Compiler(root=str(root), ignore_system_fonts=True)
+        compiler = typst.Compiler(
+            root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True
+        )
         pdf = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
     except typst.TypstError as error:
         raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".rstrip()) from error

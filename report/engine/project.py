@@ -73,6 +73,17 @@ class Project:
                 )
         return paths
 
+    @property
+    def font_folders(self) -> list[str]:
+        """The folders of fonts that a PDF may use besides those in the typst package."""
+        folders = _listed(self.format("typst").get("font-paths"))
+        for folder in folders:
+            if not (self.root / str(folder)).is_dir():
+                raise UserError(
+                    f"{SETTINGS_FILE} names the folder {folder!r}, which is not there; restore it"
+                )
+        return [str(self.root / folder) for folder in folders]
+
     def header_texts(self, name: str) -> list[str]:
         """What `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
         texts = []

@@ -62,6 +62,7 @@ DOCUMENT_SCHEMA: Schema = {
         "typst": {
             "output-file": str,
             "papersize": {"a4", "us-letter"},
+            "font-paths": FILES,
             "include-in-header": HEADERS,
         },
     },

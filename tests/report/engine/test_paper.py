@@ -114,16 +114,16 @@ def test_a_formula_has_its_tex_to_be_read_aloud(project):
 
 def test_the_paper_is_for_listeners_too(project):
     head = '#set document(title: [T])\n#set text(lang: "en")\n'
-    pdf = pypdfium2.PdfDocument(compile_paper(head + '#image("a.svg", alt: "a")', project.root))
+    pdf = pypdfium2.PdfDocument(compile_paper(head + '#image("a.svg", alt: "a")', project))
     assert pypdfium2.raw.FPDFCatalog_IsTagged(pdf)
     for untold in ('#image("a.svg")', "$a$"):
         with pytest.raises(UserError, match=r"missing alt text"):
-            compile_paper(head + untold, project.root)
+            compile_paper(head + untold, project)
 
 
-def test_a_source_that_is_wrong(tmp_path):
+def test_a_source_that_is_wrong(project):
     with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
-        compile_paper("#nosuch", tmp_path)
+        compile_paper("#nosuch", project)
 
 
 def glyphs(text):
