@@ -1,7 +1,5 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence

@@ -124,10 +124,7 @@ def _nearest(box: Box, x: float, y: float) -> tuple[float, float]:
 
 
 def place(
-    points: Sequence[tuple[float, float, str]],
-    panel: Box,
-    font_size: float,
-    taken: Sequence[Box] = (),
+    points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = ()
 ) -> list[Label]:
     """Labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
 

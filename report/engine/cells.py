@@ -1,7 +1,5 @@
 """A code cell and its `#|` options."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A chapter is a file that the document includes, and is called by that file's nam
 Its heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The embedded engine: cells, pandoc and Typst, all from installed wheels, without a network."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -12,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from measure.errors import UserError
-from report.engine.divs import visible_in, with_callouts
+from report.engine.blocks import visible_in, with_callouts, with_thin_spaces
 from report.engine.execution import execute
-from report.engine.numbering import numbered
-from report.engine.page import page_arguments, page_blocks
+from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.pandoc import PandocError, find_pandoc, run_pandoc
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
-from report.engine.places import Places
 from report.engine.project import Project, read_project
-from report.engine.references import with_references
-from report.engine.source import Line
-from report.engine.units import with_thin_spaces
-from report.engine.withheld import Withheld
+from report.engine.references import numbered, with_references
+from report.engine.source import Line, Places
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "ridgepoint")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.

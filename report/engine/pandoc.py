@@ -1,7 +1,5 @@
 """Pandoc: running it, and the elements and walks of the document tree that it reads and writes."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

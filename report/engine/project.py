@@ -1,7 +1,5 @@
 """The paper's settings, from `_quarto.yml` and the front matter of its one document."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

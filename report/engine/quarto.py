@@ -1,7 +1,5 @@
 """The Quarto engine: the `quarto` command, where there is one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """YAML with line numbers: reading a mapping and refusing the keys that nobody would honour."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml
@@ -29,12 +27,7 @@ KINDS = {
 
 #: The keys that both engines understand in `_quarto.yml` and in the front matter.
 DOCUMENT_SCHEMA: Schema = {
-    "project": {
-        "type": {"default"},
-        "output-dir": str,
-        "execute-dir": {"project"},
-        "render": list,
-    },
+    "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT,
     "subtitle": TEXT,
     "author": (str, list),

@@ -1,29 +1,28 @@
 import pytest
 
 from measure.errors import UserError
-from report.engine.inline import as_markdown, with_values
-from report.engine.kernel import CellError
-from report.engine.source import Line, Prose
+from report.engine.execution import as_markdown, with_values
+from report.engine.jupyter_kernel import CellError
+from report.engine.source import Line
 
 LINE = Line("text", "a.qmd", 7)
 
 
 class Values:
-    """A kernel that knows the values of some expressions."""
+    """A Jupyter kernel that knows the values of some expressions."""
 
     def __init__(self, **values):
         self.values = values
 
-    def evaluate(self, expressions):
-        if expressions[0] not in self.values:
-            raise CellError(f"NameError: name '{expressions[0]}' is not defined")
-        return [{"text/plain": repr(self.values[expressions[0]])}]
+    def evaluate(self, expression):
+        if expression not in self.values:
+            raise CellError(f"NameError: name '{expression}' is not defined")
+        return {"text/plain": repr(self.values[expression])}
 
 
 def texts(text, listing=False, **values):
-    prose = Prose([Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 7)], [listing])
-    prose.listing.extend([listing] * (len(prose.lines) - 1))
-    return [line.text for line in with_values(prose, Values(**values))]
+    lines = [Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 7)]
+    return [with_values(line, listing, Values(**values)).text for line in lines]
 
 
 def test_values_stand_in_their_places():

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from report.engine.divs import visible_in, with_callouts
-from report.engine.numbering import numbered
+from report.engine.blocks import visible_in, with_callouts
 from report.engine.pandoc import plain_text, run_pandoc
-from report.engine.places import Places
-from report.engine.references import with_references
-from report.engine.source import Line
+from report.engine.references import numbered, with_references
+from report.engine.source import Line, Places
 
 
 def resolved(text, output="html", number_sections=True):
