@@ -14,7 +14,7 @@ from report.charts import figure_data
 from report.charts.drawing import picture
 from report.engine.cells import Cell, read_cell
 from report.engine.chapters import is_left_out, left_out
-from report.engine.project import Project, read_project
+from report.engine.project import Project, cannot_write, read_project
 from report.engine.source import CodeBlock, read_source
 from report.text.prose import Prose
 
@@ -96,5 +96,5 @@ def _write(path: Path, content: str | bytes, written: list[Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from error
+        raise cannot_write(path, error) from error
     written.append(path)

@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from measure.errors import UserError
@@ -39,7 +40,7 @@ class Cell:
     options: dict[str, Any]
 
     def shows(self, option: str) -> bool:
-        """Whether a yes-or-no option is on."""
+        """Return whether a yes-or-no option is on."""
         return bool(self.options[option])
 
     @property
@@ -49,27 +50,20 @@ class Cell:
 
 
 def read_cell(block: CodeBlock, project: Project) -> Cell:
-    """The cell that a code block holds.
+    """Return the cell that a code block holds.
 
-    Raises UserError, with file and line, for an unknown option, a caption that does not go with the label,
+    Raise UserError, with file and line, for an unknown option, a caption that does not go with the label,
     inline code in an option and code that is no Python.
     """
-    count = 0
-    while count < len(block.lines) and OPTION.match(block.lines[count].text):
-        count += 1
     opening = block.opening
-    text = "\n".join(OPTION.sub("", line.text) for line in block.lines[:count])
-    defaults = {
-        "include": True,
-        "eval": True,
-        "output": True,
-        "echo": project.execute("echo", True),
-        "warning": project.execute("warning", True),
-    }
+    options = [line.text for line in takewhile(lambda line: OPTION.match(line.text), block.lines)]
+    text = "\n".join(OPTION.sub("", option) for option in options)
+    defaults = {"include": True, "eval": True, "output": True}
+    defaults |= {name: project.execute(name, True) for name in ("echo", "warning")}
     given = read_settings(text, opening.file, opening.number + 1, OPTION_SCHEMA)
     _check_captions(given, opening)
-    code = "\n".join(line.text for line in block.lines[count:])
-    cell = Cell(opening, opening.number + count + 1, code, {**defaults, **given})
+    code = "\n".join(line.text for line in block.lines[len(options) :])
+    cell = Cell(opening, opening.number + len(options) + 1, code, {**defaults, **given})
     if cell.shows("eval"):
         try:
             ast.parse(code)

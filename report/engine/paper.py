@@ -72,8 +72,8 @@ def _called(element: Element) -> list[Element] | None:
         return [{"t": "Table", "c": with_column_widths(element["c"])}]
     if element["t"] == "Span" and "equation" in element["c"][0][1]:
         (identifier, _, _), (formula, number) = element["c"]
-        opening = f'#numbered-equation("{number["c"][1][0]["c"]}", {_spoken(formula)})['
-        return [raw_inline("typst", opening), formula, raw_inline("typst", f" <{identifier}>]")]
+        call = f'#numbered-equation("{number["c"][1][0]["c"]}", {_spoken(formula)})['
+        return [raw_inline("typst", call), formula, raw_inline("typst", f" <{identifier}>]")]
     if element["t"] == "Math":
         return [raw_inline("typst", f"#spoken({_spoken(element)})["), element, raw_inline("typst", "]")]
     return None

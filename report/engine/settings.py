@@ -7,25 +7,19 @@ import yaml
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 
-#: What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
-#: mapping below it.
 Schema = dict[str, Any]
+"""What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
+mapping below it."""
 
 TEXT = (str, int, float)
 FILES = (str, list)
 HEADERS = (str, list, dict)
 NAMES = [str]
 
-KINDS = {
-    str: "a text",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a mapping",
-}
+NUMBER = "a number"
+KINDS = {str: "a text", int: NUMBER, float: NUMBER, bool: "true or false", list: "a list", dict: "a mapping"}
 
-#: The keys that both engines understand in `_quarto.yml` and in the front matter.
+# The keys that both engines understand in `_quarto.yml` and in the front matter.
 DOCUMENT_SCHEMA: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT,
@@ -66,9 +60,9 @@ DOCUMENT_SCHEMA: Schema = {
 
 
 def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict[str, Any]:
-    """The mapping that `text`, found in `file` from `first_line` on, holds.
+    """Return the mapping that `text`, found in `file` from `first_line` on, holds.
 
-    Raises UserError, with file and line, for YAML that does not parse, an unknown key or a value outside
+    Raise UserError, with file and line, for YAML that does not parse, an unknown key or a value outside
     the schema.
     """
     try:
@@ -96,23 +90,27 @@ def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: i
             raise UserError(
                 f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{did_you_mean(key, schema)}"
             )
-        allowed = schema[key]
-        if isinstance(allowed, dict):
-            if value[key] is not None:
-                _check(value_node, value[key], allowed, file, first_line)
-        elif isinstance(allowed, set):
-            if not any(value[key] == choice for choice in allowed):
-                names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
-                raise UserError(f"{place}: '{key}' must be {names}, not {value[key]!r}")
-        elif isinstance(allowed, range):
-            if value[key] not in allowed:
-                numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
-                raise UserError(f"{place}: '{key}' must be {numbers}, not {value[key]!r}")
-        elif isinstance(allowed, list):
-            names = value[key]
-            if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-                raise UserError(f"{place}: '{key}' must be a list of names, such as [a, b], not {names!r}")
-        elif not isinstance(value[key], allowed):
-            kinds = allowed if isinstance(allowed, tuple) else (allowed,)
-            wanted = " or ".join(dict.fromkeys(KINDS[kind] for kind in kinds))
-            raise UserError(f"{place}: '{key}' cannot be {value[key]!r}; give {wanted}")
+        if not isinstance(schema[key], dict):
+            if problem := _problem(value[key], schema[key]):
+                raise UserError(f"{place}: '{key}' {problem}")
+        elif value[key] is not None:
+            _check(value_node, value[key], schema[key], file, first_line)
+
+
+def _problem(value: Any, allowed: Any) -> str | None:
+    """Say why a value is none of those allowed; return None where it is one."""
+    match allowed:
+        case set():
+            names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
+            return None if value in list(allowed) else f"must be {names}, not {value!r}"
+        case range():
+            numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
+            return None if value in allowed else f"must be {numbers}, not {value!r}"
+        case list():
+            if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+                return None
+            return f"must be a list of names, such as [a, b], not {value!r}"
+    if isinstance(value, allowed):
+        return None
+    kinds = allowed if isinstance(allowed, tuple) else (allowed,)
+    return f"cannot be {value!r}; give {' or '.join(dict.fromkeys(KINDS[kind] for kind in kinds))}"

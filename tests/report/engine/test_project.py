@@ -30,7 +30,7 @@ def test_front_matter_lies_over_the_project(project):
 def test_output_names(project):
     read = project("format:\n  typst:\n    output-file: paper.pdf\n")
     assert read.output_name("html") == "index.html"
-    assert read.output_name("typst") == "paper.pdf"
+    assert read.output_name("pdf") == "paper.pdf"
     assert read.output_directory.name == "_site"
 
 
