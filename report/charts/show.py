@@ -1,4 +1,4 @@
-"""What a chapter's cell displays: a chart as a picture and its specification, or text as Markdown."""
+"""The display of a chapter's cell: a chart as a picture and its specification, or text as Markdown."""
 
 import base64
 import gzip
@@ -25,7 +25,7 @@ class Display:
 
 
 def show(content: Any) -> Display:
-    """Shows a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
+    """Show a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
 
     A chart is printed as its SVG picture (in ``_figures`` once ``scripts`` has returned) and, for HTML, its
     specification, which the script of ``scripts`` turns into an interactive chart. Its name names the picture, its
@@ -45,7 +45,7 @@ def show(content: Any) -> Display:
 
 
 def _packed(specification: dict[str, Any]) -> str:
-    """A specification as gzipped JSON in base64, a sixth of its length; the same each time."""
+    """Return a specification as gzipped JSON in base64, a sixth of its length; the same each time."""
     text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 

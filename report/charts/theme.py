@@ -1,6 +1,7 @@
-"""How every chart looks: one theme, and one colour and shape for each kind, family, batch size and stream."""
+"""The look of every chart: one theme, and one colour and shape for each kind, family, batch size and stream."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,12 @@ CONFIG: dict[str, Any] = {
 
 
 def finish(chart: Any, name: str, description: str) -> Any:
-    """A figure's last step: its name (that of its picture's file), alt text and theme."""
+    """Give a figure its name (that of its picture's file), alt text and theme."""
     return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
 
 
 def panel_height(rows: int, most: float) -> float:
-    """The height (pixels) at which rows of panels fit on a page, or ``most`` where there is room for more.
+    """Return the height (pixels) at which rows of panels fit on a page, or ``most`` where there is room for more.
 
     Each row has a title, an axis and its title; above all stands a legend.
     """
@@ -151,12 +152,12 @@ def panel_height(rows: int, most: float) -> float:
 
 
 def choice(field: str) -> alt.Parameter:
-    """A figure's choice by its legend: a click on an entry picks the marks whose field has that value."""
+    """Return a choice by the legend: a click on an entry picks the marks whose field has that value."""
     return alt.selection_point(fields=[field], bind="legend", name="picked")
 
 
 def faded_unless(condition: Any) -> Any:
-    """The opacity of marks of which those that a reader did not choose step back."""
+    """Return the opacity of marks of which those that a reader did not choose step back."""
     return alt.when(condition).then(alt.value(1)).otherwise(alt.value(0.12))
 
 
@@ -180,60 +181,56 @@ def family_shapes(present: Iterable[str]) -> alt.Scale:
 
 
 def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
-    """Colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
+    """Return colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
     known = set(present)
     pairs = [(KINDS[kind], style) for kind, style in KIND_STYLES.items() if KINDS[kind] in known]
     return _scale(pairs, 0), _scale(pairs, 1)
 
 
 def stream_styles() -> tuple[alt.Scale, alt.Scale]:
-    """Colours and shapes of the streams through memory."""
+    """Return colours and shapes of the streams through memory."""
     return _scale(STREAM_STYLES.items(), 0), _scale(STREAM_STYLES.items(), 1)
 
 
-def layer_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the kinds of layer that are present, in the order in which figures stack them."""
+def _colors(colors: Mapping[str, str], present: Iterable[str]) -> alt.Scale:
+    """Return the colours of those that are present, in the order in which figures stack them."""
     known = set(present)
-    kinds = [kind for kind in LAYER_COLORS if kind in known]
-    return alt.Scale(domain=kinds, range=[LAYER_COLORS[kind] for kind in kinds])
+    names = [name for name in colors if name in known]
+    return alt.Scale(domain=names, range=[colors[name] for name in names])
+
+
+def layer_colors(present: Iterable[str]) -> alt.Scale:
+    return _colors(LAYER_COLORS, present)
 
 
 def part_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the parts of a training step that are present, in the order in which figures stack them."""
-    known = set(present)
-    parts = [part for part in PART_COLORS if part in known]
-    return alt.Scale(domain=parts, range=[PART_COLORS[part] for part in parts])
+    return _colors(PART_COLORS, present)
 
 
 def term_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the terms that are present, in the order in which figures stack them."""
-    known = set(present)
-    return alt.Scale(
-        domain=[term for term in TERM_COLORS if term in known],
-        range=[color for term, color in TERM_COLORS.items() if term in known],
-    )
+    return _colors(TERM_COLORS, present)
 
 
 def memory_colors() -> alt.Scale:
-    return alt.Scale(domain=list(MEMORY_COLORS), range=list(MEMORY_COLORS.values()))
+    return _colors(MEMORY_COLORS, MEMORY_COLORS)
 
 
 def batch_colors(batches: Iterable[int]) -> alt.Scale:
-    """One colour a batch size, darker as it grows."""
+    """Return a colour for each batch size, darker as it grows."""
     ordered = sorted(set(batches))
     steps = max(len(ordered) - 1, 1)
     return alt.Scale(domain=ordered, range=[_mixed(index / steps) for index in range(len(ordered))])
 
 
 def batch_shapes(batches: Iterable[int]) -> alt.Scale:
-    """One shape a batch size, so that batch sizes can be told apart in grey."""
+    """Return a shape for each batch size, so that batch sizes can be told apart in grey."""
     ordered = sorted(set(batches))
-    shapes = ("circle", "square", "diamond", "cross")
-    return alt.Scale(domain=ordered, range=[shapes[at % len(shapes)] for at in range(len(ordered))])
+    shapes = cycle(("circle", "square", "diamond", "cross"))
+    return alt.Scale(domain=ordered, range=list(islice(shapes, len(ordered))))
 
 
 def _mixed(share: float) -> str:
-    """The colour at a share of the way through BATCH_COLORS."""
+    """Return the colour at a share of the way through BATCH_COLORS."""
     place = share * (len(BATCH_COLORS) - 1)
     index = min(int(place), len(BATCH_COLORS) - 2)
     ends = [[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in BATCH_COLORS[index : index + 2]]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure.errors import UserError
 from report.engine.pandoc import Element, div, plain, plain_text, string, transform
 from report.engine.source import Places
 
@@ -48,7 +47,7 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
 def _format(pairs: list[list[str]], name: str, places: Places) -> str:
     given = dict(pairs)
     if set(given) != {"when-format"} or given["when-format"] not in ("html", "typst"):
-        raise UserError(f'{places.of(name)}: ".{name}" needs when-format="html" or when-format="typst"')
+        raise places.error(name, f'".{name}" needs when-format="html" or when-format="typst"')
     return given["when-format"]
 
 
@@ -67,10 +66,10 @@ def with_callouts(blocks: list[Element], places: Places) -> list[Element]:
             return [_callout(kinds[0], identifier, pairs, content, places)]
         for name in classes:
             if name.startswith(UNKNOWN_PREFIXES) or name in UNKNOWN_CLASSES:
-                raise UserError(f"{places.of(name)}: the embedded engine knows no div '.{name}'")
+                raise places.error(name, f"the embedded engine knows no div '.{name}'")
         for key, _ in pairs:
             if key.startswith("layout"):
-                raise UserError(f"{places.of(key)}: the embedded engine knows no '{key}'")
+                raise places.error(key, f"the embedded engine knows no '{key}'")
         return None
 
     return list(transform(blocks, change))
@@ -82,7 +81,7 @@ def _callout(
     title = [string(CALLOUTS[kind])]
     for key, value in pairs:
         if key != "title":
-            raise UserError(f"{places.of(key)}: the embedded engine knows no '{key}' of a callout")
+            raise places.error(key, f"the embedded engine knows no '{key}' of a callout")
         title = [string(value)]
     if content and content[0]["t"] == "Header":
         title, content = content[0]["c"][2], content[1:]
@@ -116,12 +115,10 @@ def with_pictures(
         width = given.pop("width", None)
         alternative = given.pop("fig-alt", None) or plain_text(description)
         if given or not re.fullmatch(r"[\d.]+%", width or "100%"):
-            raise UserError(
-                f"{places.of(path)}: of a picture's attributes only fig-alt and width=…% are known"
-            )
+            raise places.error(path, "of a picture's attributes only fig-alt and width=…% are known")
         file = (root / path).resolve()
         if re.match(r"\w+:", path) or not file.is_file() or root not in file.parents:
-            raise UserError(f"{places.of(path)}: the picture {path} is no file in the project")
+            raise places.error(path, f"the picture {path} is no file in the project")
         return [change(Picture(file.relative_to(root).as_posix(), alternative, width))]
 
     return list(transform(blocks, replace))

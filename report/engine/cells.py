@@ -77,14 +77,11 @@ def _check_captions(options: dict[str, Any], opening: Line) -> None:
     label = options.get("label", "")
     for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
         if label.startswith(f"{prefix}-") != (caption in options):
-            raise UserError(
-                f"{opening.place}: a label '{prefix}-…' and '{caption}' go together, "
-                f"here the label is {label or 'missing'!r}"
+            raise opening.error(
+                f"a label '{prefix}-…' and '{caption}' go together, here the label is {label or 'missing'!r}"
             )
     for key in ("fig-cap", "tbl-cap", "fig-alt"):
         if "`{python}" in str(options.get(key, "")):
-            raise UserError(
-                f"{opening.place}: '{key}' cannot hold inline code; options are read as they stand"
-            )
+            raise opening.error(f"'{key}' cannot hold inline code; options are read as they stand")
     if not re.fullmatch(r"[\w.:-]*", label):
-        raise UserError(f"{opening.place}: the label {label!r} may hold letters, digits and - . : _ only")
+        raise opening.error(f"the label {label!r} may hold letters, digits and - . : _ only")

@@ -16,7 +16,7 @@ from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.pandoc import Element, PandocError, find_pandoc, run_pandoc
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
 from report.engine.project import Project, cannot_write, read_project
-from report.engine.references import numbered, with_references
+from report.engine.references import Numbered, with_references
 from report.engine.source import Line, Places
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "ridgepoint")
@@ -79,7 +79,7 @@ class _Document:
     def _resolved(self, output: str) -> list[Element]:
         blocks = with_callouts(visible_in(output, self._tree["blocks"], self._places), self._places)
         number_sections = bool(self._project.settings.get("number-sections", False))
-        return with_references(numbered(blocks, number_sections, self._places), self._places)
+        return with_references(Numbered(blocks, number_sections, self._places), self._places)
 
     def _written(self, blocks: list[Element], arguments: list[str]) -> str:
         settings, files = self._project.settings, self._project.files

@@ -49,9 +49,7 @@ def _check_labels(cells: list[Cell]) -> None:
     for cell in cells:
         label = cell.options.get("label")
         if label in places:
-            raise UserError(
-                f"{cell.opening.place}: the label '{label}' is taken by the cell at {places[label]}"
-            )
+            raise cell.opening.error(f"the label '{label}' is taken by the cell at {places[label]}")
         if label:
             places[label] = cell.opening.place
 
@@ -75,8 +73,8 @@ def with_values(line: Line, listing: bool, kernel: JupyterKernel) -> Line:
     parts = [line.text] if listing else INLINE.split(line.text)
     unreadable = UNREADABLE.search("".join(parts[::2]))
     if unreadable:
-        raise UserError(
-            f"{line.place}: inline code is `{{python}} expression`, on one line and outside listings, "
+        raise line.error(
+            f"inline code is `{{python}} expression`, on one line and outside listings, "
             f"not {unreadable[0].strip()!r}"
         )
     for at in range(1, len(parts), 2):
@@ -84,7 +82,7 @@ def with_values(line: Line, listing: bool, kernel: JupyterKernel) -> Line:
         try:
             parts[at] = as_markdown(kernel.evaluate(expression), expression, line)
         except CellError as error:
-            raise UserError(f"{line.place}: `{expression}` raises {error}") from error
+            raise line.error(f"`{expression}` raises {error}") from error
     return line.beside("".join(parts))
 
 
@@ -96,18 +94,18 @@ def as_markdown(value: dict[str, str], expression: str, line: Line) -> str:
     backslashes of a `repr`, so texts that are empty or hold a backslash or an invisible character are refused.
     """
     if "text/html" in value:
-        raise UserError(f"{line.place}: `{expression}` is HTML, which a PDF cannot show; return Markdown")
+        raise line.error(f"`{expression}` is HTML, which a PDF cannot show; return Markdown")
     text = value.get("text/markdown", value["text/plain"])
     if "text/markdown" not in value and text[:1] in "'\"" and text[:1] == text[-1:]:
         text = text[1:-1]
         if "\\" in text:
-            raise UserError(
-                f"{line.place}: the text of `{expression}` holds a backslash, both kinds of quotes or an "
+            raise line.error(
+                f"the text of `{expression}` holds a backslash, both kinds of quotes or an "
                 "invisible character, which Quarto garbles; return IPython.display.Markdown(text)"
             )
         text = re.sub(r"([`*_{}\[\]()>#+,\-.!])", r"\\\1", text)
     if not text:
-        raise UserError(f"{line.place}: `{expression}` is an empty text")
+        raise line.error(f"`{expression}` is an empty text")
     return text
 
 
@@ -143,15 +141,15 @@ def _output(cell: Cell, output: Output) -> list[str]:
     if output.stream == "stderr" and not cell.shows("warning"):
         return []
     if "text/html" in output.data:
-        raise UserError(
-            f"{cell.opening.place}: the cell puts out text/html, for which Quarto loads scripts from a network; "
+        raise cell.opening.error(
+            "the cell puts out text/html, for which Quarto loads scripts from a network; "
             "put out text/markdown (a picture, a table, or a raw {=html} block)"
         )
     if "text/markdown" in output.data:
         return ["", output.data["text/markdown"], ""]
     if set(output.data) != {"text/plain"}:
-        raise UserError(
-            f"{cell.opening.place}: the cell puts out {', '.join(sorted(output.data))}; "
+        raise cell.opening.error(
+            f"the cell puts out {', '.join(sorted(output.data))}; "
             "the embedded engine shows text/markdown and text/plain"
         )
     text = output.data["text/plain"]

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from measure.errors import UserError
@@ -17,30 +16,26 @@ EQUATION_LABEL = re.compile(r"^\{#(eq-[^ }]+)\}$")
 RAW_SYNTAX = re.compile(r"^(:::+|\{[#.=]|\{\{<)")
 
 
-@dataclass(frozen=True)
 class Numbered:
-    """A document whose sections and captions carry numbers.
+    """A document whose sections and captions carry numbers; its callouts and conditional content are resolved.
 
     `numbers` maps each label that a cross-reference may name to its number, `anchors` holds every identifier.
     A figure is pandoc's Figure with its label, a table its Table with its label and caption, an equation a
     span of class `equation` with its label, its formula and its number in parentheses.
+
+    Raises UserError, with file and line, for a label that is there twice, a caption that is missing and a
+    label that is not where it can be.
     """
 
-    blocks: list[Element]
-    numbers: dict[str, str]
-    anchors: set[str]
-
-
-class _Numbers:
-    def __init__(self, places: Places, number_sections: bool) -> None:
-        self.places = places
-        self.number_sections = number_sections
+    def __init__(self, blocks: list[Element], number_sections: bool, places: Places) -> None:
         self.numbers: dict[str, str] = {}
         self.anchors: set[str] = set()
+        self._places, self._number_sections = places, number_sections
         self._section: list[int] = []
         self._counts = dict.fromkeys(NAMES, 0)
+        self.blocks: list[Element] = transform(blocks, self._change)
 
-    def change(self, element: Element) -> list[Element] | None:
+    def _change(self, element: Element) -> list[Element] | None:
         """Number one element; called in document order."""
         kind, content = element["t"], element.get("c", [])
         if kind == "Header":
@@ -57,7 +52,7 @@ class _Numbers:
         if not identifier:
             return
         if identifier in self.anchors:
-            raise UserError(f"{self.places.of(identifier, nth=1)}: the label '{identifier}' is there twice")
+            raise self._places.error(identifier, f"the label '{identifier}' is there twice", nth=1)
         self.anchors.add(identifier)
 
     def _next(self, kind: str, label: str) -> str:
@@ -68,7 +63,7 @@ class _Numbers:
     def _header(self, level: int, attribute: list[Any], text: list[Element]) -> Element:
         identifier, classes, _ = attribute
         self._anchor(identifier)
-        if self.number_sections and "unnumbered" not in classes:
+        if self._number_sections and "unnumbered" not in classes:
             counts = (self._section + [0] * level)[:level]
             counts[-1] += 1
             self._section = counts
@@ -81,21 +76,21 @@ class _Numbers:
         identifier, _, pairs = content[0]
         self._anchor(identifier)
         prefix = identifier.split("-")[0] if "-" in identifier else ""
-        place = self.places.of(identifier)
         if kind == "Table":
             return [self._table(identifier, content[1][1], content, pairs)] if prefix == "tbl" else None
         if prefix in RESERVED:
-            raise UserError(
-                f"{place}: '{identifier}' is a kind of cross-reference that the embedded "
-                f"engine does not know; it knows {', '.join(f'{name}-' for name in NAMES)}"
+            raise self._places.error(
+                identifier,
+                f"'{identifier}' is a kind of cross-reference that the embedded "
+                f"engine does not know; it knows {', '.join(f'{name}-' for name in NAMES)}",
             )
         if prefix not in ("fig", "tbl"):
             return None
         if kind == "Figure":
             return [self._figure(prefix, identifier, content[1][1], content[2], pairs)]
         if not content[1] or content[1][-1]["t"] != "Para":
-            raise UserError(
-                f"{place}: the last paragraph of '{identifier}' is its caption, and there is none"
+            raise self._places.error(
+                identifier, f"the last paragraph of '{identifier}' is its caption, and there is none"
             )
         *body, last = content[1]
         tables = [block for block in body if block["t"] == "Table"]
@@ -103,15 +98,15 @@ class _Numbers:
         if prefix == "fig" or not tables:
             return [self._figure(prefix, identifier, [plain(last["c"])], body, pairs)]
         if len(tables) > 1:
-            raise UserError(f"{place}: '{identifier}' holds {len(tables)} tables instead of one")
+            raise self._places.error(identifier, f"'{identifier}' holds {len(tables)} tables instead of one")
         if tables[0]["c"][1][1]:
-            raise UserError(f"{place}: the table '{identifier}' has two captions")
+            raise self._places.error(identifier, f"the table '{identifier}' has two captions")
         table = self._table(identifier, [plain(last["c"])], tables[0]["c"], pairs)
         return [table if block is tables[0] else block for block in body]
 
     def _caption(self, kind: str, label: str, caption: list[Element]) -> list[Element]:
         if not caption:
-            raise UserError(f"{self.places.of(label)}: '{label}' has no caption")
+            raise self._places.error(label, f"'{label}' has no caption")
         number = string(f"{NAMES[kind]}\u00a0{self._next(kind, label)}:")
         inlines = [inline for block in caption for inline in block["c"]]
         return [plain([number, {"t": "Space"}, *inlines])]
@@ -120,14 +115,14 @@ class _Numbers:
         self, kind: str, label: str, caption: list[Element], body: list[Element], pairs: list[list[str]]
     ) -> Element:
         if all(block["t"] == "RawBlock" for block in body):
-            raise UserError(f"{self.places.of(label)}: '{label}' holds nothing that every format can show")
+            raise self._places.error(label, f"'{label}' holds nothing that every format can show")
         alternative = dict(pairs).get("fig-alt")
         if alternative:
             body = transform(body, lambda element: _with_alternative(element, alternative))
         return {"t": "Figure", "c": [attributes(label), [None, self._caption(kind, label, caption)], body]}
 
     def _table(self, label: str, caption: list[Element], table: list[Any], pairs: list[list[str]]) -> Element:
-        columns = _with_widths(table[2], dict(pairs).get("tbl-colwidths"), self.places.of(label))
+        columns = _with_widths(table[2], dict(pairs).get("tbl-colwidths"), self._places.of(label))
         numbered = self._caption("tbl", label, caption)
         return {"t": "Table", "c": [attributes(label), [None, numbered], columns, *table[3:]]}
 
@@ -141,9 +136,7 @@ class _Numbers:
             while result and result[-1]["t"] in ("Space", "SoftBreak"):
                 result.pop()
             if not result or result[-1]["t"] != "Math" or result[-1]["c"][0]["t"] != "DisplayMath":
-                raise UserError(
-                    f"{self.places.of(label[1])}: the label '{label[1]}' does not follow a formula in $$"
-                )
+                raise self._places.error(label[1], f"the label '{label[1]}' does not follow a formula in $$")
             number = span([string(f"({self._next('eq', label[1])})")], classes=["equation-number"])
             result.append(span([result.pop(), number], label[1], ["equation"]))
         return result
@@ -174,17 +167,6 @@ def _with_widths(columns: list[Any], widths: str | None, place: str) -> list[Any
     ]
 
 
-def numbered(blocks: list[Element], number_sections: bool, places: Places) -> Numbered:
-    """Number a document whose callouts and conditional content are resolved.
-
-    Raise UserError, with file and line, for a label that is there twice, a caption that is missing and a
-    label that is not where it can be.
-    """
-    numbers = _Numbers(places, number_sections)
-    changed = transform(blocks, numbers.change)
-    return Numbered(changed, numbers.numbers, numbers.anchors)
-
-
 def with_references(document: Numbered, places: Places) -> list[Element]:
     """Return the document's blocks with each `@fig-x` and its like as a link.
 
@@ -199,9 +181,9 @@ def with_references(document: Numbered, places: Places) -> list[Element]:
             target = element["c"][2][0]
             # Notes and references get their anchors from pandoc later.
             if target.startswith("#") and target[1:] not in document.anchors:
-                raise UserError(f"{places.of(target)}: the link to '{target}' leads nowhere")
+                raise places.error(target, f"the link to '{target}' leads nowhere")
         if element["t"] == "Str" and RAW_SYNTAX.match(element["c"]):
-            raise UserError(f"{places.of(element['c'])}: '{element['c']}' is no syntax that is known here")
+            raise places.error(element["c"], f"'{element['c']}' is no syntax that is known here")
         return None
 
     return list(transform(document.blocks, change))

@@ -26,6 +26,10 @@ class Line:
         """`file:line`, as error messages name it."""
         return f"{self.file}:{self.number}"
 
+    def error(self, problem: str) -> UserError:
+        """Return the error that something is wrong here."""
+        return UserError(f"{self.place}: {problem}")
+
     def beside(self, text: str) -> "Line":
         """Return another text that comes from the same place."""
         return replace(self, text=text)
@@ -47,6 +51,10 @@ class Places:
         if nth < len(found):
             return found[nth].place
         return (found or self._lines)[0].place
+
+    def error(self, text: str, problem: str, nth: int = 0) -> UserError:
+        """Return the error that something is wrong with `text`, which names its place."""
+        return UserError(f"{self.of(text, nth)}: {problem}")
 
     def at(self, number: int) -> str:
         """Return `file:line` of the assembled document's line `number`, from 1."""
@@ -93,16 +101,16 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
         path = included(text)
         if path:
             if path in [*parents, file]:
-                raise UserError(f"{line.place}: {path} includes itself")
+                raise line.error(f"{path} includes itself")
             if not (project.root / path).is_file():
-                raise UserError(f"{line.place}: the included file {path} is not there; restore it")
+                raise line.error(f"the included file {path} is not there; restore it")
             yield from _lines(project, path, 1, [*parents, file])
             yield line.beside("")
             continue
         shortcode = SHORTCODE.search(text)
         if shortcode:
-            raise UserError(
-                f"{line.place}: unknown shortcode '{shortcode['name']}'; the embedded engine knows 'include', "
+            raise line.error(
+                f"unknown shortcode '{shortcode['name']}'; the embedded engine knows 'include', "
                 "alone on its line"
             )
         yield line
@@ -135,16 +143,16 @@ def _closing(lines: list[Line], opening: int, fence: re.Match[str]) -> int:
     for position in range(opening + 1, len(lines)):
         if closing.match(lines[position].text):
             return position
-    raise UserError(f"{lines[opening].place}: this code block is never closed")
+    raise lines[opening].error("this code block is never closed")
 
 
 def _check_cell(line: Line, fence: re.Match[str], cell: re.Match[str]) -> None:
     if cell["language"] != "python":
-        raise UserError(
-            f"{line.place}: a cell in '{cell['language']}'; the embedded engine runs {{python}} cells "
+        raise line.error(
+            f"a cell in '{cell['language']}'; the embedded engine runs {{python}} cells "
             f"(a listing is written ```{cell['language']})"
         )
     if cell["rest"].strip():
-        raise UserError(f"{line.place}: options of a cell stand in '#|' lines below its fence")
+        raise line.error("options of a cell stand in '#|' lines below its fence")
     if fence["indent"]:
-        raise UserError(f"{line.place}: a cell must begin at the left margin")
+        raise line.error("a cell must begin at the left margin")

@@ -8,7 +8,7 @@ import pytest
 from measure.errors import UserError
 from report.engine.blocks import visible_in, with_callouts
 from report.engine.pandoc import plain_text, run_pandoc
-from report.engine.references import numbered, with_references
+from report.engine.references import Numbered, with_references
 from report.engine.source import Line, Places
 
 
@@ -17,7 +17,7 @@ def resolved(text, output="html", number_sections=True):
     places = Places(lines)
     blocks = json.loads(run_pandoc(["--from=markdown", "--to=json"], text, Path()))["blocks"]
     blocks = with_callouts(visible_in(output, blocks, places), places)
-    return with_references(numbered(blocks, number_sections, places), places)
+    return with_references(Numbered(blocks, number_sections, places), places)
 
 
 def words(text, **options):
