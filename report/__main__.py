@@ -14,7 +14,7 @@ from measure.errors import UserError
 
 PROJECT = Path(__file__).resolve().parent.parent
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
-"""What each verb writes."""
+"""The formats that each verb writes."""
 
 
 def parser(project: Path) -> CommandLine:
@@ -158,7 +158,7 @@ def _do(flags: Namespace, project: Path) -> int:
         return 0
     if flags.figures:
         raise UserError(
-            "--figures: goes with python -m report figures; a paper has the figures of its --chapters"
+            "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
         )
     for path in render(project, flags.engine, formats, flags.data, flags.out):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")

@@ -13,7 +13,7 @@ from report.charts.labels import Box, Point, spread, text_size
 from report.text.frame_rows import each
 
 Layers = alt.LayerChart | alt.FacetChart
-"""What ``alt.layer`` is typed to give."""
+"""The type of what ``alt.layer`` returns."""
 
 LABELS = "labels"
 """Describes a layer that only names marks: the page leaves it out where it is narrower than the paper."""

@@ -33,7 +33,7 @@ def write_figures(
 ) -> list[Path]:
     """Write the figures with these labels, or all, of the chapters that are chosen; return the files.
 
-    Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that is none.
+    Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
     """
     project = read_project(root.resolve())
     preparing, figures = _cells(project)

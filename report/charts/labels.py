@@ -1,4 +1,4 @@
-"""Where the names of points and lines go, so that no two overlap: greedy, deterministic, in pixels."""
+"""Places for the names of points and lines, so that no two overlap: greedy, deterministic, in pixels."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from report.charts.theme import FONTS
 from report.text.prose import Prose, escape, quoted
 
 PICTURES = Path("_figures")
-"""Where the pictures go, from the project's root, in which the chapters are run."""
+"""The folder of the pictures, relative to the project's root, in which the chapters run."""
 
 
 class Display:

@@ -81,7 +81,7 @@ OUTSIDE = "outside the layers"
 PART_COLORS = {**LAYER_COLORS, OUTSIDE: "#dedede"}
 """The parts of a training step's time: kinds of layer, and what belongs to none."""
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
-"""What a training step keeps in memory, in the order in which figures stack it."""
+"""The contents of memory in a training step, in the order in which figures stack it."""
 
 GROUP_COLORS = {
     "convolution": BLUE,
@@ -109,7 +109,7 @@ TERM_COLORS = {
     "framework": ORANGE,
     "residual": "#dedede",
 }
-"""What a measured latency is made of; a group of operators stands for its inefficiency."""
+"""The terms of a measured latency; a group of operators stands for its inefficiency."""
 
 BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""

@@ -66,10 +66,10 @@ def with_callouts(blocks: list[Element], places: Places) -> list[Element]:
             return [_callout(kinds[0], identifier, pairs, content, places)]
         for name in classes:
             if name.startswith(UNKNOWN_PREFIXES) or name in UNKNOWN_CLASSES:
-                raise places.error(name, f"the embedded engine knows no div '.{name}'")
+                raise places.error(name, f"the embedded engine does not know the div '.{name}'")
         for key, _ in pairs:
             if key.startswith("layout"):
-                raise places.error(key, f"the embedded engine knows no '{key}'")
+                raise places.error(key, f"the embedded engine does not know '{key}'")
         return None
 
     return list(transform(blocks, change))
@@ -81,7 +81,7 @@ def _callout(
     title = [string(CALLOUTS[kind])]
     for key, value in pairs:
         if key != "title":
-            raise places.error(key, f"the embedded engine knows no '{key}' of a callout")
+            raise places.error(key, f"the embedded engine does not know '{key}' of a callout")
         title = [string(value)]
     if content and content[0]["t"] == "Header":
         title, content = content[0]["c"][2], content[1:]
@@ -118,7 +118,7 @@ def with_pictures(
             raise places.error(path, "of a picture's attributes only fig-alt and width=…% are known")
         file = (root / path).resolve()
         if re.match(r"\w+:", path) or not file.is_file() or root not in file.parents:
-            raise places.error(path, f"the picture {path} is no file in the project")
+            raise places.error(path, f"the picture {path} is not a file in the project")
         return [change(Picture(file.relative_to(root).as_posix(), alternative, width))]
 
     return list(transform(blocks, replace))

@@ -53,7 +53,7 @@ def read_cell(block: CodeBlock, project: Project) -> Cell:
     """Return the cell that a code block holds.
 
     Raise UserError, with file and line, for an unknown option, a caption that does not go with the label,
-    inline code in an option and code that is no Python.
+    inline code in an option and code that is not Python.
     """
     opening = block.opening
     options = [line.text for line in takewhile(lambda line: OPTION.match(line.text), block.lines)]

@@ -24,7 +24,7 @@ def chapters(project: Project) -> dict[str, str]:
 def left_out(project: Project) -> set[str]:
     """Return the names of the chapters that are not chosen; none where no choice was made.
 
-    Raise UserError for a chosen name that is no chapter, and where none can be left out, because the project has not
+    Raise UserError for a chosen name that is not a chapter, and where none can be left out, because the project has not
     the filter, or this one, because its heading has no label.
     """
     known = chapters(project)

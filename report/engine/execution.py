@@ -32,12 +32,12 @@ def execute(project: Project, data: Path) -> list[Line]:
     _check_labels([block for block in blocks if isinstance(block, Cell)])
     names = left_out(project)
     lines: list[Line] = []
-    with jupyter_kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as kernel:
+    with jupyter_kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as jupyter:
         for block in blocks:
             if isinstance(block, Prose):
-                lines += _prose_lines(block, kernel, names)
+                lines += _prose_lines(block, jupyter, names)
             elif not is_left_out(block.opening.file, names):
-                lines += _cell_lines(block, kernel)
+                lines += _cell_lines(block, jupyter)
             elif "label" in block.options:  # by which references to it are known
                 texts = ["", f"::: {{#{block.options['label']}}}", ":::", ""]
                 lines += [block.opening.beside(text) for text in texts]
@@ -54,17 +54,17 @@ def _check_labels(cells: list[Cell]) -> None:
             places[label] = cell.opening.place
 
 
-def _prose_lines(prose: Prose, kernel: JupyterKernel, names: set[str]) -> list[Line]:
+def _prose_lines(prose: Prose, jupyter: JupyterKernel, names: set[str]) -> list[Line]:
     """Return the lines with their values; those of the chapters `names` as they stand."""
     lines: list[Line] = []
     pairs = zip(prose.lines, prose.listing, strict=True)
     for out, group in groupby(pairs, key=lambda pair: is_left_out(pair[0].file, names)):
         part = list(group)
-        lines += [line for line, _ in part] if out else [with_values(*pair, kernel) for pair in part]
+        lines += [line for line, _ in part] if out else [with_values(*pair, jupyter) for pair in part]
     return lines
 
 
-def with_values(line: Line, listing: bool, kernel: JupyterKernel) -> Line:
+def with_values(line: Line, listing: bool, jupyter: JupyterKernel) -> Line:
     """Return a line with the value of each inline expression in its place, unless it is one of a listing.
 
     Raise UserError, with file and line, for an expression that fails or whose value has no readable text.
@@ -80,7 +80,7 @@ def with_values(line: Line, listing: bool, kernel: JupyterKernel) -> Line:
     for at in range(1, len(parts), 2):
         expression = parts[at].strip()
         try:
-            parts[at] = as_markdown(kernel.evaluate(expression), expression, line)
+            parts[at] = as_markdown(jupyter.evaluate(expression), expression, line)
         except CellError as error:
             raise line.error(f"`{expression}` raises {error}") from error
     return line.beside("".join(parts))
@@ -109,11 +109,11 @@ def as_markdown(value: dict[str, str], expression: str, line: Line) -> str:
     return text
 
 
-def _cell_lines(cell: Cell, kernel: JupyterKernel) -> list[Line]:
+def _cell_lines(cell: Cell, jupyter: JupyterKernel) -> list[Line]:
     outputs: list[Output] = []
     if cell.shows("eval"):
         try:
-            outputs = kernel.run(cell.code)
+            outputs = jupyter.run(cell.code)
         except CellError as error:
             line = cell.first_line + error.line - 1 if error.line else cell.opening.number
             raise UserError(f"{cell.opening.file}:{line}: {error}") from error
@@ -142,14 +142,14 @@ def _output(cell: Cell, output: Output) -> list[str]:
         return []
     if "text/html" in output.data:
         raise cell.opening.error(
-            "the cell puts out text/html, for which Quarto loads scripts from a network; "
-            "put out text/markdown (a picture, a table, or a raw {=html} block)"
+            "the cell outputs text/html, for which Quarto loads scripts from a network; "
+            "output text/markdown (a picture, a table, or a raw {=html} block)"
         )
     if "text/markdown" in output.data:
         return ["", output.data["text/markdown"], ""]
     if set(output.data) != {"text/plain"}:
         raise cell.opening.error(
-            f"the cell puts out {', '.join(sorted(output.data))}; "
+            f"the cell outputs {', '.join(sorted(output.data))}; "
             "the embedded engine shows text/markdown and text/plain"
         )
     text = output.data["text/plain"]

@@ -39,12 +39,12 @@ class Project:
 
     @property
     def output_directory(self) -> Path:
-        """Where Quarto, and without `--out` the embedded renderer too, puts what it renders."""
+        """The folder that Quarto, and without `--out` the embedded engine too, renders to."""
         return self.root / (self.settings.get("project") or {}).get("output-dir", "_site")
 
     @property
     def ridgepoint(self) -> dict[str, Any]:
-        """The settings that are this paper's own."""
+        """The settings under `ridgepoint`, which only this project has."""
         return dict(self.settings.get("ridgepoint") or {})
 
     def chosen(self, key: str) -> list[str]:
@@ -54,7 +54,7 @@ class Project:
 
     @property
     def filters(self) -> list[str]:
-        """The Lua filters that the document passes through as pandoc has read it."""
+        """The Lua filters that pandoc runs once it has read the document."""
         listed = self.settings.get("filters", [])
         for item in listed:
             if not isinstance(item, dict) or set(item) != {"at", "path"} or item["at"] != "pre-ast":

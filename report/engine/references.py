@@ -52,7 +52,7 @@ class Numbered:
         if not identifier:
             return
         if identifier in self.anchors:
-            raise self._places.error(identifier, f"the label '{identifier}' is there twice", nth=1)
+            raise self._places.error(identifier, f"the label '{identifier}' is defined twice", nth=1)
         self.anchors.add(identifier)
 
     def _next(self, kind: str, label: str) -> str:
@@ -90,7 +90,7 @@ class Numbered:
             return [self._figure(prefix, identifier, content[1][1], content[2], pairs)]
         if not content[1] or content[1][-1]["t"] != "Para":
             raise self._places.error(
-                identifier, f"the last paragraph of '{identifier}' is its caption, and there is none"
+                identifier, f"the last paragraph of '{identifier}' must be its caption, and is missing"
             )
         *body, last = content[1]
         tables = [block for block in body if block["t"] == "Table"]
@@ -183,7 +183,7 @@ def with_references(document: Numbered, places: Places) -> list[Element]:
             if target.startswith("#") and target[1:] not in document.anchors:
                 raise places.error(target, f"the link to '{target}' leads nowhere")
         if element["t"] == "Str" and RAW_SYNTAX.match(element["c"]):
-            raise places.error(element["c"], f"'{element['c']}' is no syntax that is known here")
+            raise places.error(element["c"], f"'{element['c']}' is not syntax that either engine knows")
         return None
 
     return list(transform(document.blocks, change))

@@ -8,8 +8,8 @@ from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 
 Schema = dict[str, Any]
-"""What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
-mapping below it."""
+"""What a key may hold, by key: a type, the set of its values, their range, `[str]` for a list of names, or the schema of
+the mapping below it."""
 
 TEXT = (str, int, float)
 FILES = (str, list)
@@ -70,9 +70,11 @@ def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict
         values = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
-        raise UserError(f"{file}:{line}: this is no valid YAML: {error.problem}; mend it") from error
+        raise UserError(f"{file}:{line}: this is not valid YAML: {error.problem}; correct it") from error
     except (yaml.YAMLError, ValueError) as error:  # a character that no YAML has, a 13th month
-        raise UserError(f"{file}: this is no valid YAML: {' '.join(str(error).split())}; mend it") from error
+        raise UserError(
+            f"{file}: this is not valid YAML: {' '.join(str(error).split())}; correct it"
+        ) from error
     if root is None or values is None:
         return {}
     _check(root, values, schema, file, first_line)

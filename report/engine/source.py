@@ -153,6 +153,6 @@ def _check_cell(line: Line, fence: re.Match[str], cell: re.Match[str]) -> None:
             f"(a listing is written ```{cell['language']})"
         )
     if cell["rest"].strip():
-        raise line.error("options of a cell stand in '#|' lines below its fence")
+        raise line.error("options of a cell belong in '#|' lines below its fence")
     if fence["indent"]:
         raise line.error("a cell must begin at the left margin")

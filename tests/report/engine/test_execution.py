@@ -103,11 +103,11 @@ def test_prose_and_outputs_become_one_text(tmp_path):
         ),
         (
             "```{python}\nfrom IPython.display import HTML\nHTML('<b>')\n```",
-            r"^index\.qmd:1: the cell puts out text/html",
+            r"^index\.qmd:1: the cell outputs text/html",
         ),
         (
             "```{python}\nfrom IPython.display import display\ndisplay({'image/png': 'x'}, raw=True)\n```",
-            r"^index\.qmd:1: the cell puts out image/png",
+            r"^index\.qmd:1: the cell outputs image/png",
         ),
     ],
 )

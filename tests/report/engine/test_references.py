@@ -77,10 +77,10 @@ def test_references_in_captions_and_notes():
         (FIGURE + "a [@fig-a; @smith]", r"^a\.qmd:7: one bracket holds a citation and a cross-reference"),
         (FIGURE + "[@fig-a, left]", r"^a\.qmd:7: Quarto drops what follows"),
         ("a\n\n[x](#none)", r"^a\.qmd:3: the link to '#none' leads nowhere"),
-        (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is there twice"),
+        (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is defined twice"),
         (
             "::: {#fig-a}\n![](a.svg)\n\n- no caption\n:::",
-            r"^a\.qmd:1: the last paragraph of 'fig-a' is its caption",
+            r"^a\.qmd:1: the last paragraph of 'fig-a' must be its caption",
         ),
         ("::: {#fig-a}\nCaption\n:::", r"^a\.qmd:1: 'fig-a' holds nothing"),
         (
@@ -93,8 +93,8 @@ def test_references_in_captions_and_notes():
         ),
         ("::: {#lst-a}\nx\n:::", r"^a\.qmd:1: 'lst-a' is a kind of cross-reference"),
         ("a\n\ntext {#eq-a}", r"^a\.qmd:3: the label 'eq-a' does not follow a formula"),
-        ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is no syntax"),
-        ("a\n:::", r"^a\.qmd:2: ':::' is no syntax"),
+        ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is not syntax"),
+        ("a\n:::", r"^a\.qmd:2: ':::' is not syntax"),
     ],
 )
 def test_refusals(text, message):
@@ -158,13 +158,19 @@ def test_conditional_content(output, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine knows no div '\.callout-hint'"),
+        (
+            "a\n\n::: {.callout-hint}\nx\n:::",
+            r"^a\.qmd:3: the embedded engine does not know the div '\.callout-hint'",
+        ),
         (
             '::: {.callout-note collapse="true"}\nx\n:::',
-            r"^a\.qmd:1: the embedded engine knows no 'collapse'",
+            r"^a\.qmd:1: the embedded engine does not know 'collapse'",
         ),
-        ("::: {.panel-tabset}\nx\n:::", r"^a\.qmd:1: the embedded engine knows no div '\.panel-tabset'"),
-        ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine knows no 'layout-ncol'"),
+        (
+            "::: {.panel-tabset}\nx\n:::",
+            r"^a\.qmd:1: the embedded engine does not know the div '\.panel-tabset'",
+        ),
+        ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
         ('::: {.content-visible when-format="docx"}\nx\n:::', r"^a\.qmd:1: .*needs when-format"),
     ],
 )
