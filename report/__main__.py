@@ -1,7 +1,6 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -144,25 +143,21 @@ def run(words: Sequence[str], project: Path) -> int:
     for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines)):
         given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
     with in_environment(given):
-        return _do(flags, project)
-
-
-def _do(flags: Namespace, project: Path) -> int:
-    if flags.verb == "check":
-        print(check(project, flags.data))
+        if flags.verb == "check":
+            print(check(project, flags.data))
+            return 0
+        formats = _formats(flags.verb, flags.formats)
+        if flags.verb == "figures":
+            for path in figures(project, flags.figures, formats, flags.data, flags.out):
+                print(path)
+            return 0
+        if flags.figures:
+            raise UserError(
+                "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
+            )
+        for path in render(project, flags.engine, formats, flags.data, flags.out):
+            print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
         return 0
-    formats = _formats(flags.verb, flags.formats)
-    if flags.verb == "figures":
-        for path in figures(project, flags.figures, formats, flags.data, flags.out):
-            print(path)
-        return 0
-    if flags.figures:
-        raise UserError(
-            "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
-        )
-    for path in render(project, flags.engine, formats, flags.data, flags.out):
-        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
-    return 0
 
 
 if __name__ == "__main__":

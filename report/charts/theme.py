@@ -37,46 +37,28 @@ STAR = "M0,-1.4L.314,-.433L1.331,-.433L.509,.165L.823,1.133L0,.535L-.823,1.133L-
 SALTIRE = "M-1.1,-.7L-.7,-1.1L0,-.4L.7,-1.1L1.1,-.7L.4,0L1.1,.7L.7,1.1L0,.4L-.7,1.1L-1.1,.7L-.4,0Z"
 
 KIND_STYLES = {
-    "cpu": (BLUE, "circle"),
-    "gpu": (VERMILION, "square"),
-    "asic": (GREEN, "diamond"),
-    "soc": (PURPLE, "triangle-up"),
-    "fpga": (ORANGE, "cross"),
-}
+    "cpu": (BLUE, "circle"), "gpu": (VERMILION, "square"), "asic": (GREEN, "diamond"),
+    "soc": (PURPLE, "triangle-up"), "fpga": (ORANGE, "cross"),
+}  # fmt: skip
 FAMILY_STYLES = {
-    "plain": (BLACK, "circle"),
-    "residual": (BLUE, "square"),
-    "inception": (SKY, "triangle-up"),
-    "compact": (ORANGE, "diamond"),
-    "transformer": (VERMILION, "cross"),
-    "segmentation": (GREEN, "triangle-down"),
-    "audio": (PURPLE, "triangle-right"),
-    "detection": (WINE, "triangle-left"),
-    "video": (OLIVE, "wedge"),
-    "optical flow": (INDIGO, "arrow"),
+    "plain": (BLACK, "circle"), "residual": (BLUE, "square"), "inception": (SKY, "triangle-up"),
+    "compact": (ORANGE, "diamond"), "transformer": (VERMILION, "cross"),
+    "segmentation": (GREEN, "triangle-down"), "audio": (PURPLE, "triangle-right"),
+    "detection": (WINE, "triangle-left"), "video": (OLIVE, "wedge"), "optical flow": (INDIGO, "arrow"),
     "own": (BROWN, STAR),
-}
+}  # fmt: skip
 STREAM_STYLES = {
-    "read": (BLUE, "circle"),
-    "write": (VERMILION, "square"),
-    "copy": (GREEN, "diamond"),
+    "read": (BLUE, "circle"), "write": (VERMILION, "square"), "copy": (GREEN, "diamond"),
     "triad": (ORANGE, "triangle-up"),
-}
+}  # fmt: skip
 OTHER_STYLE = (MUTED, SALTIRE)
 """For a family that is none of these."""
 
 LAYER_COLORS = {
-    "convolution": BLUE,
-    "depthwise convolution": SKY,
-    "linear": VERMILION,
-    "attention": YELLOW,
-    "normalisation": GREEN,
-    "activation": PURPLE,
-    "pooling": INDIGO,
-    "recurrent": OLIVE,
-    "embedding": WINE,
-    "other": "#b5b5b5",
-}
+    "convolution": BLUE, "depthwise convolution": SKY, "linear": VERMILION, "attention": YELLOW,
+    "normalisation": GREEN, "activation": PURPLE, "pooling": INDIGO, "recurrent": OLIVE,
+    "embedding": WINE, "other": "#b5b5b5",
+}  # fmt: skip
 OUTSIDE = "outside the layers"
 PART_COLORS = {**LAYER_COLORS, OUTSIDE: "#dedede"}
 """The parts of a training step's time: kinds of layer, and what belongs to none."""
@@ -84,23 +66,12 @@ MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "save
 """The contents of memory in a training step, in the order in which figures stack it."""
 
 GROUP_COLORS = {
-    "convolution": BLUE,
-    "convolution, data gradient": "#3F8EC4",
-    "convolution, weight gradient": "#7DB3DB",
-    "convolution, both gradients": "#08244f",
-    "depthwise convolution": SKY,
-    "matrix product": VERMILION,
-    "attention": YELLOW,
-    "batch norm": GREEN,
-    "batch norm, backward": "#66C2A5",
-    "layer norm": OLIVE,
-    "elementwise": PURPLE,
-    "pooling": INDIGO,
-    "reduction": WINE,
-    "memory copy and set": BROWN,
-    "optimiser": "#F4A582",
-    "other": "#b5b5b5",
-}
+    "convolution": BLUE, "convolution, data gradient": "#3F8EC4",
+    "convolution, weight gradient": "#7DB3DB", "convolution, both gradients": "#08244f",
+    "depthwise convolution": SKY, "matrix product": VERMILION, "attention": YELLOW, "batch norm": GREEN,
+    "batch norm, backward": "#66C2A5", "layer norm": OLIVE, "elementwise": PURPLE, "pooling": INDIGO,
+    "reduction": WINE, "memory copy and set": BROWN, "optimiser": "#F4A582", "other": "#b5b5b5",
+}  # fmt: skip
 """The groups of operators, in the order in which figures stack them."""
 TERM_COLORS = {
     "model bound": INK,
@@ -114,28 +85,17 @@ TERM_COLORS = {
 BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""
 
+GUIDE = {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
 CONFIG: dict[str, Any] = {
     "background": "#ffffff",
     "font": FONT,
     "view": {"stroke": "#c8c8c8"},
-    "axis": {
-        "labelFontSize": FONT_SIZE - 1,
-        "titleFontSize": FONT_SIZE,
-        "titleFontWeight": "normal",
-        "labelColor": INK,
-        "titleColor": INK,
-        "gridColor": GRID,
-        "domainColor": "#9a9a9a",
-        "tickColor": "#9a9a9a",
+    "axis": GUIDE | {
+        "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
     },
-    "legend": {
-        "labelFontSize": FONT_SIZE - 1,
-        "titleFontSize": FONT_SIZE,
-        "titleFontWeight": "normal",
-        "symbolSize": 60,
-    },
+    "legend": GUIDE | {"symbolSize": 60},
     "title": {"fontSize": FONT_SIZE + 1, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
-}
+}  # fmt: skip
 
 
 def finish(chart: Any, name: str, description: str) -> Any:

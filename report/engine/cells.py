@@ -14,17 +14,9 @@ from report.engine.source import CodeBlock, Line
 OPTION = re.compile(r"^#\s*\| ?")
 
 OPTION_SCHEMA: Schema = {
-    "label": str,
-    "fig-cap": str,
-    "fig-alt": str,
-    "tbl-cap": str,
-    "tbl-colwidths": (str, list, bool),
-    "include": bool,
-    "echo": bool,
-    "eval": bool,
-    "output": {True, False, "asis"},
-    "warning": bool,
-}
+    "label": str, "fig-cap": str, "fig-alt": str, "tbl-cap": str, "tbl-colwidths": (str, list, bool),
+    "include": bool, "echo": bool, "eval": bool, "output": {True, False, "asis"}, "warning": bool,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 
 Schema = dict[str, Any]
-"""What a key may hold, by key: a type, the set of its values, their range, `[str]` for a list of names, or the schema of
+"""What each key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of
 the mapping below it."""
 
 TEXT = (str, int, float)
@@ -20,43 +20,23 @@ NUMBER = "a number"
 KINDS = {str: "a text", int: NUMBER, float: NUMBER, bool: "true or false", list: "a list", dict: "a mapping"}
 
 # The keys that both engines understand in `_quarto.yml` and in the front matter.
+HTML: Schema = {
+    "toc": bool, "toc-location": {"left"}, "toc-depth": int, "toc-title": str, "embed-resources": {True},
+    "html-math-method": {"mathml"}, "css": FILES, "include-in-header": HEADERS, "output-file": str,
+    "theme": {"default", "none"},
+}  # fmt: skip
+TYPST: Schema = {
+    "output-file": str, "papersize": {"a4", "us-letter"}, "font-paths": FILES, "include-in-header": HEADERS,
+}  # fmt: skip
 DOCUMENT_SCHEMA: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
-    "title": TEXT,
-    "subtitle": TEXT,
-    "author": (str, list),
-    "date": object,
-    "lang": str,
-    "description": TEXT,
-    "keywords": list,
-    "bibliography": FILES,
-    "csl": str,
-    "citeproc": {True},
-    "number-sections": bool,
-    "format": {
-        "html": {
-            "toc": bool,
-            "toc-location": {"left"},
-            "toc-depth": int,
-            "toc-title": str,
-            "embed-resources": {True},
-            "html-math-method": {"mathml"},
-            "css": FILES,
-            "include-in-header": HEADERS,
-            "output-file": str,
-            "theme": {"default", "none"},
-        },
-        "typst": {
-            "output-file": str,
-            "papersize": {"a4", "us-letter"},
-            "font-paths": FILES,
-            "include-in-header": HEADERS,
-        },
-    },
+    "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
+    "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "number-sections": bool,
+    "format": {"html": HTML, "typst": TYPST},
     "execute": {"echo": bool, "warning": bool},
     "filters": list,
     "ridgepoint": {"chapters": NAMES, "machines": NAMES, "figure-width": range(400, 1201)},
-}
+}  # fmt: skip
 
 
 def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict[str, Any]:
