@@ -1,11 +1,10 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
-from __future__ import annotations
-
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
@@ -14,77 +13,45 @@ from measure.errors import UserError
 
 PROJECT = Path(__file__).resolve().parent.parent
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
-"""What each verb writes."""
+"""The formats that each verb writes."""
 
 
 def parser(project: Path) -> CommandLine:
-    """The flags of `python -m report`."""
+    """Return the flags of `python -m report`."""
     flags = CommandLine(
         prog="python -m report",
         description="Render the paper from the cached measurements, as HTML and PDF.",
         epilog="Exit codes: 0 all is written, or sound; 2 bad input; 130 stopped by Ctrl-C.",
     )
-    flags.add_argument(
-        "verb",
-        nargs="?",
-        choices=["render", "figures", "check"],
-        default="render",
-        help="render the paper (default), write its figures as files, each with its data as CSV, or only check that "
-        "every table of the cache reads and is sound",
+    add = flags.add_argument
+    verb = (
+        "render the paper (default), write its figures as files, each with its data as CSV, or only check that "
+        "every table of the cache reads and is sound"
     )
-    flags.add_argument(
-        "--engine",
-        choices=["auto", "quarto", "embedded"],
-        default="auto",
-        help="what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)",
+    add("verb", nargs="?", choices=["render", "figures", "check"], default="render", help=verb)
+    engine = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
+    add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=engine)
+    formats = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
+    add("--formats", nargs="+", choices=list(dict.fromkeys(chain(*FORMATS.values()))), help=formats)
+    names: dict[str, Any] = {"nargs": "+", "default": []}
+    chapters = "the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)"
+    add("--chapters", metavar="NAME", help=chapters, **names)
+    machines = (
+        "the machines, by their folders in data/machines; figures show the first of each kind "
+        "(default: as in _quarto.yml, else all, the newest first)"
     )
-    flags.add_argument(
-        "--formats",
-        nargs="+",
-        choices=list(dict.fromkeys(name for names in FORMATS.values() for name in names)),
-        help="what to write (default: all, of the paper html pdf, of figures svg png pdf json)",
-    )
-    flags.add_argument(
-        "--chapters",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)",
-    )
-    flags.add_argument(
-        "--machines",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="the machines, by their folders in data/machines; figures show the first of each kind "
-        "(default: as in _quarto.yml, else all, the newest first)",
-    )
-    flags.add_argument(
-        "--figures",
-        nargs="+",
-        default=[],
-        metavar="LABEL",
-        help="with figures: which of them, by labels such as fig-chip-plane (default: all)",
-    )
-    flags.add_argument(
-        "--data",
-        type=Path,
-        default=project / "data",
-        metavar="DIR",
-        help="the folder with the cached measurements (default: data in the project)",
-    )
-    flags.add_argument(
-        "--out",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="the folder to write to (default: _site in the project; for figures, _site/figures)",
-    )
+    add("--machines", metavar="NAME", help=machines, **names)
+    labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
+    add("--figures", metavar="LABEL", help=labels, **names)
+    data = "the folder with the cached measurements (default: data in the project)"
+    add("--data", type=Path, default=project / "data", metavar="DIR", help=data)
+    out = "the folder to write to (default: _site in the project; for figures, _site/figures)"
+    add("--out", type=Path, metavar="DIR", help=out)
     return flags
 
 
 def render(project: Path, engine: str, formats: list[str], data: Path, out: Path | None) -> list[Path]:
-    """Renders the project with the engine that `engine` names or finds; returns the files written."""
+    """Render the project with the engine that `engine` names or finds; return the files written."""
     # Imported late: --help answers at once.
     from report.engine.embedded import render_embedded
     from report.engine.project import read_project
@@ -109,7 +76,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 
 
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
-    """Writes the figures with these labels, or all, and their data; returns the files written."""
+    """Write the figures with these labels, or all, and their data; return the files written."""
     from report.charts.figure_files import write_figures
     from report.engine.project import read_project
 
@@ -119,7 +86,7 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 
 
 def check(project: Path, data: Path) -> str:
-    """Reads every table of the cache and says what is in it; raises UserError for the first row that is wrong."""
+    """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
     from report.load.paper import load
     from report.text.quantities import SPACE, number
 
@@ -135,7 +102,7 @@ def check(project: Path, data: Path) -> str:
 
 
 def _require(project: Path, data: Path) -> None:
-    """Complains at once of what would only be found once the cells run."""
+    """Complain at once of what would only be found once the cells run."""
     from report.engine.chapters import left_out
     from report.engine.project import read_project
     from report.load.options import machines
@@ -149,7 +116,7 @@ def _require(project: Path, data: Path) -> None:
 
 
 def _formats(verb: str, asked: list[str] | None) -> list[str]:
-    """The formats that are asked for, in the verb's order; all without any."""
+    """Return the formats that are asked for, in the verb's order; all without any."""
     for name in asked or []:
         if name not in FORMATS[verb]:
             raise unknown(f"--formats of {verb}", name, FORMATS[verb])
@@ -161,42 +128,36 @@ def _progress(step: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int:
-    """Runs the command line; its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C."""
+    """Run the command line; its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     return answer("python -m report", lambda: run(words, project))
 
 
 def run(words: Sequence[str], project: Path) -> int:
-    """Does what the words say. Raises UserError for bad input."""
+    """Do what the words say. Raise UserError for bad input."""
     flags = parser(project).parse_args(words)
     # Imported late: --help answers at once.
     from report.load.options import in_environment
 
-    chosen = {
-        "RIDGEPOINT_CHAPTERS": ",".join(flags.chapters),
-        "RIDGEPOINT_MACHINES": ",".join(flags.machines),
-    }
-    given = {name: value for name, value in chosen.items() if value}
-    with in_environment(given | {"RIDGEPOINT_DATA": str(flags.data.resolve())}):
-        return _do(flags, project)
-
-
-def _do(flags: Namespace, project: Path) -> int:
-    if flags.verb == "check":
-        print(check(project, flags.data))
+    given = {"RIDGEPOINT_DATA": str(flags.data.resolve())}
+    for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines)):
+        given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
+    with in_environment(given):
+        if flags.verb == "check":
+            print(check(project, flags.data))
+            return 0
+        formats = _formats(flags.verb, flags.formats)
+        if flags.verb == "figures":
+            for path in figures(project, flags.figures, formats, flags.data, flags.out):
+                print(path)
+            return 0
+        if flags.figures:
+            raise UserError(
+                "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
+            )
+        for path in render(project, flags.engine, formats, flags.data, flags.out):
+            print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
         return 0
-    formats = _formats(flags.verb, flags.formats)
-    if flags.verb == "figures":
-        for path in figures(project, flags.figures, formats, flags.data, flags.out):
-            print(path)
-        return 0
-    if flags.figures:
-        raise UserError(
-            "--figures: goes with python -m report figures; a paper has the figures of its --chapters"
-        )
-    for path in render(project, flags.engine, formats, flags.data, flags.out):
-        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
-    return 0
 
 
 if __name__ == "__main__":

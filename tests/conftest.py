@@ -2,6 +2,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from helpers.places import ROOT
@@ -29,8 +30,8 @@ def untuned(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """Headless Chromium; a browser test without it is skipped, or fails where RIDGEPOINT_REQUIRE_BROWSER is set."""
+def launch():
+    """Start headless Chromium; without it a browser test is skipped, or fails if RIDGEPOINT_REQUIRE_BROWSER is set."""
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
         reason = "no Chromium on this machine: install it to run the browser tests"
@@ -40,9 +41,15 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
+        yield partial(
+            playwright.chromium.launch,
             executable_path=program,
             args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"],
         )
-        yield chromium
-        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def browser(launch):
+    chromium = launch()
+    yield chromium
+    chromium.close()

@@ -9,11 +9,11 @@ import altair as alt
 import pandas as pd
 
 from report.charts import labels, theme
-from report.charts.labels import Box, spread, text_size
+from report.charts.labels import Box, Point, spread, text_size
 from report.text.frame_rows import each
 
 Layers = alt.LayerChart | alt.FacetChart
-"""What ``alt.layer`` is typed to give."""
+"""The type of what ``alt.layer`` returns."""
 
 LABELS = "labels"
 """Describes a layer that only names marks: the page leaves it out where it is narrower than the paper."""
@@ -46,7 +46,7 @@ class LogAxis:
         vertical: bool = False,
         margins: tuple[float, float] = (0.05, 0.05),
     ) -> "LogAxis":
-        """Holds all values that have a logarithm, with these shares of its length free below and above."""
+        """Hold all values that have a logarithm, with these shares of its length free below and above."""
         logs = [log10(value) for value in values if value > 0]
         extent = max(max(logs) - min(logs), 0.5) / (1 - sum(margins))
         middle_low = min(logs) - margins[0] * extent
@@ -62,9 +62,9 @@ class LogAxis:
 
     @classmethod
     def of_batches(cls, batches: Iterable[int], pixels: float, room: float) -> "LogAxis":
-        """Batch sizes on a base-2 axis, with ``room`` pixels free at its end."""
+        """Return an axis of batch sizes with ``room`` pixels free at its end."""
         ticks = tuple(sorted(set(batches)))
-        low, high = ticks[0] / 1.2, max(ticks[-1], 2 * ticks[0]) * 1.0
+        low, high = ticks[0] / 1.2, max(ticks[-1], 2 * ticks[0])
         return cls(low, low * (high / low) ** (pixels / (pixels - room)), pixels, "batch size", ticks=ticks)
 
     @property
@@ -73,10 +73,10 @@ class LogAxis:
 
     @property
     def axis(self) -> alt.Axis:
+        """Return ticks with as many labels as fit: each decade's, or every second's, or third's."""
         if self.ticks:
             return alt.Axis(values=list(self.ticks), format="d", description=self.heading)
         decades = log10(self.high / self.low)
-        # of a row of labels, all that fit with a gap between them: each decade's, or every second's, or third's
         longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.FONT_SIZE - 1)[0] + LABEL_GAP
         every = 1 if self.vertical else ceil(longest * decades / self.pixels)
         room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
@@ -106,9 +106,9 @@ class LogAxis:
         return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
 
     def channel(self, field: str, **options: Any) -> Any:
-        """The encoding of a quantitative field on this axis."""
-        kind = alt.Y if self.vertical else alt.X
-        return kind(f"{field}:Q", title=self.title, scale=self.scale, axis=self.axis, **options)
+        """Return the encoding of a quantitative field on this axis."""
+        encoding = alt.Y if self.vertical else alt.X
+        return encoding(f"{field}:Q", title=self.title, scale=self.scale, axis=self.axis, **options)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class YearAxis:
         return self.pixels * (value - self.low) / (self.high - self.low)
 
     def channel(self, field: str, **options: Any) -> Any:
-        """The encoding of a quantitative field on this axis."""
+        """Return the encoding of a quantitative field on this axis."""
         scale = alt.Scale(domain=[self.low, self.high], nice=False)
         axis = alt.Axis(format="d", tickMinStep=1)
         return alt.X(f"{field}:Q", title="year", scale=scale, axis=axis, **options)
@@ -139,22 +139,21 @@ def named_points(
     taken: tuple[Box, ...] = (),
     kept: tuple[str, ...] = (),
 ) -> Layers | None:
-    """The names of points, placed free of overlaps, with leader lines to those that stand off; None without any.
+    """Return the names of points, free of overlaps, with leader lines to those that stand off; None without any.
 
     The columns ``kept`` go with the names. Points that differ in the last of them are never seen together: each
     group is placed by itself. A point without a logarithm is on no logarithmic axis, and has no name.
     """
     names = []
-    points = points[(points[x_field] > 0) & (points[y_field] > 0)]
-    for _, own in points.groupby(kept[-1], sort=False) if kept else [(None, points)]:
-        rows = list(each(own))
+    for group in _groups(points[(points[x_field] > 0) & (points[y_field] > 0)], kept):
+        rows = list(each(group))
         values = [(getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in rows]
         pixels = [(x.pixel(at), y.pixel(over), name) for at, over, name in values]
         for label in labels.place(pixels, Box(0, 0, x.pixels, y.pixels), theme.LABEL_SIZE, taken):
             mark, row = pixels[label.index], rows[label.index]
             name = _name(values[label.index], mark[:2], label.center, label.leader_end or mark[:2])
             names.append(name | {column: getattr(row, column) for column in kept})
-    return _written(names, x, y, "center") if names else None
+    return _layers(names, x, y, "center") if names else None
 
 
 def named_ends(
@@ -167,41 +166,40 @@ def named_ends(
     column: float,
     kept: tuple[str, ...] = (),
 ) -> Layers:
-    """The names of lines, a row each, one above the other from the pixel ``column`` on, joined by leaders.
+    """Return the names of lines, a row each, one above the other from the pixel ``column`` on, joined by leaders.
 
     The columns ``kept`` go with the names. Lines that differ in the last of them are never seen together.
     """
     height = text_size("x", theme.LABEL_SIZE)[1]
     names = []
-    for _, own in ends.groupby(kept[-1], sort=False) if kept else [(None, ends)]:
-        values = [
-            (getattr(row, x_field), getattr(row, y_field), str(getattr(row, text))) for row in each(own)
-        ]
-        heights = spread([y.pixel(over) for _, over, _ in values], height, height / 2, y.pixels - height / 2)
-        for row, value, over in zip(each(own), values, heights, strict=True):
-            mark = (x.pixel(value[0]), y.pixel(value[1]))
-            name = _name(value, mark, (column + 14, over), (column + 12, over))
+    for group in _groups(ends, kept):
+        rows = list(each(group))
+        over = [y.pixel(getattr(row, y_field)) for row in rows]
+        heights = spread(over, height, height / 2, y.pixels - height / 2)
+        for row, mark_y, name_y in zip(rows, over, heights, strict=True):
+            value = (getattr(row, x_field), getattr(row, y_field), str(getattr(row, text)))
+            mark = (x.pixel(value[0]), mark_y)
+            name = _name(value, mark, (column + 14, name_y), (column + 12, name_y))
             names.append(name | {kept_column: getattr(row, kept_column) for kept_column in kept})
-    return _written(names, x, y, "left")
+    return _layers(names, x, y, "left")
 
 
-def _name(
-    value: tuple[float, float, str],
-    mark: tuple[float, float],
-    place: tuple[float, float],
-    end: tuple[float, float],
-) -> dict[str, Any]:
-    """A name's row: the mark in the data's units, and from it, in pixels, the name's place and its leader's end."""
+def _groups(frame: pd.DataFrame, kept: tuple[str, ...]) -> list[pd.DataFrame]:
+    return [group for _, group in frame.groupby(kept[-1], sort=False)] if kept else [frame]
+
+
+def _name(value: tuple[float, float, str], mark: Point, place: Point, end: Point) -> dict[str, Any]:
+    """Return a name's row: the mark in the data's units, and offsets from it, in pixels, of name and leader's end."""
     (x, y), (dx, dy), (ex, ey) = mark, place, end
     offsets = {"dx": dx - x, "dy": dy - y, "ex": ex - x, "ey": ey - y}
     where = {"x": float(f"{value[0]:.5g}"), "y": float(f"{value[1]:.5g}")}
     return {"text": value[2], **where, **{name: round(offset, 1) for name, offset in offsets.items()}}
 
 
-def _written(
+def _layers(
     names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, align: Literal["left", "center"]
 ) -> Layers:
-    """Names and leaders as layers, tied to their marks in pixels, so that they keep their distance in a zoom."""
+    """Return names and leaders as layers, tied to their marks in pixels, so that they keep their distance in a zoom."""
     base = alt.Chart(pd.DataFrame(names)).encode(x.channel("x"), y.channel("y"))
     to_end: dict[str, Any] = {"x2Offset": {"expr": "datum.ex"}, "y2Offset": {"expr": "datum.ey"}}
     leaders = base.mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True, **to_end)

@@ -119,6 +119,8 @@ async function start(element, picture) {
 }
 
 async function startAll() {
+  // Vega measures texts as it draws: the charts' font must be there before.
+  await Promise.all(["normal", "bold"].map((weight) => document.fonts.load(`${weight} 11px "Ridgepoint Sans"`)));
   let picture = null;
   for (const element of document.querySelectorAll("img, svg, script.chart")) {
     if (element.matches("script.chart")) {

@@ -17,18 +17,16 @@ from report.charts.axes import LABELS
 
 @dataclass
 class _Use:
-    """How a figure uses a dataset: whether its marks tell their values, the titles of the panels, the marks, and each
-    field's heading.
-    """
+    """How a figure uses a dataset: whether marks tell their values, titles of panels, marks, headings of fields."""
 
     told: bool = False
-    panels: list[str] = field(default_factory=list)
-    marks: list[str] = field(default_factory=list)
+    panels: dict[str, None] = field(default_factory=dict)
+    marks: dict[str, None] = field(default_factory=dict)
     headings: dict[str, str] = field(default_factory=dict)
 
 
 def specification(chart: Any) -> dict[str, Any]:
-    """A chart's Vega-Lite specification. Its ``usermeta.tables`` names the datasets that its marks show.
+    """Return a chart's Vega-Lite specification. Its ``usermeta.tables`` names the datasets that its marks show.
 
     Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel``, where panels have titles, and
     ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
@@ -42,8 +40,7 @@ def specification(chart: Any) -> dict[str, Any]:
         if dataset in found.get("datasets", {}) and mark != "text":
             use = uses.setdefault(dataset, _Use())
             use.told |= "tooltip" in encoding
-            use.panels += [panel] if panel not in use.panels else []
-            use.marks += [mark] if mark not in use.marks else []
+            use.panels[panel] = use.marks[mark] = None
             for name, heading in _headings(encoding):
                 use.headings.setdefault(name, heading)
     panels = {panel for use in uses.values() for panel in use.panels}
@@ -51,8 +48,8 @@ def specification(chart: Any) -> dict[str, Any]:
     # What a reader can point at comes before roofs, fitted lines and the like.
     for dataset, use in sorted(uses.items(), key=lambda item: not item[1].told):
         # What every panel shows belongs to none.
-        own = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else []
-        about = {"panel": ", ".join(own)} if panels != {""} else {}
+        titles = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else {}
+        about = {"panel": ", ".join(titles)} if panels != {""} else {}
         about |= {"mark": " and ".join(use.marks)} if len(uses) > 1 else {}
         columns = _columns(found["datasets"][dataset], use.headings)
         tables.append({"data": dataset, "about": about, "columns": columns})
@@ -60,7 +57,7 @@ def specification(chart: Any) -> dict[str, Any]:
 
 
 def as_csv(specified: dict[str, Any]) -> str:
-    """The rows of a specification's tables, one after the other; a cell is empty where a table has no such column."""
+    """Return the rows of a specification's tables, one after the other; empty where a table has no such column."""
     records = [
         table["about"] | {table["columns"].get(name, name): value for name, value in row.items()}
         for table in specified["usermeta"]["tables"]
@@ -75,14 +72,14 @@ def as_csv(specified: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value of a dataset as JavaScript writes it."""
+    """Return a value of a dataset as JavaScript writes it."""
     return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
 
 
 def _views(
     view: dict[str, Any], dataset: str, panel: str, encoding: dict[str, Any]
 ) -> Iterator[tuple[dict[str, Any], str, str, dict[str, Any]]]:
-    """The views that draw marks, each with its dataset, its panel's title and its encoding, inherited or its own."""
+    """Yield the views that draw marks, each with its dataset, its panel's title and its encoding, inherited or not."""
     if view.get("description") == LABELS:
         return
     dataset = view.get("data", {}).get("name", dataset)
@@ -97,7 +94,7 @@ def _views(
 
 
 def _headings(encoding: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Fields and what their channels call them: the axis with its unit, else the channel's title."""
+    """Yield fields and what their channels call them: the axis with its unit, else the channel's title."""
     for channel in encoding.values():
         for definition in channel if isinstance(channel, list) else [channel]:
             axis = definition.get("axis") or {}
@@ -107,15 +104,13 @@ def _headings(encoding: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:
-    """The headings of fields that the rows have, each once; a second field of the same heading keeps its name."""
+    """Return headings of fields that the rows have, each once; a second field of the same heading keeps its name."""
     fields = list(dict.fromkeys(name for row in rows for name in row))
     taken = {name for name in fields if name not in headings}
     columns = {}
     for name in fields:
         heading = headings.get(name, name)
-        if heading in taken:
-            heading = name
-        taken.add(heading)
-        if heading != name:
+        if heading not in taken and heading != name:
             columns[name] = heading
+        taken.add(columns.get(name, name))
     return columns

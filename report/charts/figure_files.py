@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import vl_convert
@@ -11,10 +12,10 @@ import vl_convert
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from report.charts import figure_data
-from report.charts.pictures import picture
+from report.charts.drawing import picture
 from report.engine.cells import Cell, read_cell
 from report.engine.chapters import is_left_out, left_out
-from report.engine.project import Project, read_project
+from report.engine.project import Project, cannot_write, read_project
 from report.engine.source import CodeBlock, read_source
 from report.text.prose import Prose
 
@@ -27,22 +28,12 @@ WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
 """The formats: what a file's name ends with, and its content from a figure's specification."""
 
 
-class _Shown:
-    """Stands where the chapters have ``report.charts.show``, and keeps what a cell shows."""
-
-    def __init__(self) -> None:
-        self.content: Any = None
-
-    def show(self, content: Any) -> None:
-        self.content = content
-
-
 def write_figures(
     root: Path, labels: Sequence[str], formats: Sequence[str], out: Path, progress: Callable[[str], None]
 ) -> list[Path]:
-    """Writes the figures with these labels, or all, of the chapters that are chosen; returns the files.
+    """Write the figures with these labels, or all, of the chapters that are chosen; return the files.
 
-    A figure whose data are missing is told, with what would fill it. Raises UserError for a label that is none.
+    Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
     """
     project = read_project(root.resolve())
     preparing, figures = _cells(project)
@@ -58,14 +49,15 @@ def write_figures(
         names: dict[str, Any] = {}
         for cell in preparing:
             _run(cell, names)
-        shown = names["show"] = _Shown()
+        shown: list[Any] = []
+        names["show"] = SimpleNamespace(show=shown.append)
         for label in dict.fromkeys(labels or figures):
             _run(figures[label], names)
-            if isinstance(shown.content, Prose):
-                progress(f"{label} is not written. {shown.content}")
+            if isinstance(shown[-1], Prose):
+                progress(f"{label} is not written. {shown[-1]}")
                 continue
             progress(f"writing {label}")
-            specification = figure_data.specification(shown.content)
+            specification = figure_data.specification(shown[-1])
             _write(out / f"{label}.csv", figure_data.as_csv(specification), written)
             for ending, content in (WRITERS[name] for name in formats):
                 _write(out / f"{label}{ending}", content(specification), written)
@@ -73,7 +65,7 @@ def write_figures(
 
 
 def _cells(project: Project) -> tuple[list[Cell], dict[str, Cell]]:
-    """The cells that prepare others, and those of figures by label, in the chapters that are chosen."""
+    """Return the cells that prepare others, and those of figures by label, in the chapters that are chosen."""
     names = left_out(project)
     blocks = [block for block in read_source(project) if isinstance(block, CodeBlock)]
     cells = [read_cell(block, project) for block in blocks if not is_left_out(block.opening.file, names)]
@@ -88,7 +80,7 @@ def _run(cell: Cell, names: dict[str, Any]) -> None:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{cell.opening.place}: {type(error).__name__}: {error}") from error
+        raise cell.opening.error(f"{type(error).__name__}: {error}") from error
 
 
 def _write(path: Path, content: str | bytes, written: list[Path]) -> None:
@@ -96,5 +88,5 @@ def _write(path: Path, content: str | bytes, written: list[Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose another folder with --out") from error
+        raise cannot_write(path, error) from error
     written.append(path)

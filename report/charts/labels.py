@@ -1,11 +1,15 @@
-"""Where the names of points and lines go, so that no two overlap: greedy, deterministic, in pixels."""
+"""Places for the names of points and lines, so that no two overlap: greedy, deterministic, in pixels."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
-NARROW, WIDE = set("fijlrtI.,:;'|!()[] \u00a0-"), set("mwMW@%")
+from report.charts.theme import FONTS
+
+WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))
+"""Widths of the characters of the charts' font in ems, by weight; it has no kerning."""
 MARK = 4.6
 """Half the side of the square that a point's mark takes."""
 AWAY = 6.0
@@ -20,6 +24,9 @@ STEP = 4.0
 """Pixels from one to the next of the boxes that cover a line."""
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
+Point = tuple[float, float]
+Segment = tuple[Point, Point]
+
 
 class Box(NamedTuple):
     """A rectangle in pixels, y downwards."""
@@ -30,38 +37,26 @@ class Box(NamedTuple):
     bottom: float
 
     def overlaps(self, other: "Box") -> bool:
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
+        return not self.clear_of([other])
 
     def clear_of(self, others: "Sequence[Box]") -> bool:
-        """Whether it overlaps none of the others."""
+        """Return whether it overlaps none of the others."""
         left, top, right, bottom = self
         return not any(
             at < right and left < to and over < bottom and top < end for at, over, to, end in others
         )
 
     def inside(self, other: "Box") -> bool:
-        return (
-            self.left >= other.left
-            and self.right <= other.right
-            and self.top >= other.top
-            and self.bottom <= other.bottom
-        )
+        """Return whether no part of it is outside the other."""
+        wide = other.left <= self.left and self.right <= other.right
+        return wide and other.top <= self.top and self.bottom <= other.bottom
 
-    def crossed_by(self, start: tuple[float, float], end: tuple[float, float]) -> bool:
-        """Whether the segment runs through the box (Liang and Barsky's clipping)."""
+    def crossed_by(self, start: Point, end: Point) -> bool:
+        """Return whether the segment runs through the box (Liang and Barsky's clipping)."""
         low, high = 0.0, 1.0
         (x, y), (dx, dy) = start, (end[0] - start[0], end[1] - start[1])
-        for step, room in (
-            (-dx, x - self.left),
-            (dx, self.right - x),
-            (-dy, y - self.top),
-            (dy, self.bottom - y),
-        ):
+        across = (-dx, x - self.left), (dx, self.right - x)
+        for step, room in (*across, (-dy, y - self.top), (dy, self.bottom - y)):
             if step == 0:
                 if room < 0:
                     return False
@@ -79,35 +74,30 @@ class Label:
 
     index: int
     box: Box
-    leader_end: tuple[float, float] | None
+    leader_end: Point | None
 
     @property
-    def center(self) -> tuple[float, float]:
+    def center(self) -> Point:
         return (self.box.left + self.box.right) / 2, (self.box.top + self.box.bottom) / 2
 
 
-def text_size(text: str, font_size: float) -> tuple[float, float]:
-    """Width and height of a line of sans-serif text, a little more than it takes."""
-    em = sum(0.32 if character in NARROW else 0.88 if character in WIDE else 0.6 for character in text)
-    return em * font_size, 1.15 * font_size
+def text_size(text: str, font_size: float, weight: str = "regular") -> tuple[float, float]:
+    """Return the width and height of a line of text; a character that the font lacks counts as an em."""
+    widths = WIDTHS[weight]
+    return sum(widths.get(character, 1) for character in text) * font_size, 1.15 * font_size
 
 
-def along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
-    """Boxes that cover a line between two marks, apart from its ends, so that its own marks' leaders can leave."""
-    length = hypot(end[0] - start[0], end[1] - start[1])
-    steps = range(3, int(length / STEP) - 2)
-    middles = [
-        (
-            start[0] + (end[0] - start[0]) * at * STEP / length,
-            start[1] + (end[1] - start[1]) * at * STEP / length,
-        )
-        for at in steps
-    ]
+def along(start: Point, end: Point) -> list[Box]:
+    """Return boxes that cover a line between two marks, apart from its ends, so that its marks' leaders can leave."""
+    across, down = end[0] - start[0], end[1] - start[1]
+    length = hypot(across, down)
+    shares = [at * STEP / length for at in range(3, int(length / STEP) - 2)]
+    middles = [(start[0] + across * share, start[1] + down * share) for share in shares]
     return [Box(x - STEP / 2, y - STEP / 2, x + STEP / 2, y + STEP / 2) for x, y in middles]
 
 
 def _around(x: float, y: float, width: float, height: float, ring: float, angle: float) -> Box:
-    """The box whose nearest side stands ``ring`` beyond the mark in this direction."""
+    """Return the box whose nearest side stands ``ring`` beyond the mark in this direction."""
     across, down = cos(angle), -sin(angle)
     reach = MARK + GAP + ring
     center_x = x + across * (reach + width / 2)
@@ -115,69 +105,63 @@ def _around(x: float, y: float, width: float, height: float, ring: float, angle:
     return Box(center_x - width / 2, center_y - height / 2, center_x + width / 2, center_y + height / 2)
 
 
-def _nearest(box: Box, x: float, y: float) -> tuple[float, float]:
+def _nearest(box: Box, x: float, y: float) -> Point:
     return min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
 
 
 def place(
-    points: Sequence[tuple[float, float, str]],
-    panel: Box,
-    font_size: float,
-    taken: Sequence[Box] = (),
+    points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = ()
 ) -> list[Label]:
-    """Labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
+    """Return labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
 
     The most crowded points choose first, each the nearest free place; a leader line, which crosses no label and no
     other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
     """
     marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
-    # A label beside another mark would be read as its name.
-    near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in marks]
+    rings = [
+        ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)
+    ]
 
     def crowd(index: int) -> int:
         x, y, _ = points[index]
         return -sum(hypot(x - other[0], y - other[1]) < 60 for other in points)
 
-    rings = [
-        ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)
-    ]
     boxes = list(taken)
-    leaders: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    leaders: list[Segment] = []
     placed = []
     for index in sorted(range(len(points)), key=lambda at: (crowd(at), at)):
         x, y, text = points[index]
-        width, height = text_size(text, font_size)
         others = [mark for mark in marks if not mark.overlaps(marks[index])]  # a mark beneath bars no leader
-        barred = [
-            *boxes,
-            *marks,
-            *(near[at] for at, mark in enumerate(marks) if not mark.overlaps(marks[index])),
-        ]
-        label = None
-        for ring in rings:
-            for angle in DIRECTIONS:
-                box = _around(x, y, width + 2 * GAP, height, ring, angle)
-                if not (box.inside(panel) and box.clear_of(barred)):
-                    continue
-                if any(box.crossed_by(*leader) for leader in leaders):
-                    continue
-                end = _nearest(box, x, y) if ring >= 6 else None
-                if end and any(other.crossed_by((x, y), end) for other in (*boxes, *others)):
-                    continue
-                label = Label(index, box, end)
+        # A label beside another mark would be read as its name.
+        near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
+        barred = [*boxes, *marks, *near]
+        for box, end in _candidates((x, y), text_size(text, font_size), rings):
+            if (
+                box.inside(panel)
+                and box.clear_of(barred)
+                and not any(box.crossed_by(*leader) for leader in leaders)
+                and not (end and any(other.crossed_by((x, y), end) for other in (*boxes, *others)))
+            ):
+                placed.append(Label(index, box, end))
+                boxes.append(box)
+                leaders += [((x, y), end)] if end else []
                 break
-            if label:
-                break
-        if label:
-            placed.append(label)
-            boxes.append(label.box)
-            if label.leader_end:
-                leaders.append(((x, y), label.leader_end))
-    return sorted(placed, key=lambda each: each.index)
+    return sorted(placed, key=lambda label: label.index)
+
+
+def _candidates(
+    mark: Point, size: tuple[float, float], rings: Sequence[float]
+) -> Iterator[tuple[Box, Point | None]]:
+    """Yield boxes around a mark, the nearest first, each with the end of the leader line that it needs."""
+    (x, y), (width, height) = mark, size
+    for ring in rings:
+        for angle in DIRECTIONS:
+            box = _around(x, y, width + 2 * GAP, height, ring, angle)
+            yield box, _nearest(box, x, y) if ring >= 6 else None
 
 
 def spread(positions: Sequence[float], height: float, low: float, high: float) -> list[float]:
-    """Positions moved as little as needed to stand ``height`` apart between ``low`` and ``high``, in their order.
+    """Return positions moved as little as needed to stand ``height`` apart from ``low`` to ``high``, in their order.
 
     Neighbours that collide share their mean (pooling adjacent violators). Where they cannot all fit, they are set
     evenly over the whole range, closer than ``height``.

@@ -13,25 +13,20 @@ SOLID, DASHED = [1, 0], [5, 3]
 
 
 def corners(roof: Roof, x: LogAxis) -> list[dict[str, float]]:
-    """The points between which a roof is straight: where the axis begins, at its ridge, where the axis ends."""
+    """Return the points between which a roof is straight: where the axis begins, at its ridge, where the axis ends."""
     inner = [roof.ridge_flop_per_byte] if x.low < roof.ridge_flop_per_byte < x.high else []
     return [{"intensity": value, "rate": roof.attainable(value)} for value in (x.low, *inner, x.high)]
 
 
 def outline(roofs: list[tuple[dict[str, Any], Roof]], x: LogAxis) -> pd.DataFrame:
-    """One row is a corner of a roof, with the columns that describe the roof."""
+    """Return a row for each corner of a roof, with the columns that describe the roof."""
     return pd.DataFrame([{**about, **corner} for about, roof in roofs for corner in corners(roof, x)])
 
 
 def lines(frame: pd.DataFrame, x: LogAxis, y: LogAxis, detail: str, dashed: str | None = None) -> alt.Chart:
-    """The roofs' lines, one for each value of ``detail``; dashed where the column ``dashed`` holds true."""
-    dash = (
-        alt.StrokeDash(
-            f"{dashed}:N", scale=alt.Scale(domain=[False, True], range=[SOLID, DASHED]), legend=None
-        )
-        if dashed
-        else alt.Undefined
-    )
+    """Return the roofs' lines, one for each value of ``detail``; dashed where the column ``dashed`` holds true."""
+    scale = alt.Scale(domain=[False, True], range=[SOLID, DASHED])
+    dash = alt.StrokeDash(f"{dashed}:N", scale=scale, legend=None) if dashed else alt.Undefined
     return (
         alt.Chart(frame)
         .mark_line(color=theme.INK, strokeWidth=1.4, clip=True)

@@ -1,4 +1,4 @@
-"""What a chapter's cell displays: a chart as a picture and its specification, or text as Markdown."""
+"""The display of a chapter's cell: a chart as a picture and its specification, or text as Markdown."""
 
 import base64
 import gzip
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from report.charts import drawing, figure_data
+from report.charts.theme import FONTS
 from report.text.prose import Prose, escape, quoted
 
 PICTURES = Path("_figures")
-"""Where the pictures go, from the project's root, in which the chapters are run."""
+"""The folder of the pictures, relative to the project's root, in which the chapters run."""
 
 
 class Display:
@@ -24,7 +25,7 @@ class Display:
 
 
 def show(content: Any) -> Display:
-    """Shows a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
+    """Show a chart, or a table in Markdown, or the sentence that stands in for what was not measured.
 
     A chart is printed as its SVG picture (in ``_figures`` once ``scripts`` has returned) and, for HTML, its
     specification, which the script of ``scripts`` turns into an interactive chart. Its name names the picture, its
@@ -44,15 +45,26 @@ def show(content: Any) -> Display:
 
 
 def _packed(specification: dict[str, Any]) -> str:
-    """A specification as gzipped JSON in base64, a sixth of its length; the same each time."""
+    """Return a specification as gzipped JSON in base64, a sixth of its length; the same each time."""
     text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def scripts() -> Display:
-    """The code that draws all charts of the page, Vega included: once, at the document's end.
+    """Return what all charts of the page need, once, at the document's end: their font, and the code that draws them.
 
-    Waits for the pictures of the charts that were shown before.
+    Wait for the pictures of the charts that were shown before.
     """
     code = drawing.finish().replace("</script", "<\\/script")
-    return Display(f"```{{=html}}\n<script>{code}</script>\n```\n")
+    return Display(f"```{{=html}}\n<style>{_font_faces()}</style>\n<script>{code}</script>\n```\n")
+
+
+def _font_faces() -> str:
+    faces = []
+    for style, weight in (("Regular", "normal"), ("Bold", "bold")):
+        font = base64.b64encode((FONTS / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
+        source = f'url("data:font/woff2;base64,{font}") format("woff2")'
+        faces.append(
+            f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}'
+        )
+    return "\n".join(faces)

@@ -1,6 +1,8 @@
-"""How every chart looks: one theme, and one colour and shape for each kind, family, batch size and stream."""
+"""The look of every chart: one theme, and one colour and shape for each kind, family, batch size and stream."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -8,7 +10,12 @@ import altair as alt
 from report.load import options
 from report.load.chips import KINDS
 
-FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+FONTS = Path(__file__).with_name("fonts")
+"""The font that the paper carries, so that charts look the same on every machine; `fonts/subset.py` makes it."""
+
+FONT = "Ridgepoint Sans, Arial, Liberation Sans, Helvetica, sans-serif"
+"""That font, and those with the same widths for a chart that leaves the paper."""
+
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 FONT_SIZE, LABEL_SIZE = 11, 9
 WIDTH = options.figure_width()
@@ -30,70 +37,41 @@ STAR = "M0,-1.4L.314,-.433L1.331,-.433L.509,.165L.823,1.133L0,.535L-.823,1.133L-
 SALTIRE = "M-1.1,-.7L-.7,-1.1L0,-.4L.7,-1.1L1.1,-.7L.4,0L1.1,.7L.7,1.1L0,.4L-.7,1.1L-1.1,.7L-.4,0Z"
 
 KIND_STYLES = {
-    "cpu": (BLUE, "circle"),
-    "gpu": (VERMILION, "square"),
-    "asic": (GREEN, "diamond"),
-    "soc": (PURPLE, "triangle-up"),
-    "fpga": (ORANGE, "cross"),
-}
+    "cpu": (BLUE, "circle"), "gpu": (VERMILION, "square"), "asic": (GREEN, "diamond"),
+    "soc": (PURPLE, "triangle-up"), "fpga": (ORANGE, "cross"),
+}  # fmt: skip
 FAMILY_STYLES = {
-    "plain": (BLACK, "circle"),
-    "residual": (BLUE, "square"),
-    "inception": (SKY, "triangle-up"),
-    "compact": (ORANGE, "diamond"),
-    "transformer": (VERMILION, "cross"),
-    "segmentation": (GREEN, "triangle-down"),
-    "audio": (PURPLE, "triangle-right"),
-    "detection": (WINE, "triangle-left"),
-    "video": (OLIVE, "wedge"),
-    "optical flow": (INDIGO, "arrow"),
+    "plain": (BLACK, "circle"), "residual": (BLUE, "square"), "inception": (SKY, "triangle-up"),
+    "compact": (ORANGE, "diamond"), "transformer": (VERMILION, "cross"),
+    "segmentation": (GREEN, "triangle-down"), "audio": (PURPLE, "triangle-right"),
+    "detection": (WINE, "triangle-left"), "video": (OLIVE, "wedge"), "optical flow": (INDIGO, "arrow"),
     "own": (BROWN, STAR),
-}
+}  # fmt: skip
 STREAM_STYLES = {
-    "read": (BLUE, "circle"),
-    "write": (VERMILION, "square"),
-    "copy": (GREEN, "diamond"),
+    "read": (BLUE, "circle"), "write": (VERMILION, "square"), "copy": (GREEN, "diamond"),
     "triad": (ORANGE, "triangle-up"),
-}
+}  # fmt: skip
 OTHER_STYLE = (MUTED, SALTIRE)
 """For a family that is none of these."""
 
 LAYER_COLORS = {
-    "convolution": BLUE,
-    "depthwise convolution": SKY,
-    "linear": VERMILION,
-    "attention": YELLOW,
-    "normalisation": GREEN,
-    "activation": PURPLE,
-    "pooling": INDIGO,
-    "recurrent": OLIVE,
-    "embedding": WINE,
-    "other": "#b5b5b5",
-}
+    "convolution": BLUE, "depthwise convolution": SKY, "linear": VERMILION, "attention": YELLOW,
+    "normalisation": GREEN, "activation": PURPLE, "pooling": INDIGO, "recurrent": OLIVE,
+    "embedding": WINE, "other": "#b5b5b5",
+}  # fmt: skip
 OUTSIDE = "outside the layers"
 PART_COLORS = {**LAYER_COLORS, OUTSIDE: "#dedede"}
 """The parts of a training step's time: kinds of layer, and what belongs to none."""
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
-"""What a training step keeps in memory, in the order in which figures stack it."""
+"""The contents of memory in a training step, in the order in which figures stack it."""
 
 GROUP_COLORS = {
-    "convolution": BLUE,
-    "convolution, data gradient": "#3F8EC4",
-    "convolution, weight gradient": "#7DB3DB",
-    "convolution, both gradients": "#08244f",
-    "depthwise convolution": SKY,
-    "matrix product": VERMILION,
-    "attention": YELLOW,
-    "batch norm": GREEN,
-    "batch norm, backward": "#66C2A5",
-    "layer norm": OLIVE,
-    "elementwise": PURPLE,
-    "pooling": INDIGO,
-    "reduction": WINE,
-    "memory copy and set": BROWN,
-    "optimiser": "#F4A582",
-    "other": "#b5b5b5",
-}
+    "convolution": BLUE, "convolution, data gradient": "#3F8EC4",
+    "convolution, weight gradient": "#7DB3DB", "convolution, both gradients": "#08244f",
+    "depthwise convolution": SKY, "matrix product": VERMILION, "attention": YELLOW, "batch norm": GREEN,
+    "batch norm, backward": "#66C2A5", "layer norm": OLIVE, "elementwise": PURPLE, "pooling": INDIGO,
+    "reduction": WINE, "memory copy and set": BROWN, "optimiser": "#F4A582", "other": "#b5b5b5",
+}  # fmt: skip
 """The groups of operators, in the order in which figures stack them."""
 TERM_COLORS = {
     "model bound": INK,
@@ -102,42 +80,31 @@ TERM_COLORS = {
     "framework": ORANGE,
     "residual": "#dedede",
 }
-"""What a measured latency is made of; a group of operators stands for its inefficiency."""
+"""The terms of a measured latency; a group of operators stands for its inefficiency."""
 
 BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""
 
+GUIDE = {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
 CONFIG: dict[str, Any] = {
     "background": "#ffffff",
     "font": FONT,
     "view": {"stroke": "#c8c8c8"},
-    "axis": {
-        "labelFontSize": FONT_SIZE - 1,
-        "titleFontSize": FONT_SIZE,
-        "titleFontWeight": "normal",
-        "labelColor": INK,
-        "titleColor": INK,
-        "gridColor": GRID,
-        "domainColor": "#9a9a9a",
-        "tickColor": "#9a9a9a",
+    "axis": GUIDE | {
+        "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
     },
-    "legend": {
-        "labelFontSize": FONT_SIZE - 1,
-        "titleFontSize": FONT_SIZE,
-        "titleFontWeight": "normal",
-        "symbolSize": 60,
-    },
+    "legend": GUIDE | {"symbolSize": 60},
     "title": {"fontSize": FONT_SIZE + 1, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
-}
+}  # fmt: skip
 
 
 def finish(chart: Any, name: str, description: str) -> Any:
-    """A figure's last step: its name (that of its picture's file), alt text and theme."""
+    """Give a figure its name (that of its picture's file), alt text and theme."""
     return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
 
 
 def panel_height(rows: int, most: float) -> float:
-    """The height (pixels) at which rows of panels fit on a page, or ``most`` where there is room for more.
+    """Return the height (pixels) at which rows of panels fit on a page, or ``most`` where there is room for more.
 
     Each row has a title, an axis and its title; above all stands a legend.
     """
@@ -145,12 +112,12 @@ def panel_height(rows: int, most: float) -> float:
 
 
 def choice(field: str) -> alt.Parameter:
-    """A figure's choice by its legend: a click on an entry picks the marks whose field has that value."""
+    """Return a choice by the legend: a click on an entry picks the marks whose field has that value."""
     return alt.selection_point(fields=[field], bind="legend", name="picked")
 
 
 def faded_unless(condition: Any) -> Any:
-    """The opacity of marks of which those that a reader did not choose step back."""
+    """Return the opacity of marks of which those that a reader did not choose step back."""
     return alt.when(condition).then(alt.value(1)).otherwise(alt.value(0.12))
 
 
@@ -174,60 +141,56 @@ def family_shapes(present: Iterable[str]) -> alt.Scale:
 
 
 def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
-    """Colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
+    """Return colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
     known = set(present)
     pairs = [(KINDS[kind], style) for kind, style in KIND_STYLES.items() if KINDS[kind] in known]
     return _scale(pairs, 0), _scale(pairs, 1)
 
 
 def stream_styles() -> tuple[alt.Scale, alt.Scale]:
-    """Colours and shapes of the streams through memory."""
+    """Return colours and shapes of the streams through memory."""
     return _scale(STREAM_STYLES.items(), 0), _scale(STREAM_STYLES.items(), 1)
 
 
-def layer_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the kinds of layer that are present, in the order in which figures stack them."""
+def _colors(colors: Mapping[str, str], present: Iterable[str]) -> alt.Scale:
+    """Return the colours of those that are present, in the order in which figures stack them."""
     known = set(present)
-    kinds = [kind for kind in LAYER_COLORS if kind in known]
-    return alt.Scale(domain=kinds, range=[LAYER_COLORS[kind] for kind in kinds])
+    names = [name for name in colors if name in known]
+    return alt.Scale(domain=names, range=[colors[name] for name in names])
+
+
+def layer_colors(present: Iterable[str]) -> alt.Scale:
+    return _colors(LAYER_COLORS, present)
 
 
 def part_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the parts of a training step that are present, in the order in which figures stack them."""
-    known = set(present)
-    parts = [part for part in PART_COLORS if part in known]
-    return alt.Scale(domain=parts, range=[PART_COLORS[part] for part in parts])
+    return _colors(PART_COLORS, present)
 
 
 def term_colors(present: Iterable[str]) -> alt.Scale:
-    """Colours of the terms that are present, in the order in which figures stack them."""
-    known = set(present)
-    return alt.Scale(
-        domain=[term for term in TERM_COLORS if term in known],
-        range=[color for term, color in TERM_COLORS.items() if term in known],
-    )
+    return _colors(TERM_COLORS, present)
 
 
 def memory_colors() -> alt.Scale:
-    return alt.Scale(domain=list(MEMORY_COLORS), range=list(MEMORY_COLORS.values()))
+    return _colors(MEMORY_COLORS, MEMORY_COLORS)
 
 
 def batch_colors(batches: Iterable[int]) -> alt.Scale:
-    """One colour a batch size, darker as it grows."""
+    """Return a colour for each batch size, darker as it grows."""
     ordered = sorted(set(batches))
     steps = max(len(ordered) - 1, 1)
     return alt.Scale(domain=ordered, range=[_mixed(index / steps) for index in range(len(ordered))])
 
 
 def batch_shapes(batches: Iterable[int]) -> alt.Scale:
-    """One shape a batch size, so that batch sizes can be told apart in grey."""
+    """Return a shape for each batch size, so that batch sizes can be told apart in grey."""
     ordered = sorted(set(batches))
-    shapes = ("circle", "square", "diamond", "cross")
-    return alt.Scale(domain=ordered, range=[shapes[at % len(shapes)] for at in range(len(ordered))])
+    shapes = cycle(("circle", "square", "diamond", "cross"))
+    return alt.Scale(domain=ordered, range=list(islice(shapes, len(ordered))))
 
 
 def _mixed(share: float) -> str:
-    """The colour at a share of the way through BATCH_COLORS."""
+    """Return the colour at a share of the way through BATCH_COLORS."""
     place = share * (len(BATCH_COLORS) - 1)
     index = min(int(place), len(BATCH_COLORS) - 2)
     ends = [[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in BATCH_COLORS[index : index + 2]]

@@ -1,10 +1,9 @@
 """A code cell and its `#|` options."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from measure.errors import UserError
@@ -15,17 +14,9 @@ from report.engine.source import CodeBlock, Line
 OPTION = re.compile(r"^#\s*\| ?")
 
 OPTION_SCHEMA: Schema = {
-    "label": str,
-    "fig-cap": str,
-    "fig-alt": str,
-    "tbl-cap": str,
-    "tbl-colwidths": (str, list, bool),
-    "include": bool,
-    "echo": bool,
-    "eval": bool,
-    "output": {True, False, "asis"},
-    "warning": bool,
-}
+    "label": str, "fig-cap": str, "fig-alt": str, "tbl-cap": str, "tbl-colwidths": (str, list, bool),
+    "include": bool, "echo": bool, "eval": bool, "output": {True, False, "asis"}, "warning": bool,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,7 @@ class Cell:
     options: dict[str, Any]
 
     def shows(self, option: str) -> bool:
-        """Whether a yes-or-no option is on."""
+        """Return whether a yes-or-no option is on."""
         return bool(self.options[option])
 
     @property
@@ -51,27 +42,20 @@ class Cell:
 
 
 def read_cell(block: CodeBlock, project: Project) -> Cell:
-    """The cell that a code block holds.
+    """Return the cell that a code block holds.
 
-    Raises UserError, with file and line, for an unknown option, a caption that does not go with the label,
-    inline code in an option and code that is no Python.
+    Raise UserError, with file and line, for an unknown option, a caption that does not go with the label,
+    inline code in an option and code that is not Python.
     """
-    count = 0
-    while count < len(block.lines) and OPTION.match(block.lines[count].text):
-        count += 1
     opening = block.opening
-    text = "\n".join(OPTION.sub("", line.text) for line in block.lines[:count])
-    defaults = {
-        "include": True,
-        "eval": True,
-        "output": True,
-        "echo": project.execute("echo", True),
-        "warning": project.execute("warning", True),
-    }
+    options = [line.text for line in takewhile(lambda line: OPTION.match(line.text), block.lines)]
+    text = "\n".join(OPTION.sub("", option) for option in options)
+    defaults = {"include": True, "eval": True, "output": True}
+    defaults |= {name: project.execute(name, True) for name in ("echo", "warning")}
     given = read_settings(text, opening.file, opening.number + 1, OPTION_SCHEMA)
     _check_captions(given, opening)
-    code = "\n".join(line.text for line in block.lines[count:])
-    cell = Cell(opening, opening.number + count + 1, code, {**defaults, **given})
+    code = "\n".join(line.text for line in block.lines[len(options) :])
+    cell = Cell(opening, opening.number + len(options) + 1, code, {**defaults, **given})
     if cell.shows("eval"):
         try:
             ast.parse(code)
@@ -85,14 +69,11 @@ def _check_captions(options: dict[str, Any], opening: Line) -> None:
     label = options.get("label", "")
     for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
         if label.startswith(f"{prefix}-") != (caption in options):
-            raise UserError(
-                f"{opening.place}: a label '{prefix}-…' and '{caption}' go together, "
-                f"here the label is {label or 'missing'!r}"
+            raise opening.error(
+                f"a label '{prefix}-…' and '{caption}' go together, here the label is {label or 'missing'!r}"
             )
     for key in ("fig-cap", "tbl-cap", "fig-alt"):
         if "`{python}" in str(options.get(key, "")):
-            raise UserError(
-                f"{opening.place}: '{key}' cannot hold inline code; options are read as they stand"
-            )
+            raise opening.error(f"'{key}' cannot hold inline code; options are read as they stand")
     if not re.fullmatch(r"[\w.:-]*", label):
-        raise UserError(f"{opening.place}: the label {label!r} may hold letters, digits and - . : _ only")
+        raise opening.error(f"the label {label!r} may hold letters, digits and - . : _ only")

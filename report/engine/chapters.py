@@ -4,8 +4,6 @@ A chapter is a file that the document includes, and is called by that file's nam
 Its heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -18,15 +16,15 @@ FILTER = Path("report/engine/selection.lua")
 
 
 def chapters(project: Project) -> dict[str, str]:
-    """The file of each chapter by its name, in the document's order."""
+    """Return the file of each chapter by its name, in the document's order."""
     lines = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
     return {Path(file).stem: file for line in lines if (file := included(line))}
 
 
 def left_out(project: Project) -> set[str]:
-    """The names of the chapters that are not chosen; none where no choice was made.
+    """Return the names of the chapters that are not chosen; none where no choice was made.
 
-    Raises UserError for a chosen name that is no chapter, and where none can be left out, because the project has not
+    Raise UserError for a chosen name that is not a chapter, and where none can be left out, because the project has not
     the filter, or this one, because its heading has no label.
     """
     known = chapters(project)
@@ -40,16 +38,13 @@ def left_out(project: Project) -> set[str]:
             f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast"
         )
     for name in names:
-        _require_heading(project.root, name, known[name])
+        heading = re.compile(rf"\s*# [^\n]*\{{#sec-{re.escape(name)}[ }}]")
+        if not heading.match(read_text(project.root / known[name])):
+            title = f"# Title {{#sec-{name}}}"
+            raise UserError(f"{known[name]}:1: to be left out, a chapter begins with a line '{title}'")
     return names
 
 
 def is_left_out(file: str, names: set[str]) -> bool:
-    """Whether a file of the document is a chapter of these."""
+    """Return whether a file of the document is a chapter of these."""
     return Path(file).stem in names
-
-
-def _require_heading(root: Path, name: str, file: str) -> None:
-    text = read_text(root / file)
-    if not re.match(rf"\s*# [^\n]*\{{#sec-{re.escape(name)}[ }}]", text):
-        raise UserError(f"{file}:1: to be left out, a chapter begins with a line '# Title {{#sec-{name}}}'")

@@ -1,6 +1,4 @@
-"""Running a document's cells, and the one Markdown text that prose and outputs make together."""
-
-from __future__ import annotations
+"""Running a document's cells and inline code, and the one Markdown text that prose and outputs make together."""
 
 import json
 import re
@@ -10,21 +8,23 @@ from pathlib import Path
 from measure.errors import UserError
 from report.engine.cells import Cell, read_cell
 from report.engine.chapters import is_left_out, left_out
-from report.engine.inline import with_values
-from report.engine.kernel import CellError, Kernel, Output
+from report.engine.jupyter_kernel import CellError, JupyterKernel, Output, jupyter_kernel
 from report.engine.project import Project
 from report.engine.source import Line, Prose, read_source
 
+INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
+UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
+
 
 def execute(project: Project, data: Path) -> list[Line]:
-    """The document as Markdown, every line with its place.
+    """Return the document as Markdown, every line with its place.
 
-    The cells run once, in order, in one kernel in the project's root, which finds `data` in the environment
+    The cells run once, in order, in one Jupyter kernel in the project's root, which finds `data` in the environment
     variable RIDGEPOINT_DATA. A figure or table becomes a div with its label, whose last paragraph is the
-    caption: Quarto's own syntax for one written by hand. Of a chapter that is left out no cell is run: it is there
+    caption: Quarto's syntax for one written by hand. Of a chapter that is left out no cell is run: it is there
     for `selection.lua`, which takes it out and knows its labels by then.
 
-    Raises UserError, with file and line, for a cell or an inline expression that fails.
+    Raise UserError, with file and line, for a cell or an inline expression that fails.
     """
     blocks = [
         block if isinstance(block, Prose) else read_cell(block, project) for block in read_source(project)
@@ -32,32 +32,16 @@ def execute(project: Project, data: Path) -> list[Line]:
     _check_labels([block for block in blocks if isinstance(block, Cell)])
     names = left_out(project)
     lines: list[Line] = []
-    with Kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as kernel:
+    with jupyter_kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as jupyter:
         for block in blocks:
             if isinstance(block, Prose):
-                lines += _prose_lines(block, kernel, names)
-            elif is_left_out(block.opening.file, names):
-                lines += _label_lines(block)
-            else:
-                lines += _cell_lines(block, kernel)
+                lines += _prose_lines(block, jupyter, names)
+            elif not is_left_out(block.opening.file, names):
+                lines += _cell_lines(block, jupyter)
+            elif "label" in block.options:  # by which references to it are known
+                texts = ["", f"::: {{#{block.options['label']}}}", ":::", ""]
+                lines += [block.opening.beside(text) for text in texts]
     return lines
-
-
-def _prose_lines(prose: Prose, kernel: Kernel, names: set[str]) -> list[Line]:
-    """The lines with their values; those of the chapters `names` as they stand."""
-    lines: list[Line] = []
-    pairs = zip(prose.lines, prose.listing, strict=True)
-    for out, group in groupby(pairs, key=lambda pair: is_left_out(pair[0].file, names)):
-        part = list(group)
-        own = [line for line, _ in part]
-        lines += own if out else with_values(Prose(own, [listing for _, listing in part]), kernel)
-    return lines
-
-
-def _label_lines(cell: Cell) -> list[Line]:
-    """What stands for a cell that is not run: its label, by which references to it are known."""
-    label = cell.options.get("label")
-    return [cell.opening.beside(text) for text in ["", f"::: {{#{label}}}", ":::", ""]] if label else []
 
 
 def _check_labels(cells: list[Cell]) -> None:
@@ -65,27 +49,79 @@ def _check_labels(cells: list[Cell]) -> None:
     for cell in cells:
         label = cell.options.get("label")
         if label in places:
-            raise UserError(
-                f"{cell.opening.place}: the label '{label}' is taken by the cell at {places[label]}"
-            )
+            raise cell.opening.error(f"the label '{label}' is taken by the cell at {places[label]}")
         if label:
             places[label] = cell.opening.place
 
 
-def _cell_lines(cell: Cell, kernel: Kernel) -> list[Line]:
+def _prose_lines(prose: Prose, jupyter: JupyterKernel, names: set[str]) -> list[Line]:
+    """Return the lines with their values; those of the chapters `names` as they stand."""
+    lines: list[Line] = []
+    pairs = zip(prose.lines, prose.listing, strict=True)
+    for out, group in groupby(pairs, key=lambda pair: is_left_out(pair[0].file, names)):
+        part = list(group)
+        lines += [line for line, _ in part] if out else [with_values(*pair, jupyter) for pair in part]
+    return lines
+
+
+def with_values(line: Line, listing: bool, jupyter: JupyterKernel) -> Line:
+    """Return a line with the value of each inline expression in its place, unless it is one of a listing.
+
+    Raise UserError, with file and line, for an expression that fails or whose value has no readable text.
+    """
+    # Every second part is an expression, and its value takes that place.
+    parts = [line.text] if listing else INLINE.split(line.text)
+    unreadable = UNREADABLE.search("".join(parts[::2]))
+    if unreadable:
+        raise line.error(
+            f"inline code is `{{python}} expression`, on one line and outside listings, "
+            f"not {unreadable[0].strip()!r}"
+        )
+    for at in range(1, len(parts), 2):
+        expression = parts[at].strip()
+        try:
+            parts[at] = as_markdown(jupyter.evaluate(expression), expression, line)
+        except CellError as error:
+            raise line.error(f"`{expression}` raises {error}") from error
+    return line.beside("".join(parts))
+
+
+def as_markdown(value: dict[str, str], expression: str, line: Line) -> str:
+    """Return the Markdown that a value stands for, by the rules of Quarto's Jupyter engine.
+
+    A `Markdown` object is Markdown. Anything else is its `repr`; a string's quotes are dropped and what
+    Markdown would read as markup in it is escaped. Quarto leaves an empty text as code and doubles the
+    backslashes of a `repr`, so texts that are empty or hold a backslash or an invisible character are refused.
+    """
+    if "text/html" in value:
+        raise line.error(f"`{expression}` is HTML, which a PDF cannot show; return Markdown")
+    text = value.get("text/markdown", value["text/plain"])
+    if "text/markdown" not in value and text[:1] in "'\"" and text[:1] == text[-1:]:
+        text = text[1:-1]
+        if "\\" in text:
+            raise line.error(
+                f"the text of `{expression}` holds a backslash, both kinds of quotes or an "
+                "invisible character, which Quarto garbles; return IPython.display.Markdown(text)"
+            )
+        text = re.sub(r"([`*_{}\[\]()>#+,\-.!])", r"\\\1", text)
+    if not text:
+        raise line.error(f"`{expression}` is an empty text")
+    return text
+
+
+def _cell_lines(cell: Cell, jupyter: JupyterKernel) -> list[Line]:
     outputs: list[Output] = []
     if cell.shows("eval"):
         try:
-            outputs = kernel.run(cell.code)
+            outputs = jupyter.run(cell.code)
         except CellError as error:
             line = cell.first_line + error.line - 1 if error.line else cell.opening.number
             raise UserError(f"{cell.opening.file}:{line}: {error}") from error
-    texts: list[str] = []
-    if cell.shows("include"):
-        if cell.shows("echo"):
-            texts += ["", *_listing(cell.code.strip("\n"), "{.python}"), ""]
-        if cell.shows("output") and cell.shows("eval"):
-            texts += _float(cell, [text for output in outputs for text in _output(cell, output)])
+    if not cell.shows("include"):
+        return []
+    texts = ["", *_listing(cell.code.strip("\n"), "{.python}"), ""] if cell.shows("echo") else []
+    if cell.shows("output") and cell.shows("eval"):
+        texts += _float(cell, [text for output in outputs for text in _output(cell, output)])
     return [cell.opening.beside(line) for text in texts for line in text.split("\n")]
 
 
@@ -105,15 +141,15 @@ def _output(cell: Cell, output: Output) -> list[str]:
     if output.stream == "stderr" and not cell.shows("warning"):
         return []
     if "text/html" in output.data:
-        raise UserError(
-            f"{cell.opening.place}: the cell puts out text/html, for which Quarto loads scripts from a network; "
-            "put out text/markdown (a picture, a table, or a raw {=html} block)"
+        raise cell.opening.error(
+            "the cell outputs text/html, for which Quarto loads scripts from a network; "
+            "output text/markdown (a picture, a table, or a raw {=html} block)"
         )
     if "text/markdown" in output.data:
         return ["", output.data["text/markdown"], ""]
     if set(output.data) != {"text/plain"}:
-        raise UserError(
-            f"{cell.opening.place}: the cell puts out {', '.join(sorted(output.data))}; "
+        raise cell.opening.error(
+            f"the cell outputs {', '.join(sorted(output.data))}; "
             "the embedded engine shows text/markdown and text/plain"
         )
     text = output.data["text/plain"]

@@ -1,7 +1,5 @@
 """The web page: one HTML file with everything in it."""
 
-from __future__ import annotations
-
 import base64
 import html
 import mimetypes
@@ -9,18 +7,44 @@ import re
 from pathlib import Path
 from typing import Any
 
-from report.engine.images import Picture, with_pictures
+from report.engine.blocks import Picture, with_pictures
 from report.engine.pandoc import Element, attributes, raw_block, raw_inline, transform
-from report.engine.places import Places
 from report.engine.project import Project
-from report.engine.withheld import Withheld
+from report.engine.source import Places
 
-#: What has a meaning in an address or in a page.
+# What has a meaning in an address or in a page.
 RESERVED = re.compile("[%#<>&]|[^ -~]")
+RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"<!--withheld (\d+)-->")
+
+
+class Withheld:
+    """Long texts that pandoc need not read: a mark, a comment of HTML, passes through it for each, which is quicker."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """Return the mark that stands for a text from now on."""
+        self._texts.append(text)
+        return f"<!--withheld {len(self._texts) - 1}-->"
+
+    def without_raw_blocks(self, markdown: str) -> str:
+        """Return Markdown with a mark, and as many lines as before, in each block of raw HTML."""
+
+        def marked(block: re.Match[str]) -> str:
+            lines = "\n" * block[1].count("\n")
+            return f"```{{=html}}\n{self.mark(block[1])}{lines}\n```"
+
+        return RAW_BLOCK.sub(marked, markdown)
+
+    def restored(self, html: str) -> str:
+        """Return HTML with the texts in the places of their marks."""
+        return MARK.sub(lambda mark: self._texts[int(mark[1])], html)
 
 
 def page_blocks(blocks: list[Element], project: Project, places: Places, withheld: Withheld) -> list[Element]:
-    """The document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
+    """Return the document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
 
     def picture(image: Picture) -> Element:
         style = f' style="width:{image.width}"' if image.width else ""
@@ -32,7 +56,7 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
 
 
 def _address(picture: Path) -> str:
-    """A picture as an address of its own content: an SVG as text, a fifth shorter than base64, and fit for quotes."""
+    """Return a picture's content as an address: an SVG as text, a fifth shorter than base64, and fit for quotes."""
     kind = mimetypes.guess_type(picture.name)[0] or "application/octet-stream"
     if kind == "image/svg+xml":
         text = picture.read_text("utf-8").replace("'", "&#39;").replace('"', "'")
@@ -55,14 +79,13 @@ def _boxed(block: Element) -> list[Element] | None:
 
 
 def _table(table: list[Any]) -> list[Element]:
-    """The caption stays in place while the table below it scrolls, so it cannot be part of the table."""
+    # The caption stays in place while the table below it scrolls, so it cannot be part of the table.
     label, caption = html.escape(table[0][0]), table[1][1]
     bare = {"t": "Table", "c": [attributes(), [None, []], *table[2:]]}
-    opening, named = '<figure class="table">', 'aria-label="Table"'
-    if label:
-        opening = f'<figure class="table" id="{label}">'
-        named = f'aria-labelledby="{label}-caption"'
-    before = [raw_block("html", opening)]
+    named = f'aria-labelledby="{label}-caption"' if label else 'aria-label="Table"'
+    before = [
+        raw_block("html", f'<figure class="table" id="{label}">' if label else '<figure class="table">')
+    ]
     if caption:
         name = f' id="{label}-caption"' if label else ""
         before += [raw_block("html", f"<figcaption{name}>"), *caption, raw_block("html", "</figcaption>")]
@@ -71,23 +94,15 @@ def _table(table: list[Any]) -> list[Element]:
 
 
 def page_arguments(project: Project, temporary: Path, paper: str | None) -> list[str]:
-    """Pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it."""
+    """Return pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it."""
     resources = Path(__file__).parent / "resources"
     options = project.format("html")
     styles = [(project.root / path).read_text("utf-8") for path in project.files(options.get("css"))]
     header = temporary / "header.html"
-    header.write_text(
-        "\n".join([*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]),
-        "utf-8",
-    )
-    arguments = [
-        "--to=html5",
-        "--mathml",
-        "--section-divs",
-        "--wrap=preserve",
-        f"--template={resources / 'page.html'}",
-        f"--include-in-header={header}",
-    ]
+    texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
+    header.write_text("\n".join(texts), "utf-8")
+    arguments = ["--to=html5", "--mathml", "--section-divs", "--wrap=preserve"]
+    arguments += [f"--template={resources / 'page.html'}", f"--include-in-header={header}"]
     if options.get("toc", False):
         arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3)}"]
         arguments.append(f"--variable=toc-title:{options.get('toc-title', 'Contents')}")

@@ -1,7 +1,5 @@
 """Pandoc: running it, and the elements and walks of the document tree that it reads and writes."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -28,7 +26,7 @@ class PandocError(Exception):
 
 
 def find_pandoc() -> str:
-    """Where pandoc is. Raises UserError where there is none."""
+    """Return the path of pandoc. Raise UserError where there is none."""
     try:
         return str(pypandoc.get_pandoc_path())
     except OSError:
@@ -38,9 +36,9 @@ def find_pandoc() -> str:
 
 
 def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
-    """What pandoc, run in `directory`, makes of `text`.
+    """Return what pandoc, run in `directory`, makes of `text`.
 
-    Raises PandocError for whatever it warns of (an unknown citation, a formula that it cannot convert, a
+    Raise PandocError for whatever it warns of (an unknown citation, a formula that it cannot convert, a
     div left open), and UserError where it stops.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -64,9 +62,8 @@ def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
 def _error(message: dict[str, Any]) -> PandocError:
     unknown = re.fullmatch(r"citation (\S+) not found", message.get("message", ""))
     if unknown:
-        return PandocError(
-            f"the citation @{unknown[1]} is in none of the bibliographies", piece=f"@{unknown[1]}"
-        )
+        key = f"@{unknown[1]}"
+        return PandocError(f"the citation {key} is in none of the bibliographies", piece=key)
     if message["type"] == "UnclosedDiv":
         return PandocError("this ::: div is never closed", message["openpos"]["line"])
     piece = message.get("contents", "").strip().split("\n")[0]
@@ -74,34 +71,27 @@ def _error(message: dict[str, Any]) -> PandocError:
 
 
 def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> Any:
-    """A copy of a tree in which `change` may replace each element by any number of others.
+    """Return a copy of a tree in which `change` may replace each element by any number of others.
 
     Elements come in document order, a parent before its children. Where `change` returns None the element
-    stays. The children of what it returns are walked in turn, the returned elements themselves are not. Leaves, most
-    of a tree, are not copied.
+    stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     if isinstance(node, dict):
-        return {
-            key: transform(value, change) if isinstance(value, (list, dict)) else value
-            for key, value in node.items()
-        }
+        # without a copy of leaves, most of a tree
+        if not isinstance(node.get("c", node), (list, dict)):
+            return node
+        return {key: transform(value, change) for key, value in node.items()}
     if not isinstance(node, list):
         return node
     result = []
     for item in node:
-        if not isinstance(item, (list, dict)):
-            result.append(item)
-        elif isinstance(item, dict) and "t" in item:
-            changed = change(item)
-            for new in (item,) if changed is None else changed:
-                result.append(transform(new, change) if isinstance(new.get("c"), (list, dict)) else new)
-        else:
-            result.append(transform(item, change))
+        changed = change(item) if isinstance(item, dict) and "t" in item else None
+        result += [transform(new, change) for new in ([item] if changed is None else changed)]
     return result
 
 
 def plain_text(node: Any) -> str:
-    """The words of a tree, without markup."""
+    """Return the words of a tree, without markup."""
     parts: list[str] = []
 
     def collect(element: Element) -> None:
@@ -116,11 +106,8 @@ def plain_text(node: Any) -> str:
     return "".join(parts)
 
 
-def attributes(
-    identifier: str = "", classes: list[str] | None = None, pairs: dict[str, str] | None = None
-) -> list[Any]:
-    """The attributes of an element."""
-    return [identifier, classes or [], [[key, value] for key, value in (pairs or {}).items()]]
+def attributes(identifier: str = "", classes: list[str] | None = None) -> list[Any]:
+    return [identifier, classes or [], []]
 
 
 def string(text: str) -> Element:

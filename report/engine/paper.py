@@ -1,7 +1,5 @@
 """The paper: a PDF set by Typst."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any
 import typst
 
 from measure.errors import UserError
-from report.engine.columns import with_column_widths
-from report.engine.images import Picture, with_pictures
-from report.engine.pandoc import Element, div, plain, raw_block, raw_inline, transform
-from report.engine.places import Places
+from report.engine.blocks import Picture, with_pictures
+from report.engine.pandoc import Element, div, plain, plain_text, raw_block, raw_inline, transform
 from report.engine.project import Project
+from report.engine.source import Places
 
 FULL_WIDTH = 656
 """Pixels of a picture that takes the whole line; one that is wider is made smaller."""
@@ -22,8 +19,18 @@ FULL_WIDTH = 656
 WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
 
 
+# Of the text width of the paper in the type of its tables (style.typ).
+LINE_CHARACTERS = 105
+# The space on both sides of a cell, in characters.
+CELL_PADDING = 2.5
+# How wide letters are, as shares of the average character of a line of text.
+NARROW, WIDE, OTHER = 0.6, 1.4, 1.1
+NARROW_CHARACTERS = frozenset(" .,:;!|'’()[]/-–fijlrt\u00a0\u202f")
+WIDE_CHARACTERS = frozenset("mw%@×≥≤")
+
+
 def paper_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
-    """The document's blocks with calls of the template's functions for what pandoc does not write."""
+    """Return the document's blocks with calls of the template's functions for what pandoc does not write."""
 
     def picture(image: Picture) -> Element:
         # JSON's strings are Typst's, as far as paths and sentences go.
@@ -36,13 +43,13 @@ def paper_blocks(blocks: list[Element], project: Project, places: Places) -> lis
 
 
 def _share_of_line(picture: Path) -> str:
-    """The width of a picture that has none given: all drawn at one scale, so that their letters have one size."""
+    """Return the width of a picture that has none given: all have one scale, so that their letters have one size."""
     width = WIDTH.search(picture.read_text("utf-8")) if picture.suffix == ".svg" else None
     return f"{min(100, 100 * float(width[1]) / FULL_WIDTH):.4g}%" if width else "auto"
 
 
 def _floating(element: Element) -> list[Element] | None:
-    """A figure that may stand at the top or bottom of a page; a sentence in place of one stays in the text."""
+    """Let a figure stand at the top or bottom of a page; a sentence in place of one stays in the text."""
     if element["t"] != "Figure" or not _holds_picture(element):
         return None
     return [raw_block("typst", "#[#set figure(placement: auto)"), element, raw_block("typst", "]")]
@@ -65,24 +72,71 @@ def _called(element: Element) -> list[Element] | None:
         return [{"t": "Table", "c": with_column_widths(element["c"])}]
     if element["t"] == "Span" and "equation" in element["c"][0][1]:
         (identifier, _, _), (formula, number) = element["c"]
-        text = number["c"][1][0]["c"]
-        return [
-            raw_inline("typst", f'#numbered-equation("{text}", {_spoken(formula)})['),
-            formula,
-            raw_inline("typst", f" <{identifier}>]"),
-        ]
+        call = f'#numbered-equation("{number["c"][1][0]["c"]}", {_spoken(formula)})['
+        return [raw_inline("typst", call), formula, raw_inline("typst", f" <{identifier}>]")]
     if element["t"] == "Math":
         return [raw_inline("typst", f"#spoken({_spoken(element)})["), element, raw_inline("typst", "]")]
     return None
 
 
 def _spoken(formula: Element) -> str:
-    """A formula's alternative text, its TeX, as a string of Typst."""
+    """Return a formula's alternative text, its TeX, as a string of Typst."""
     return json.dumps(" ".join(formula["c"][1].split()), ensure_ascii=False)
 
 
+def with_column_widths(table: list[Any]) -> list[Any]:
+    """Return the content of a Table, with relative widths where it has none and its longest lines do not fit.
+
+    Typst gives the columns of a table that is too wide equal shares, and words that do not fit then run into the
+    next column.
+
+    A column gets the length of its longest word, and of what remains a share by how much longer its longest
+    line is (CSS 2.1, 17.5.2.2): first the lines below its header, then the header, of which there is one.
+    """
+    columns = table[2]
+    rows = [row for _, row in _rows(table)]
+    if any(width["t"] != "ColWidthDefault" for _, width in columns):
+        return table
+    if any(cell[2:4] != [1, 1] for row in rows for cell in row):
+        return table
+    texts = [[plain_text(row[number][4]) for row in rows] for number in range(len(columns))]
+    words = [max(map(_longest_word, column)) + CELL_PADDING for column in texts]
+    below = [_line(word, column[len(table[3][1]) :]) for word, column in zip(words, texts, strict=True)]
+    lines = [_line(word, column) for word, column in zip(words, texts, strict=True)]
+    if sum(lines) <= LINE_CHARACTERS:
+        return table
+    narrow, wide = (words, below) if sum(below) > LINE_CHARACTERS else (below, lines)
+    spare = max(0.0, LINE_CHARACTERS - sum(narrow))
+    stretch = spare / (sum(wide) - sum(narrow)) if sum(wide) > sum(narrow) else 0.0
+    widths = [least + stretch * (most - least) for least, most in zip(narrow, wide, strict=True)]
+    shares = [{"t": "ColWidth", "c": width / sum(widths)} for width in widths]
+    specifications = [[alignment, share] for (alignment, _), share in zip(columns, shares, strict=True)]
+    return [*table[:2], specifications, *table[3:]]
+
+
+def _rows(table: list[Any]) -> list[Any]:
+    (_, head), bodies = table[3], table[4]
+    return [*head, *(row for _, _, more_head, body in bodies for row in [*more_head, *body])]
+
+
+def _line(word: float, texts: list[str]) -> float:
+    """Return the length of a column's longest line, which is no less than its longest word."""
+    return max([word, *(_length(text) + CELL_PADDING for text in texts)])
+
+
+def _longest_word(text: str) -> float:
+    return max(map(_length, re.split(r"[ \n-]", text)))
+
+
+def _length(text: str) -> float:
+    """Return the length of a text in characters of the average width."""
+    narrow = sum(character in NARROW_CHARACTERS for character in text)
+    wide = sum(character.isupper() or character in WIDE_CHARACTERS for character in text)
+    return NARROW * narrow + WIDE * wide + OTHER * (len(text) - narrow - wide)
+
+
 def paper_arguments(project: Project, temporary: Path) -> list[str]:
-    """Pandoc's arguments for the Typst source."""
+    """Return pandoc's arguments for the Typst source."""
     header = temporary / "header.typ"
     header.write_text("\n".join(project.header_texts("typst")), "utf-8")
     return [
@@ -93,14 +147,16 @@ def paper_arguments(project: Project, temporary: Path) -> list[str]:
     ]
 
 
-def compile_paper(text: str, root: Path) -> bytes:
-    """The PDF of a Typst source whose pictures are relative to `root`; fonts are those in the typst package.
+def compile_paper(text: str, project: Project) -> bytes:
+    """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
 
     It is tagged for readers who listen (PDF/UA-1, ISO 14289-1), which Typst refuses to a picture or formula without
     an alternative text.
     """
     try:
-        compiler = typst.Compiler(root=str(root), ignore_system_fonts=True)
+        compiler = typst.Compiler(
+            root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True
+        )
         pdf = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
     except typst.TypstError as error:
         raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".rstrip()) from error

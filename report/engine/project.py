@@ -1,7 +1,5 @@
 """The paper's settings, from `_quarto.yml` and the front matter of its one document."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,36 +25,36 @@ class Project:
     body_line: int
 
     def format(self, name: str) -> dict[str, Any]:
-        """The options of one output format, `html` or `typst`."""
+        """Return the options of one output format, `html` or `typst`."""
         return dict((self.settings.get("format") or {}).get(name) or {})
 
     def execute(self, option: str, default: bool) -> bool:
-        """A cell option's default for the whole document."""
+        """Return a cell option's default for the whole document."""
         return bool((self.settings.get("execute") or {}).get(option, default))
 
     def output_name(self, name: str) -> str:
-        """The file name of one output format."""
-        suffix = {"html": ".html", "typst": ".pdf"}[name]
-        return str(self.format(name).get("output-file", Path(self.document).with_suffix(suffix).name))
+        """Return the name of the file in one format, `html` or `pdf`."""
+        options = self.format({"html": "html", "pdf": "typst"}[name])
+        return str(options.get("output-file", f"{Path(self.document).stem}.{name}"))
 
     @property
     def output_directory(self) -> Path:
-        """Where Quarto, and without `--out` the embedded renderer too, puts what it renders."""
+        """The folder that Quarto, and without `--out` the embedded engine too, renders to."""
         return self.root / (self.settings.get("project") or {}).get("output-dir", "_site")
 
     @property
     def ridgepoint(self) -> dict[str, Any]:
-        """The settings that are this paper's own."""
+        """The settings under `ridgepoint`, which only this project has."""
         return dict(self.settings.get("ridgepoint") or {})
 
     def chosen(self, key: str) -> list[str]:
-        """The names that the environment variable RIDGEPOINT_KEY or else `ridgepoint: key:` chooses; none for all."""
+        """Return the names that the variable RIDGEPOINT_KEY or else `ridgepoint: key:` chooses; none for all."""
         given = os.environ.get(f"RIDGEPOINT_{key.upper()}", "")
         return [name for name in given.split(",") if name] or list(self.ridgepoint.get(key, []))
 
     @property
     def filters(self) -> list[str]:
-        """The Lua filters that the document passes through as pandoc has read it."""
+        """The Lua filters that pandoc runs once it has read the document."""
         listed = self.settings.get("filters", [])
         for item in listed:
             if not isinstance(item, dict) or set(item) != {"at", "path"} or item["at"] != "pre-ast":
@@ -64,7 +62,7 @@ class Project:
         return self.files([item["path"] for item in listed])
 
     def files(self, *settings: Any) -> list[str]:
-        """The paths that settings of one path or a list of paths name; each must exist below the root."""
+        """Return the paths that settings of one path or a list of paths name; each must exist below the root."""
         paths = [path for setting in settings for path in _listed(setting)]
         for path in paths:
             if not isinstance(path, str) or not (self.root / path).is_file():
@@ -73,8 +71,19 @@ class Project:
                 )
         return paths
 
+    @property
+    def font_folders(self) -> list[str]:
+        """The folders of fonts that a PDF may use besides those in the typst package."""
+        folders = _listed(self.format("typst").get("font-paths"))
+        for folder in folders:
+            if not (self.root / str(folder)).is_dir():
+                raise UserError(
+                    f"{SETTINGS_FILE} names the folder {folder!r}, which is not there; restore it"
+                )
+        return [str(self.root / folder) for folder in folders]
+
     def header_texts(self, name: str) -> list[str]:
-        """What `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
+        """Return what `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
         texts = []
         for item in _listed(self.format(name).get("include-in-header")):
             if isinstance(item, dict) and set(item) == {"text"}:
@@ -92,7 +101,7 @@ def _listed(setting: Any) -> list[Any]:
 
 
 def read_text(path: Path) -> str:
-    """A source's text. Raises UserError where it cannot be read."""
+    """Return a source's text. Raise UserError where it cannot be read."""
     try:
         return path.read_text("utf-8")
     except OSError as problem:
@@ -101,8 +110,12 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: is not UTF-8 text; save it in UTF-8") from None
 
 
+def cannot_write(path: Path, problem: OSError) -> UserError:
+    return UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out")
+
+
 def read_project(root: Path) -> Project:
-    """Reads `root/_quarto.yml` and the front matter of the document that it renders."""
+    """Read `root/_quarto.yml` and the front matter of the document that it renders."""
     file = root / SETTINGS_FILE
     if not file.is_file():
         raise UserError(f"there is no {SETTINGS_FILE} in {root}; run this from a clone of the project")

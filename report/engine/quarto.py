@@ -1,7 +1,5 @@
 """The Quarto engine: the `quarto` command, where there is one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -18,12 +16,12 @@ OLDEST_VERSION = (1, 9)
 
 
 def find_quarto() -> str | None:
-    """The `quarto` command on the PATH, or beside the running Python."""
+    """Return the `quarto` command on the PATH, or beside the running Python."""
     return shutil.which("quarto") or shutil.which("quarto", path=str(Path(sys.executable).parent))
 
 
 def outdated(quarto: str) -> str | None:
-    """Why this `quarto` cannot render the paper, in a sentence; None where it can.
+    """Say in a sentence why this `quarto` cannot render the paper; return None where it can.
 
     One that does not tell its version is no better: the wheel `quarto-cli` is a shell around a download.
     """
@@ -38,10 +36,10 @@ def outdated(quarto: str) -> str | None:
 def render_with_quarto(
     quarto: str, root: Path, formats: list[str], data: Path, out: Path, progress: Callable[[str], None]
 ) -> list[Path]:
-    """Renders the project in `root`, its cells run by this Python, and returns the files in `out`.
+    """Render the project in `root`, its cells run by this Python, and return the files in `out`.
 
     Quarto renders every format at once: with one alone it would empty its output folder of the others.
-    Raises UserError with Quarto's own words where it fails.
+    Raise UserError with Quarto's own words where it fails.
     """
     project = read_project(root.resolve())
     progress(f"rendering {project.document} with {quarto}")
@@ -58,7 +56,7 @@ def render_with_quarto(
         raise UserError(f"quarto failed with exit code {run.returncode}:\n{run.stdout.strip()}")
     written = []
     for name in formats:
-        source = project.output_directory / project.output_name({"html": "html", "pdf": "typst"}[name])
+        source = project.output_directory / project.output_name(name)
         if not source.is_file():
             raise UserError(f"quarto wrote no {source}; is the format in _quarto.yml?")
         target = out / source.name

@@ -1,7 +1,5 @@
 """YAML with line numbers: reading a mapping and refusing the keys that nobody would honour."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml
@@ -9,72 +7,42 @@ import yaml
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 
-#: What a key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of the
-#: mapping below it.
 Schema = dict[str, Any]
+"""What each key may hold: a type, the set of its values, their range, `[str]` for a list of names, or the schema of
+the mapping below it."""
 
 TEXT = (str, int, float)
 FILES = (str, list)
 HEADERS = (str, list, dict)
 NAMES = [str]
 
-KINDS = {
-    str: "a text",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a mapping",
-}
+NUMBER = "a number"
+KINDS = {str: "a text", int: NUMBER, float: NUMBER, bool: "true or false", list: "a list", dict: "a mapping"}
 
-#: The keys that both engines understand in `_quarto.yml` and in the front matter.
+# The keys that both engines understand in `_quarto.yml` and in the front matter.
+HTML: Schema = {
+    "toc": bool, "toc-location": {"left"}, "toc-depth": int, "toc-title": str, "embed-resources": {True},
+    "html-math-method": {"mathml"}, "css": FILES, "include-in-header": HEADERS, "output-file": str,
+    "theme": {"default", "none"},
+}  # fmt: skip
+TYPST: Schema = {
+    "output-file": str, "papersize": {"a4", "us-letter"}, "font-paths": FILES, "include-in-header": HEADERS,
+}  # fmt: skip
 DOCUMENT_SCHEMA: Schema = {
-    "project": {
-        "type": {"default"},
-        "output-dir": str,
-        "execute-dir": {"project"},
-        "render": list,
-    },
-    "title": TEXT,
-    "subtitle": TEXT,
-    "author": (str, list),
-    "date": object,
-    "lang": str,
-    "description": TEXT,
-    "keywords": list,
-    "bibliography": FILES,
-    "csl": str,
-    "citeproc": {True},
-    "number-sections": bool,
-    "format": {
-        "html": {
-            "toc": bool,
-            "toc-location": {"left"},
-            "toc-depth": int,
-            "toc-title": str,
-            "embed-resources": {True},
-            "html-math-method": {"mathml"},
-            "css": FILES,
-            "include-in-header": HEADERS,
-            "output-file": str,
-            "theme": {"default", "none"},
-        },
-        "typst": {
-            "output-file": str,
-            "papersize": {"a4", "us-letter"},
-            "include-in-header": HEADERS,
-        },
-    },
+    "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
+    "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
+    "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "number-sections": bool,
+    "format": {"html": HTML, "typst": TYPST},
     "execute": {"echo": bool, "warning": bool},
     "filters": list,
     "ridgepoint": {"chapters": NAMES, "machines": NAMES, "figure-width": range(400, 1201)},
-}
+}  # fmt: skip
 
 
 def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict[str, Any]:
-    """The mapping that `text`, found in `file` from `first_line` on, holds.
+    """Return the mapping that `text`, found in `file` from `first_line` on, holds.
 
-    Raises UserError, with file and line, for YAML that does not parse, an unknown key or a value outside
+    Raise UserError, with file and line, for YAML that does not parse, an unknown key or a value outside
     the schema.
     """
     try:
@@ -82,9 +50,11 @@ def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict
         values = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
-        raise UserError(f"{file}:{line}: this is no valid YAML: {error.problem}; mend it") from error
+        raise UserError(f"{file}:{line}: this is not valid YAML: {error.problem}; correct it") from error
     except (yaml.YAMLError, ValueError) as error:  # a character that no YAML has, a 13th month
-        raise UserError(f"{file}: this is no valid YAML: {' '.join(str(error).split())}; mend it") from error
+        raise UserError(
+            f"{file}: this is not valid YAML: {' '.join(str(error).split())}; correct it"
+        ) from error
     if root is None or values is None:
         return {}
     _check(root, values, schema, file, first_line)
@@ -102,23 +72,27 @@ def _check(node: yaml.Node, value: Any, schema: Schema, file: str, first_line: i
             raise UserError(
                 f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{did_you_mean(key, schema)}"
             )
-        allowed = schema[key]
-        if isinstance(allowed, dict):
-            if value[key] is not None:
-                _check(value_node, value[key], allowed, file, first_line)
-        elif isinstance(allowed, set):
-            if not any(value[key] == choice for choice in allowed):
-                names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
-                raise UserError(f"{place}: '{key}' must be {names}, not {value[key]!r}")
-        elif isinstance(allowed, range):
-            if value[key] not in allowed:
-                numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
-                raise UserError(f"{place}: '{key}' must be {numbers}, not {value[key]!r}")
-        elif isinstance(allowed, list):
-            names = value[key]
-            if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-                raise UserError(f"{place}: '{key}' must be a list of names, such as [a, b], not {names!r}")
-        elif not isinstance(value[key], allowed):
-            kinds = allowed if isinstance(allowed, tuple) else (allowed,)
-            wanted = " or ".join(dict.fromkeys(KINDS[kind] for kind in kinds))
-            raise UserError(f"{place}: '{key}' cannot be {value[key]!r}; give {wanted}")
+        if not isinstance(schema[key], dict):
+            if problem := _problem(value[key], schema[key]):
+                raise UserError(f"{place}: '{key}' {problem}")
+        elif value[key] is not None:
+            _check(value_node, value[key], schema[key], file, first_line)
+
+
+def _problem(value: Any, allowed: Any) -> str | None:
+    """Say why a value is none of those allowed; return None where it is one."""
+    match allowed:
+        case set():
+            names = " or ".join(yaml.safe_dump(v).split("\n")[0] for v in sorted(allowed, key=str))
+            return None if value in list(allowed) else f"must be {names}, not {value!r}"
+        case range():
+            numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
+            return None if value in allowed else f"must be {numbers}, not {value!r}"
+        case list():
+            if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+                return None
+            return f"must be a list of names, such as [a, b], not {value!r}"
+    if isinstance(value, allowed):
+        return None
+    kinds = allowed if isinstance(allowed, tuple) else (allowed,)
+    return f"cannot be {value!r}; give {' or '.join(dict.fromkeys(KINDS[kind] for kind in kinds))}"

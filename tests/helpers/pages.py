@@ -67,6 +67,16 @@ PHONE = {"width": 390, "height": 844}
 
 DESKTOP = {"width": 1400, "height": 900}
 
+OVERLAPS = """svg => {
+  const texts = [...svg.querySelectorAll("g.mark-text.role-mark text")].filter(text => text.textContent);
+  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
+    .map(([other]) => `${one} / ${other}`));
+}"""
+"""Finds the names beside a chart's marks that overlap."""
+
 
 class Visit:
     """A page opened with the network off, and everything that it asked for or complained of."""

@@ -8,7 +8,7 @@ from unittest import mock
 import report.load.paper
 from helpers.places import ROOT
 from report.engine.cells import read_cell
-from report.engine.inline import INLINE
+from report.engine.execution import INLINE
 from report.engine.project import read_project
 from report.engine.source import Prose, read_source
 

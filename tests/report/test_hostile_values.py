@@ -16,7 +16,7 @@ from helpers.pages import Page
 from helpers.papers import REFERENCES
 
 from report.charts import drawing
-from report.charts.pictures import picture
+from report.charts.drawing import picture
 from report.engine.embedded import render_embedded
 from report.load import paper
 from report.text.prose import escape

@@ -134,7 +134,7 @@ def test_flags(arguments, message, project, capsys):
             "a\n\nas [@knuth1984; @nobody] says",
             "chapter.qmd:3: the citation @nobody is in none of the bibliographies",
         ),
-        ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is no file in the project"),
+        ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is not a file in the project"),
         ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: this ::: div is never closed"),
         ("a $\\nosuch{x}$\n", "chapter.qmd:1: Could not convert TeX math"),
     ],
@@ -257,7 +257,7 @@ def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
             ["figures", "--formats", "html"],
             "--formats of figures: 'html' is not one of svg, png, pdf, json",
         ),
-        ("", ["--figures", "fig-a"], "--figures: goes with python -m report figures"),
+        ("", ["--figures", "fig-a"], "--figures: works with python -m report figures only"),
         ("", ["figures", "--figures", "fig-a"], "there is no figure in the chapters that are chosen; "),
     ],
 )

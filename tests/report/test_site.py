@@ -4,7 +4,7 @@ import re
 
 import pypdfium2
 import pytest
-from helpers.pages import DESKTOP, PHONE, Visit
+from helpers.pages import DESKTOP, OVERLAPS, PHONE, Visit
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +27,6 @@ def test_every_figure_that_is_declared_is_drawn(desktop):
     # A chart without a mark is an empty panel.
     for chart in desktop.page.locator(".vega-embed svg.marks").all():
         assert chart.locator("[class*=mark-] path, [class*=mark-] line, [class*=mark-] text").count() > 10
-
-
-OVERLAPS = """svg => {
-  const texts = [...svg.querySelectorAll("g.mark-text.role-mark text")].filter(text => text.textContent);
-  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
-  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
-    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
-      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
-    .map(([other]) => `${one} / ${other}`));
-}"""
 
 
 @pytest.mark.browser

@@ -2,12 +2,16 @@
 
 import base64
 import ctypes
+import os
 import re
+import subprocess
+from fnmatch import fnmatch
 from itertools import combinations
+from pathlib import Path
 
 import pypdfium2
 import pytest
-from helpers.pages import DESKTOP, PHONE, Page, Visit
+from helpers.pages import DESKTOP, OVERLAPS, PHONE, Page, Visit
 from helpers.places import ROOT
 
 CHAPTERS = ROOT / "report/chapters"
@@ -174,6 +178,31 @@ def test_labels_of_axes_stand_apart_and_the_page_does_not_scroll_sideways(browse
     assert [pair for chart in charts.all() for pair in chart.evaluate(AXIS_OVERLAPS)] == []
     assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= viewport["width"]
     visit.context.close()
+
+
+FONT_SETS = {"DejaVu": "DejaVuS*", "Liberation": "Liberation*", "Noto": "NotoS*-[RB][eo][gl]*"}
+"""Fonts that a machine may have alone, by what their files' names begin with."""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("fonts", FONT_SETS)
+def test_charts_need_no_font_of_the_machine(launch, site, fonts, tmp_path):
+    listed = subprocess.run(["fc-list", "--format", "%{file}\\n"], capture_output=True, text=True, check=True)
+    found = [Path(file) for file in listed.stdout.split("\n") if fnmatch(Path(file).name, FONT_SETS[fonts])]
+    if not found:
+        pytest.skip(f"no fonts {FONT_SETS[fonts]} on this machine")
+    for file in found:
+        (tmp_path / file.name).symlink_to(file)
+    settings = tmp_path / "fonts.conf"
+    settings.write_text(f"<fontconfig><dir>{tmp_path}</dir><cachedir>{tmp_path}</cachedir></fontconfig>")
+    chromium = launch(env={**os.environ, "FONTCONFIG_FILE": str(settings)})
+    visit = Visit(chromium, site / "index.html", DESKTOP)
+    visit.wait_for_charts()
+    charts = visit.page.locator(".vega-embed svg.marks").all()
+    assert [
+        pair for chart in charts for search in (OVERLAPS, AXIS_OVERLAPS) for pair in chart.evaluate(search)
+    ] == []
+    chromium.close()
 
 
 LUMINANCE = """async bytes => {

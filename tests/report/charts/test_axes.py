@@ -96,9 +96,9 @@ def test_years():
 
 
 def test_names_of_points_that_are_never_seen_together_are_placed_by_themselves():
-    points = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 10.0], "r": [10.0, 10.0], "choice": ["a", "b"]})
+    points = pd.DataFrame({"who": ["one", "eon"], "i": [10.0, 10.0], "r": [10.0, 10.0], "choice": ["a", "b"]})
     (rows,) = named_points(points, "who", X, "i", Y, "r", kept=("choice",)).to_dict()["datasets"].values()
-    assert [(row["text"], row["choice"]) for row in rows] == [("one", "a"), ("two", "b")]
+    assert [(row["text"], row["choice"]) for row in rows] == [("one", "a"), ("eon", "b")]
     assert (rows[0]["dx"], rows[0]["dy"]) == (rows[1]["dx"], rows[1]["dy"])
     (rows,) = named_ends(points, "who", X, "i", Y, "r", 150, ("choice",)).to_dict()["datasets"].values()
     assert [row["choice"] for row in rows] == ["a", "b"]

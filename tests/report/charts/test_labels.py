@@ -2,8 +2,10 @@ import random
 from itertools import combinations, pairwise
 
 import pytest
+from PIL import ImageFont
 
 from report.charts.labels import MARK, Box, place, spread, text_size
+from report.charts.theme import FONTS
 
 PANEL = Box(0, 0, 400, 300)
 
@@ -34,7 +36,7 @@ def test_labels_are_free_of_each_other_of_marks_and_of_the_edge(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_leaders_cross_no_label(seed):
-    points = crowd(seed, 40)
+    points = crowd(seed, 60)
     placed = place(points, PANEL, 9)
     leaders = [label for label in placed if label.leader_end]
     assert leaders
@@ -42,6 +44,13 @@ def test_leaders_cross_no_label(seed):
         for other in placed:
             if other is not label:
                 assert not other.box.crossed_by(points[label.index][:2], label.leader_end)
+
+
+@pytest.mark.parametrize("weight", ["regular", "bold"])
+def test_texts_are_as_wide_as_their_font_draws_them(weight):
+    font = ImageFont.truetype(FONTS / f"RidgepointSans-{weight.title()}.ttf", 1000)
+    for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
+        assert text_size(text, 1000, weight)[0] == pytest.approx(font.getlength(text), abs=len(text))
 
 
 def test_a_lone_point_is_named_beside_it_without_a_leader():

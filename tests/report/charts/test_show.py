@@ -49,7 +49,9 @@ def test_tables_are_markdown_and_sentences_are_not():
 
 def test_the_script_is_whole_and_needs_no_network():
     text = scripts()._repr_mimebundle_()["text/markdown"]
-    assert text.startswith("```{=html}\n<script>")
+    assert text.startswith("```{=html}\n<style>@font-face")
+    assert text.count("@font-face") == text.count('url("data:font/woff2') == 2
+    assert "</style>\n<script>" in text
     assert text.endswith("</script>\n```\n")
     assert text.count("</script") == 1
     assert "\n```" not in text[5:-5]

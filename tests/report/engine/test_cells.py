@@ -52,7 +52,7 @@ def test_code_that_is_not_run_may_be_anything():
             r"^a\.qmd:10: 'fig-cap' cannot hold inline",
         ),
         ("#| label: my label\nf()", r"^a\.qmd:10: the label 'my label' may hold"),
-        ("#| label: [\nf()", r"^a\.qmd:1\d: this is no valid YAML"),
+        ("#| label: [\nf()", r"^a\.qmd:1\d: this is not valid YAML"),
         ("f()\nfor x in\n", r"^a\.qmd:12: SyntaxError"),
     ],
 )

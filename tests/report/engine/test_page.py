@@ -3,11 +3,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from report.engine.page import page_arguments, page_blocks
-from report.engine.places import Places
+from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.project import read_project
-from report.engine.source import Line
-from report.engine.withheld import Withheld
+from report.engine.source import Line, Places
 
 PICTURE = (
     b"""<svg xmlns="http://www.w3.org/2000/svg"><text fill="#123">100 % of "Ada's" \xc2\xb5s</text></svg>"""
@@ -66,3 +64,35 @@ def test_no_contents_and_no_paper(project, tmp_path):
     project.settings["format"]["html"]["toc"] = False
     arguments = page_arguments(project, tmp_path, None)
     assert not any(argument.startswith(("--toc", "--variable")) for argument in arguments)
+
+
+MARKDOWN = "one\n\n```{=html}\n<b>two</b>\n<i>three</i>\n```\n\n```\ncode\n```\n\n```{=html}\n<!--four-->\n```\nfive\n"
+
+
+def test_raw_html_is_withheld_and_no_line_moves():
+    short = Withheld().without_raw_blocks(MARKDOWN)
+    assert "two" not in short
+    assert "four" not in short
+    kept = ("one", "```{=html}", "code", "five")
+    assert [line for line in short.split("\n") if line in kept] == [
+        "one",
+        "```{=html}",
+        "code",
+        "```{=html}",
+        "five",
+    ]
+    for line in kept:
+        assert short.split("\n").index(line) == MARKDOWN.split("\n").index(line)
+
+
+def test_what_was_withheld_comes_back():
+    withheld = Withheld()
+    assert withheld.restored(withheld.without_raw_blocks(MARKDOWN)) == MARKDOWN.replace(
+        "</i>\n```",
+        "</i>\n\n```",  # the line that the second line of raw HTML left
+    )
+    assert withheld.restored(f"<p>{withheld.mark('<img>')}</p>") == "<p><img></p>"
+
+
+def test_a_mark_of_nothing_else_is_a_comment():
+    assert Withheld().restored("<!-- withheld -->") == "<!-- withheld -->"

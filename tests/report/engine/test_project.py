@@ -30,7 +30,7 @@ def test_front_matter_lies_over_the_project(project):
 def test_output_names(project):
     read = project("format:\n  typst:\n    output-file: paper.pdf\n")
     assert read.output_name("html") == "index.html"
-    assert read.output_name("typst") == "paper.pdf"
+    assert read.output_name("pdf") == "paper.pdf"
     assert read.output_directory.name == "_site"
 
 
@@ -89,3 +89,12 @@ def test_no_project(tmp_path):
 def test_refusals(project, settings, document, message):
     with pytest.raises(UserError, match=message):
         project(settings, document)
+
+
+def test_folders_of_fonts(project, tmp_path):
+    (tmp_path / "fonts").mkdir()
+    settings = "format:\n  typst:\n    font-paths: [fonts]\n"
+    assert project(settings).font_folders == [str(tmp_path / "fonts")]
+    assert project("title: A\n").font_folders == []
+    with pytest.raises(UserError, match=r"^_quarto\.yml names the folder 'none', which is not there"):
+        _ = project(settings.replace("fonts]", "none]")).font_folders

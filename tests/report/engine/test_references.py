@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from report.engine.divs import visible_in, with_callouts
-from report.engine.numbering import numbered
+from report.engine.blocks import visible_in, with_callouts
 from report.engine.pandoc import plain_text, run_pandoc
-from report.engine.places import Places
-from report.engine.references import with_references
-from report.engine.source import Line
+from report.engine.references import Numbered, with_references
+from report.engine.source import Line, Places
 
 
 def resolved(text, output="html", number_sections=True):
@@ -19,7 +17,7 @@ def resolved(text, output="html", number_sections=True):
     places = Places(lines)
     blocks = json.loads(run_pandoc(["--from=markdown", "--to=json"], text, Path()))["blocks"]
     blocks = with_callouts(visible_in(output, blocks, places), places)
-    return with_references(numbered(blocks, number_sections, places), places)
+    return with_references(Numbered(blocks, number_sections, places), places)
 
 
 def words(text, **options):
@@ -79,10 +77,10 @@ def test_references_in_captions_and_notes():
         (FIGURE + "a [@fig-a; @smith]", r"^a\.qmd:7: one bracket holds a citation and a cross-reference"),
         (FIGURE + "[@fig-a, left]", r"^a\.qmd:7: Quarto drops what follows"),
         ("a\n\n[x](#none)", r"^a\.qmd:3: the link to '#none' leads nowhere"),
-        (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is there twice"),
+        (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is defined twice"),
         (
             "::: {#fig-a}\n![](a.svg)\n\n- no caption\n:::",
-            r"^a\.qmd:1: the last paragraph of 'fig-a' is its caption",
+            r"^a\.qmd:1: the last paragraph of 'fig-a' must be its caption",
         ),
         ("::: {#fig-a}\nCaption\n:::", r"^a\.qmd:1: 'fig-a' holds nothing"),
         (
@@ -95,8 +93,8 @@ def test_references_in_captions_and_notes():
         ),
         ("::: {#lst-a}\nx\n:::", r"^a\.qmd:1: 'lst-a' is a kind of cross-reference"),
         ("a\n\ntext {#eq-a}", r"^a\.qmd:3: the label 'eq-a' does not follow a formula"),
-        ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is no syntax"),
-        ("a\n:::", r"^a\.qmd:2: ':::' is no syntax"),
+        ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is not syntax"),
+        ("a\n:::", r"^a\.qmd:2: ':::' is not syntax"),
     ],
 )
 def test_refusals(text, message):
@@ -160,13 +158,19 @@ def test_conditional_content(output, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine knows no div '\.callout-hint'"),
+        (
+            "a\n\n::: {.callout-hint}\nx\n:::",
+            r"^a\.qmd:3: the embedded engine does not know the div '\.callout-hint'",
+        ),
         (
             '::: {.callout-note collapse="true"}\nx\n:::',
-            r"^a\.qmd:1: the embedded engine knows no 'collapse'",
+            r"^a\.qmd:1: the embedded engine does not know 'collapse'",
         ),
-        ("::: {.panel-tabset}\nx\n:::", r"^a\.qmd:1: the embedded engine knows no div '\.panel-tabset'"),
-        ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine knows no 'layout-ncol'"),
+        (
+            "::: {.panel-tabset}\nx\n:::",
+            r"^a\.qmd:1: the embedded engine does not know the div '\.panel-tabset'",
+        ),
+        ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
         ('::: {.content-visible when-format="docx"}\nx\n:::', r"^a\.qmd:1: .*needs when-format"),
     ],
 )

@@ -35,7 +35,7 @@ def test_what_is_the_papers_own():
         ("title: A\nciteproc: false\n", "_quarto.yml:2: 'citeproc' must be true, not False"),
         ("number-sections: maybe\n", "_quarto.yml:1: 'number-sections' cannot be 'maybe'"),
         ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
-        ("title: A\ntitle: [\n", "_quarto.yml:3: this is no valid YAML"),
+        ("title: A\ntitle: [\n", "_quarto.yml:3: this is not valid YAML"),
         (
             "ridgepoint:\n  figure-width: 300\n",
             "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",

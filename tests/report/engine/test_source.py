@@ -59,7 +59,7 @@ def test_listings_are_prose_that_is_marked(read):
         ("a\n\nb {{< video x.mp4 >}}", r"^index\.qmd:3: unknown shortcode 'video'"),
         ("see {{< include a.qmd >}}", r"^index\.qmd:1: unknown shortcode 'include'.*alone on its line"),
         ("a\n```{r}\n1\n```", r"^index\.qmd:2: a cell in 'r'"),
-        ("```{python, echo=FALSE}\n1\n```", r"^index\.qmd:1: options of a cell stand in"),
+        ("```{python, echo=FALSE}\n1\n```", r"^index\.qmd:1: options of a cell belong in"),
         ("- a\n\n  ```{python}\n  1\n  ```", r"^index\.qmd:3: a cell must begin at the left margin"),
         ("a\n```{python}\n1\n", r"^index\.qmd:2: this code block is never closed"),
     ],

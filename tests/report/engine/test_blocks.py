@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from report.engine.blocks import with_thin_spaces
 from report.engine.pandoc import plain_text, run_pandoc
-from report.engine.units import with_thin_spaces
 
 
 def read(text):
