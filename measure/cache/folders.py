@@ -35,6 +35,7 @@ from measure.cache.records import (
     Sample,
     Workload,
 )
+from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
 
 
@@ -66,9 +67,9 @@ class Workloads:
     """
 
     def __init__(self, data: Path) -> None:
-        self.models_path = data / "workload" / "models.csv"
-        self.layers_path = data / "workload" / "layers.csv"
-        self.operators_path = data / "workload" / "operators.csv"
+        self.models_path, self.layers_path, self.operators_path = (
+            file_of(record, data) for record in (Workload, Layer, Operator)
+        )
         self._layers = Parts(self.layers_path, Layer, WORKLOAD)
         self._operators = Parts(self.operators_path, Operator, WORKLOAD)
 
@@ -116,17 +117,12 @@ def _place(row: Workload) -> tuple[Any, ...]:
 
 
 FILES: dict[type[Any], str] = {
-    Environment: "machine.csv",
-    Ceiling: "ceilings.csv",
-    Run: "runs.csv",
-    Sample: "samples.csv",
-    Profile: "profiles.csv",
-    OperatorTime: "operators.csv",
-    KernelTime: "kernels.csv",
-    CounterProfile: "counter_profiles.csv",
-    KernelCounters: "counters.csv",
+    record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)
 }
 """The files of a machine's folder, by what a row of each is."""
+
+FILE_NAMES = frozenset(name for record in FILES for name in TABLES[record].names)
+"""The names of these files, and those that earlier versions gave them."""
 
 
 class MachineFolder:
@@ -262,4 +258,5 @@ def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
 
 def machine_names(data: Path) -> list[str]:
     """The names of the machines in a data folder, sorted."""
-    return sorted(path.parent.name for path in (data / "machines").glob("*/machine.csv"))
+    names = TABLES[Environment].names
+    return sorted({path.parent.name for name in names for path in (data / "machines").glob(f"*/{name}")})

@@ -7,7 +7,6 @@ from pathlib import Path
 from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LAUNCHED, LEAN
 from helpers.places import TESTS
-from measure.cache.columns import COLUMNS
 from measure.cache.folders import FILES, MachineFolder, machine_names
 from measure.cache.records import (
     EAGER,
@@ -20,7 +19,8 @@ from measure.cache.records import (
     Operator,
     Workload,
 )
-from measure.cache.table import _column_types, read, write
+from measure.cache.schema import TABLES
+from measure.cache.table import read, write
 from report.load.counting_programs import OURS
 
 TEXT = (
@@ -40,8 +40,8 @@ KEPT = {"hardware_id": (), "counter": (OURS,)}
 
 def free_columns(record):
     """The columns of texts that may be anything."""
-    texts = [name for name, (plain, _) in _column_types(record).items() if plain is str]
-    return [name for name in texts if name not in COLUMNS.get(record, {})]
+    columns = TABLES[record].columns.items()
+    return [name for name, column in columns if column.type is str and column.form is None]
 
 
 def spoilt(rows):
