@@ -8,22 +8,27 @@ from measure.cache.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGE
 
 DAY_S = 86_400.0
 
+
+def duration(meaning: str) -> Column:
+    """Return a column of seconds that something took which did take time."""
+    return Column(meaning, least=1e-12, most=DAY_S)
+
+
 DEVICE = one_of(("cpu", "cuda", "mps"))
 STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "error"))
 
 EnvironmentId = Annotated[
-    str,
-    Column("hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `threads`, `tuning`"),
+    str, "hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `threads`, `tuning`"
 ]
-Model = Annotated[str, Column("the model's name")]
-Family = Annotated[str, Column("the family of networks that the model belongs to")]
-InputShape = Annotated[str, Column("the shape of one input, without the batch, joined by `x`")]
+Model = Annotated[str, "the model's name"]
+Family = Annotated[str, "the family of networks that the model belongs to"]
+InputShape = Annotated[str, "the shape of one input, without the batch, joined by `x`"]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Autocast = Annotated[
     str | None,
     Column(
-        "the kind of device whose autocast decides each operator's precision; weights and input are fp32 then",
+        "whose autocast decides each operator's precision; weights and input are fp32 then",
         form=DEVICE,
     ),
 ]
@@ -37,13 +42,11 @@ Variant = Annotated[
 ]
 Round = Annotated[
     int | None,
-    Column(
-        "counts the rounds of a cell from 0; empty in tables of an earlier version, which had one", NUMBER
-    ),
+    Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER),
 ]
 Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
-Reason = Annotated[str | None, Column("why it is not `ok`")]
-RecordedAt = Annotated[str, Column("the UTC time of the record")]
+Reason = Annotated[str | None, "why it is not `ok`"]
+RecordedAt = Annotated[str, "the UTC time of the record"]
 
 LayerKind = Annotated[str, Column("what the layer is", form=one_of(LAYER_KINDS))]
 Stage = Annotated[
@@ -53,9 +56,7 @@ Stage = Annotated[
         form=one_of((INFERENCE, *STAGES)),
     ),
 ]
-OperatorName = Annotated[
-    str, Column("the name that torch gives the operator, without namespace and overload")
-]
-KernelName = Annotated[str, Column("the name that the device's compiler gives the GPU kernel")]
+OperatorName = Annotated[str, "the name that torch gives the operator, without namespace and overload"]
+KernelName = Annotated[str, "the name that the device's compiler gives the GPU kernel"]
 Calls = Annotated[int, Column("how often it ran in one call of the whole", NUMBER, least=1)]
 Seconds = Annotated[float, Column("the device's time, of all its calls in one call of the whole", most=DAY_S)]

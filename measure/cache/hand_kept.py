@@ -39,7 +39,7 @@ def model_numbers(text: str) -> set[int]:
     return numbers
 
 
-Source = Annotated[str, Column("keys of `bib/references.bib`, joined by `;`")]
+Source = Annotated[str, "keys of `bib/references.bib`, joined by `;`"]
 Note = Annotated[str, Column("what a reader of the row has to know", empty="")]
 ChipPrecision = Annotated[str, Column("the precision of the rate", form=one_of(CHIP_PRECISIONS))]
 
@@ -49,9 +49,9 @@ ChipPrecision = Annotated[str, Column("the precision of the rate", form=one_of(C
 class Chip:
     """A chip's datasheet roof at one precision and unit. Rates are without a prefix, and so in FLOP/s, B/s and W."""
 
-    chip: Annotated[str, Column("the chip's name")]
+    chip: Annotated[str, "the chip's name"]
     alias: Annotated[str, Column("other names that a driver gives it, joined by `;`", empty="")]
-    vendor: Annotated[str, Column("who makes it")]
+    vendor: Annotated[str, "who makes it"]
     kind: Annotated[str, Column("what the chip is", form=one_of(CHIP_KINDS))]
     year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision
@@ -80,7 +80,7 @@ class Chip:
 class FlopPerCycle:
     """What one core of a microarchitecture does in a cycle at most, by fused multiply-adds where it has them."""
 
-    vendor: Annotated[str, Column("as processors say it; on Arm the implementer")]
+    vendor: Annotated[str, "as processors say it; on Arm the implementer"]
     family: Annotated[int, Column("likewise; on Arm the architecture", NUMBER, least=1, most=99999)]
     models: Annotated[
         str,
@@ -89,7 +89,7 @@ class FlopPerCycle:
             form=Form(model_numbers, "model numbers such as 1;4-7"),
         ),
     ]
-    microarchitecture: Annotated[str, Column("what the vendor calls the core")]
+    microarchitecture: Annotated[str, "what the vendor calls the core"]
     vector_extension: Annotated[str, Column("the one that this rate takes", form=one_of(VECTOR_EXTENSIONS))]
     precision: ChipPrecision
     flop_per_cycle: Annotated[int, Column("what a core does in a cycle", least=1, most=99999)]
@@ -105,11 +105,11 @@ class FlopPerCycle:
         )
 
 
-Study = Annotated[str, Column("the study's key in `bib/references.bib`")]
-ModelInStudy = Annotated[str, Column("the model as the study calls it")]
-ChipInStudy = Annotated[str, Column("the GPU as the study calls it")]
-ChipKey = Annotated[str, Column("the chip in `data/chips.csv` that is meant")]
-ModelKey = Annotated[str, Column("the built-in model that is meant")]
+Study = Annotated[str, "the study's key in `bib/references.bib`"]
+ModelInStudy = Annotated[str, "the model as the study calls it"]
+ChipInStudy = Annotated[str, "the GPU as the study calls it"]
+ChipKey = Annotated[str, "the chip in `data/chips.csv` that is meant"]
+ModelKey = Annotated[str, "the built-in model that is meant"]
 ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv` that is meant", empty="")]
 ModelKeyOrNone = Annotated[str, Column("the built-in model that is meant", empty="")]
 Intensity = Annotated[Decimal, Column("the arithmetic intensity", least=1e-12)]
@@ -121,11 +121,11 @@ class PrintedChip:
     """A chip's roof as a study prints it, errors included."""
 
     study: Study
-    chip: Annotated[str, Column("the chip as the study calls it")]
+    chip: Annotated[str, "the chip as the study calls it"]
     precision: Annotated[str, Column("the precision that the study names", empty="")]
     peak_flop_per_s: Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
     bandwidth_byte_per_s: Annotated[Decimal, Column("the bandwidth", least=1e8, most=1e15)]
-    printed: Annotated[str, Column("where it stands in the study, and the product that is printed there")]
+    printed: Annotated[str, "where it stands in the study, and the product that is printed there"]
     chip_key: ChipKeyOrNone
 
 
@@ -196,6 +196,6 @@ class PrintedEstimate:
 class Claim:
     """A sentence of a study that data can confirm or refute."""
 
-    id: Annotated[str, Column("names the claim: the study's key and a number")]
+    id: Annotated[str, "names the claim: the study's key and a number"]
     study: Study
-    claim: Annotated[str, Column("the sentence")]
+    claim: Annotated[str, "the sentence"]

@@ -10,25 +10,8 @@ What a column holds is said on its field, or in ``columns`` where several tables
 from dataclasses import dataclass
 from typing import Annotated
 
-from measure.cache.columns import (
-    DAY_S,
-    DEVICE,
-    Batch,
-    Calls,
-    EnvironmentId,
-    KernelName,
-    Model,
-    OperatorName,
-    Phase,
-    Precision,
-    Reason,
-    RecordedAt,
-    Round,
-    Seconds,
-    Stage,
-    Status,
-    Variant,
-)
+from measure.cache import columns
+from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
 from measure.cache.words import (  # noqa: F401  the records' words, to be imported from here
     BACKWARD,
@@ -77,26 +60,24 @@ class Environment:
     Columns from ``cpu_vendor`` on are empty too where an earlier version did not record them.
     """
 
-    environment_id: EnvironmentId
-    hardware_id: Annotated[str, Column("hash of the hardware alone")]
+    environment_id: columns.EnvironmentId
+    hardware_id: Annotated[str, "hash of the hardware alone"]
     device: Annotated[str, Column("what was measured", form=DEVICE)]
-    name: Annotated[str, Column("the name that the chip gives itself")]
+    name: Annotated[str, "the name that the chip gives itself"]
     cores: Annotated[int | None, Column("logical cores", NUMBER, least=1, most=10**6)]
     threads: Annotated[int | None, Column("threads that torch computed with", NUMBER, least=1, most=10**6)]
     memory_byte: Annotated[int | None, Column("the device's memory", least=1)]
-    vector_extension: Annotated[str | None, Column("the processor's vector extensions, split by spaces")]
-    driver: Annotated[str | None, Column("version of the GPU's driver")]
-    system: Annotated[str | None, Column("operating system")]
-    python: Annotated[str | None, Column("version of Python")]
-    torch: Annotated[str | None, Column("version of torch; empty where nothing was measured with it")]
-    torchvision: Annotated[str | None, Column("version of torchvision")]
-    torchaudio: Annotated[str | None, Column("version of torchaudio")]
-    recorded_at: Annotated[str, Column("the UTC time at which this environment was first seen")]
-    cpu_vendor: Annotated[str | None, Column("as the processor says it; on Arm its implementer")] = None
-    cpu_family: Annotated[int | None, Column("a number that names it; on Arm its architecture", NUMBER)] = (
-        None
-    )
-    cpu_model: Annotated[int | None, Column("a number that names it; on Arm its part", NUMBER)] = None
+    vector_extension: Annotated[str | None, "the processor's vector extensions, split by spaces"]
+    driver: Annotated[str | None, "version of the GPU's driver"]
+    system: Annotated[str | None, "operating system"]
+    python: Annotated[str | None, "version of Python"]
+    torch: Annotated[str | None, "version of torch; empty where nothing was measured with it"]
+    torchvision: Annotated[str | None, "version of torchvision"]
+    torchaudio: Annotated[str | None, "version of torchaudio"]
+    recorded_at: Annotated[str, "the UTC time at which this environment was first seen"]
+    cpu_vendor: Annotated[str | None, "as the processor says it; on Arm its implementer"] = None
+    cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
+    cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
     physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
     caches: Annotated[
         str | None,
@@ -129,34 +110,25 @@ class Ceiling:
     The rate is the work divided by ``latency_s``, which is empty with its interval where the status is not ``ok``.
     """
 
-    environment_id: EnvironmentId
+    environment_id: columns.EnvironmentId
     kernel: Annotated[
         str,
         Column("what ran", form=one_of(("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad"))),
     ]
-    precision: Annotated[
-        str, Column("the precision computed in", form=one_of((*PRECISIONS, "fp64", "int64")))
-    ]
-    size: Annotated[
-        int, Column("rows, multiply-adds, additions or bytes: see above", f"{NUMBER} or B", least=1)
-    ]
-    flop: Annotated[int, Column("the arithmetic of one call")]
+    precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, "fp64", "int64")))]
+    size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
+    flop: Annotated[int, "the arithmetic of one call"]
     byte: Annotated[
-        int,
-        Column("what a program reads or writes in one call, each array once, whatever a cache moves besides"),
+        int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"
     ]
-    status: Status
-    reason: Reason
-    latency_s: Annotated[float | None, Column("median time of one call", least=1e-12, most=DAY_S)]
+    status: columns.Status
+    reason: columns.Reason
+    latency_s: Annotated[float | None, duration("median time of one call")]
     latency_low_s: Annotated[
-        float | None,
-        Column(
-            "lower end of its 95 % interval; the least of fewer than six samples", least=1e-12, most=DAY_S
-        ),
+        float | None, duration("lower end of its 95 % interval; the least of fewer than six samples")
     ]
     latency_high_s: Annotated[
-        float | None,
-        Column("upper end of it; the greatest of fewer than six samples", least=1e-12, most=DAY_S),
+        float | None, duration("upper end of it; the greatest of fewer than six samples")
     ]
     sample_count: Annotated[int | None, Column("samples taken", least=1)]
     pace: Annotated[
@@ -173,21 +145,21 @@ class Ceiling:
 class OfCell:
     """The columns that say which cell of which environment a row is of."""
 
-    environment_id: EnvironmentId
-    model: Model
-    batch: Batch
-    precision: Precision
-    phase: Phase
-    variant: Variant
+    environment_id: columns.EnvironmentId
+    model: columns.Model
+    batch: columns.Batch
+    precision: columns.Precision
+    phase: columns.Phase
+    variant: columns.Variant
 
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
     """The columns that say how it went to run a cell."""
 
-    status: Status
-    reason: Reason
-    recorded_at: RecordedAt
+    status: columns.Status
+    reason: columns.Reason
+    recorded_at: columns.RecordedAt
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)
@@ -199,7 +171,7 @@ class Run(Attempt):
     hours is in its interval. All rounds but those with the status ``ok`` have a reason and no samples.
     """
 
-    round: Round = None
+    round: columns.Round = None
     flags: Annotated[
         str | None,
         Column(
@@ -210,10 +182,8 @@ class Run(Attempt):
     ] = None
     peak_byte: Annotated[
         int | None,
-        Column(
-            "the most memory allocated at once, weights, inputs and the optimiser's state among it: the allocator's on "
-            "a GPU, by a trace of allocations on a processor; known of training steps"
-        ),
+        "the most memory allocated at once, weights, inputs and the optimiser's state among it: the allocator's on "
+        "a GPU, by a trace of allocations on a processor; known of training steps",
     ] = None
 
 
@@ -224,25 +194,15 @@ class Sample(OfCell):
 
     sample: Annotated[int, Column("counts the samples of a round from 0", NUMBER)]
     block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
-    latency_s: Annotated[float, Column("the host's time of one call", least=1e-12, most=DAY_S)]
-    round: Round = None
-    event_s: Annotated[
-        float | None, Column("the device's own time of one call (CUDA events)", most=DAY_S)
-    ] = None
-    load: Annotated[
-        float | None, Column("the part of all cores that other processes used meanwhile", NUMBER, most=1)
-    ] = None
-    clock_hz: Annotated[float | None, Column("what the device reported at the end", least=1e6, most=1e11)] = (
-        None
-    )
+    latency_s: Annotated[float, duration("the host's time of one call")]
+    round: columns.Round = None
+    event_s: Annotated[float | None, Column("the device's time of one call (CUDA events)", most=DAY_S)] = None
+    load: Annotated[float | None, Column("share of the cores that others used", NUMBER, most=1)] = None
+    clock_hz: Annotated[float | None, Column("as the device says at the end", least=1e6, most=1e11)] = None
     temperature_c: Annotated[float | None, Column("likewise", least=-100, most=300)] = None
     power_w: Annotated[float | None, Column("likewise", most=1e5)] = None
-    throttle: Annotated[
-        str | None, Column("the reasons that the device gave for a lower clock, joined by `;`")
-    ] = None
-    energy_j: Annotated[
-        float | None, Column("energy of one call, where the block was long enough for the meter")
-    ] = None
+    throttle: Annotated[str | None, "the device's reasons for a lower clock, joined by `;`"] = None
+    energy_j: Annotated[float | None, "energy of one call, where the block was long enough"] = None
 
 
 @table(f"{MACHINE}/profiles.csv", key=CELL)
@@ -256,17 +216,12 @@ class Profile(Attempt):
 
     steps: Annotated[int | None, Column("calls under the profiler", NUMBER, least=1)] = None
     plain_s: Annotated[
-        float | None,
-        Column(
-            "median host time of one call in the same process without the profiler", least=1e-12, most=DAY_S
-        ),
+        float | None, duration("median host time of one call in the same process without the profiler")
     ] = None
-    profiled_s: Annotated[
-        float | None, Column("mean host time of one call under the profiler", least=1e-12, most=DAY_S)
-    ] = None
+    profiled_s: Annotated[float | None, duration("mean host time of one call under the profiler")] = None
     busy_s: Annotated[
         float | None,
-        Column("the part of such a call in which a GPU kernel ran, on a processor an operator", most=DAY_S),
+        Column("the part of it in which a GPU kernel ran, on a processor an operator", most=DAY_S),
     ] = None
     system_s: Annotated[
         float | None,
@@ -276,24 +231,20 @@ class Profile(Attempt):
             most=DAY_S,
         ),
     ] = None
-    page_faults: Annotated[
-        float | None, Column("page faults that such a call causes; a mean of several calls", NUMBER)
-    ] = None
+    page_faults: Annotated[float | None, Column("page faults of such a call, likewise", NUMBER)] = None
 
 
 @dataclass(frozen=True)
 class OfOperator(OfCell):
     """The columns that say which operator in which module of a profiled cell a row is of."""
 
-    stage: Stage
+    stage: columns.Stage
     path: Annotated[
         str | None,
-        Column(
-            "the module that called it, as in `Layer`; a backward operator belongs to the module of its forward one; "
-            "empty where that is unknown, as for the optimiser's"
-        ),
+        "the module that called it, as in `Layer`; a backward operator belongs to the module of its forward one; "
+        "empty where that is unknown, as for the optimiser's",
     ]
-    operator: OperatorName
+    operator: columns.OperatorName
 
 
 @table(f"{MACHINE}/operators.csv", key=(*CELL, "stage", "path", "operator"))
@@ -305,8 +256,8 @@ class OperatorTime(OfOperator):
     on a GPU that of the kernels that they launched.
     """
 
-    calls: Calls
-    time_s: Seconds
+    calls: columns.Calls
+    time_s: columns.Seconds
 
 
 @table(f"{MACHINE}/kernels.csv", key=(*CELL, "stage", "path", "operator", "kernel"))
@@ -318,9 +269,9 @@ class KernelTime(OfOperator):
     an operator sum to its time.
     """
 
-    kernel: KernelName
-    calls: Calls
-    time_s: Seconds
+    kernel: columns.KernelName
+    calls: columns.Calls
+    time_s: columns.Seconds
 
 
 @table(f"{MACHINE}/counter_profiles.csv", key=CELL)
@@ -331,12 +282,10 @@ class CounterProfile(Attempt):
     Columns from ``tool`` on are empty where the status is not ``ok``.
     """
 
-    tool: Annotated[str | None, Column("what read the counters, and its version where that is known")] = None
-    capability: Annotated[str | None, Column("the compute capability of the GPU")] = None
+    tool: Annotated[str | None, "what read the counters, and its version where that is known"] = None
+    capability: Annotated[str | None, "the compute capability of the GPU"] = None
     steps: Annotated[int | None, Column("calls that were counted", NUMBER, least=1)] = None
-    tensor_gap: Annotated[
-        str | None, Column("why the FLOP of tensor cores are not known, where they are not")
-    ] = None
+    tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 
 
 @table(f"{MACHINE}/counters.csv", key=(*CELL, "kernel"))
@@ -348,22 +297,19 @@ class KernelCounters(OfCell):
     not counted.
     """
 
-    kernel: KernelName
-    calls: Calls
+    kernel: columns.KernelName
+    calls: columns.Calls
     time_s: Annotated[
-        float,
-        Column(
-            "the sum of its `gpu__time_duration`, with each kernel run alone and with cold caches", most=DAY_S
-        ),
+        float, Column("sum of its `gpu__time_duration`, each run alone and with cold caches", most=DAY_S)
     ]
-    dram_read_byte: Annotated[float | None, Column("read from memory")] = None
-    dram_write_byte: Annotated[float | None, Column("written to memory")] = None
-    l2_byte: Annotated[float | None, Column("through the caches of second level")] = None
-    l1_byte: Annotated[float | None, Column("through the caches of first level")] = None
-    fp64_flop: Annotated[float | None, Column("of the vector units in fp64")] = None
-    fp32_flop: Annotated[float | None, Column("of the vector units in fp32")] = None
-    fp16_flop: Annotated[float | None, Column("of the vector units in fp16")] = None
-    tensor_flop: Annotated[float | None, Column("of the tensor cores at any precision")] = None
+    dram_read_byte: Annotated[float | None, "read from memory"] = None
+    dram_write_byte: Annotated[float | None, "written to memory"] = None
+    l2_byte: Annotated[float | None, "through the caches of second level"] = None
+    l1_byte: Annotated[float | None, "through the caches of first level"] = None
+    fp64_flop: Annotated[float | None, "of the vector units in fp64"] = None
+    fp32_flop: Annotated[float | None, "of the vector units in fp32"] = None
+    fp16_flop: Annotated[float | None, "of the vector units in fp16"] = None
+    tensor_flop: Annotated[float | None, "of the tensor cores at any precision"] = None
     tensor_instruction: Annotated[float | None, Column("instructions of the tensor cores", NUMBER)] = None
 
 

@@ -70,7 +70,7 @@ def several(pattern: str, description: str) -> Form:
 
 @dataclass(frozen=True)
 class Column:
-    """The facts of a column, given in the ``Annotated`` type of a record's field.
+    """The facts of a column, given in the ``Annotated`` type of a record's field; a text alone is its meaning.
 
     ``unit`` is given where the column's name does not end with it. Numbers lie from ``least`` to ``most``: those of
     tables written by hand or handed in have to; any table's are refused for the sign that is not in this range, and
@@ -129,7 +129,8 @@ def _columns(record: Any) -> dict[str, Column]:
     hints = get_type_hints(record, include_extras=True)
     found = {}
     for field in fields(record):
-        hint, *_, facts = get_args(hints[field.name])
+        hint, *_, declared = get_args(hints[field.name])
+        facts = declared if isinstance(declared, Column) else Column(declared)
         (type_,) = set(get_args(hint) or (hint,)) - {NoneType}
         found[field.name] = replace(
             facts,

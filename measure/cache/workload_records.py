@@ -3,20 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from measure.cache.columns import (
-    Autocast,
-    Batch,
-    EnvironmentId,
-    Family,
-    InputShape,
-    LayerKind,
-    Model,
-    OperatorName,
-    Precision,
-    Reason,
-    Stage,
-    Status,
-)
+from measure.cache import columns
 from measure.cache.schema import NUMBER, Column, several, table
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
@@ -30,54 +17,43 @@ class Workload:
     All rows but those with the status ``ok`` have a reason and no counts. An ``ok`` row whose backward columns are
     empty has as reason why the backward pass could not be counted.
 
-    Inference is a forward pass in eval mode without gradients. Training is a forward pass in train mode and the
-    backward pass from given gradients of the outputs; the ``backward`` columns are of the backward pass alone, without
-    what is computed again in it.
+    Traffic and FLOP are those of inference, a forward pass in eval mode without gradients. Training is a forward pass
+    in train mode and the backward pass from given gradients of the outputs; the ``backward`` columns are of the
+    backward pass alone, without what is computed again in it.
     """
 
-    model: Model
-    source: Annotated[str, Column("the library that builds the model; `own`: the user's own code")]
-    family: Family
-    input_shape: InputShape
-    batch: Batch
-    precision: Precision
-    autocast: Autocast
-    status: Status
-    reason: Reason
-    parameter_count: Annotated[int | None, Column("the model's parameters")] = None
-    parameter_byte: Annotated[int | None, Column("bytes of the parameters")] = None
-    buffer_byte: Annotated[int | None, Column("bytes of the buffers, such as running means")] = None
-    input_byte: Annotated[int | None, Column("bytes of the inputs")] = None
-    output_byte: Annotated[int | None, Column("bytes of the model's own outputs")] = None
-    activation_byte: Annotated[int | None, Column("outputs of all leaf modules, each storage once")] = None
+    model: columns.Model
+    source: Annotated[str, "the library that builds the model; `own`: the user's own code"]
+    family: columns.Family
+    input_shape: columns.InputShape
+    batch: columns.Batch
+    precision: columns.Precision
+    autocast: columns.Autocast
+    status: columns.Status
+    reason: columns.Reason
+    parameter_count: Annotated[int | None, "the model's parameters"] = None
+    parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
+    buffer_byte: Annotated[int | None, "bytes of the buffers, such as running means"] = None
+    input_byte: Annotated[int | None, "bytes of the inputs"] = None
+    output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
+    activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
     traffic_byte: Annotated[
-        int | None,
-        Column("what every operator of the forward pass reads and writes (`measure/counting/traffic.py`)"),
+        int | None, "what every operator reads and writes (`measure/counting/traffic.py`)"
     ] = None
-    inference_peak_byte: Annotated[int | None, Column("the most memory alive at once in inference")] = None
+    inference_peak_byte: Annotated[int | None, "the most memory alive at once in inference"] = None
     forward_flop: Annotated[
-        int | None,
-        Column("convolutions, matrix products and attention of the forward pass, 2 FLOP a multiply-add"),
+        int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"
     ] = None
-    forward_other_flop: Annotated[
-        int | None, Column("everything else of the forward pass (`measure/counting/scalars.py`)")
-    ] = None
-    saved_byte: Annotated[
-        int | None,
-        Column("what the forward pass keeps for the backward pass besides parameters, buffers and inputs"),
-    ] = None
-    gradient_byte: Annotated[int | None, Column("the parameters' gradients")] = None
-    momentum_byte: Annotated[int | None, Column("the state of SGD with momentum")] = None
-    adam_byte: Annotated[int | None, Column("the state of Adam")] = None
-    backward_traffic_byte: Annotated[int | None, Column("`traffic_byte` of the backward pass")] = None
-    training_peak_byte: Annotated[
-        int | None, Column("the most memory alive at once in a training step under SGD with momentum")
-    ] = None
-    backward_flop: Annotated[int | None, Column("`forward_flop` of the backward pass")] = None
-    backward_other_flop: Annotated[int | None, Column("`forward_other_flop` of the backward pass")] = None
-    recompute_flop: Annotated[
-        int | None, Column("computed again in the backward pass: fused attention's scores, checkpoints")
-    ] = None
+    forward_other_flop: Annotated[int | None, "everything else (`measure/counting/scalars.py`)"] = None
+    saved_byte: Annotated[int | None, "kept for the backward pass besides parameters, buffers, inputs"] = None
+    gradient_byte: Annotated[int | None, "the parameters' gradients"] = None
+    momentum_byte: Annotated[int | None, "the state of SGD with momentum"] = None
+    adam_byte: Annotated[int | None, "the state of Adam"] = None
+    backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
+    training_peak_byte: Annotated[int | None, "likewise in a training step under SGD with momentum"] = None
+    backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
+    backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
+    recompute_flop: Annotated[int | None, "computed again: fused attention's scores, checkpoints"] = None
     uncounted: Annotated[
         str | None,
         Column(
@@ -91,11 +67,11 @@ class Workload:
 class WorkloadPart:
     """The columns that say which workload a row is part of."""
 
-    model: Model
-    input_shape: InputShape
-    batch: Batch
-    precision: Precision
-    autocast: Autocast
+    model: columns.Model
+    input_shape: columns.InputShape
+    batch: columns.Batch
+    precision: columns.Precision
+    autocast: columns.Autocast
 
 
 @table("workload/layers.csv", key=(*WORKLOAD, "position"))
@@ -110,26 +86,23 @@ class Layer(WorkloadPart):
     """
 
     position: Annotated[
-        int,
-        Column(
-            "counts the layers in the order in which they first run; those that never run are last", NUMBER
-        ),
+        int, Column("counts layers in the order in which they first run, those that never do last", NUMBER)
     ]
-    path: Annotated[str, Column("the module's name in the model; `.`: the model itself")]
-    type: Annotated[str, Column("the module's class")]
-    kind: LayerKind
+    path: Annotated[str, "the module's name in the model; `.`: the model itself"]
+    type: Annotated[str, "the module's class"]
+    kind: columns.LayerKind
     calls: Annotated[int, Column("how often the module ran in one forward pass", NUMBER)]
-    parameter_count: Annotated[int, Column("the layer's parameters")]
-    parameter_byte: Annotated[int, Column("bytes of the parameters")]
-    activation_byte: Annotated[int, Column("outputs of leaf modules, each storage once")]
-    traffic_byte: Annotated[int, Column("what every operator of the forward pass reads and writes")]
-    forward_flop: Annotated[int, Column("convolutions, matrix products and attention of the forward pass")]
-    forward_other_flop: Annotated[int, Column("everything else of the forward pass")]
-    saved_byte: Annotated[int | None, Column("what the forward pass keeps for the backward pass")]
-    backward_traffic_byte: Annotated[int | None, Column("`traffic_byte` of the backward pass")]
-    backward_flop: Annotated[int | None, Column("`forward_flop` of the backward pass")]
-    backward_other_flop: Annotated[int | None, Column("`forward_other_flop` of the backward pass")]
-    recompute_flop: Annotated[int | None, Column("computed again in the backward pass")]
+    parameter_count: Annotated[int, "the layer's parameters"]
+    parameter_byte: Annotated[int, "bytes of the parameters"]
+    activation_byte: Annotated[int, "outputs of leaf modules, each storage once"]
+    traffic_byte: Annotated[int, "what every operator of the forward pass reads and writes"]
+    forward_flop: Annotated[int, "convolutions, matrix products and attention of the forward pass"]
+    forward_other_flop: Annotated[int, "everything else of the forward pass"]
+    saved_byte: Annotated[int | None, "what the forward pass keeps for the backward pass"]
+    backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"]
+    backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"]
+    backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"]
+    recompute_flop: Annotated[int | None, "computed again in the backward pass"]
 
 
 @table(
@@ -144,13 +117,13 @@ class Operator(WorkloadPart):
     and ``traffic_byte``, ``backward`` to the backward columns.
     """
 
-    stage: Stage
-    kind: LayerKind
-    operator: OperatorName
-    flop: Annotated[int, Column("convolutions, matrix products and attention of one call")]
-    other_flop: Annotated[int, Column("everything else that one call computes")]
-    recompute_flop: Annotated[int, Column("what one call computes again")]
-    byte: Annotated[int, Column("what one call reads and writes")]
+    stage: columns.Stage
+    kind: columns.LayerKind
+    operator: columns.OperatorName
+    flop: Annotated[int, "convolutions, matrix products and attention of one call"]
+    other_flop: Annotated[int, "everything else that one call computes"]
+    recompute_flop: Annotated[int, "what one call computes again"]
+    byte: Annotated[int, "what one call reads and writes"]
     calls: Annotated[int, Column("how many such calls there are", NUMBER)]
 
 
@@ -163,22 +136,18 @@ class CounterResult:
     multiply-add (``_mac``) is 2 FLOP. All rows but those with the status ``ok`` have a reason and no counts.
     """
 
-    environment_id: EnvironmentId
-    counter: Annotated[str, Column("the program; `ridgepoint`: this one")]
-    version: Annotated[str | None, Column("the program's version; empty of this one")]
-    model: Model
-    family: Family
-    input_shape: InputShape
-    status: Status
-    reason: Reason
-    published_parameter_count: Annotated[int, Column("the parameters that torchvision publishes")]
-    published_mac: Annotated[int, Column("what torchvision publishes, rounded to `PUBLISHED_MAC_STEP`")]
-    parameter_count: Annotated[
-        int | None, Column("the parameters counted; empty of a counter that counts none")
-    ] = None
-    forward_mac: Annotated[int | None, Column("the multiply-adds counted in a forward pass")] = None
-    build_s: Annotated[float | None, Column("the time of building the network and its input")] = None
-    count_s: Annotated[float | None, Column("the time of counting alone")] = None
-    peak_byte: Annotated[
-        int | None, Column("the most memory that the process held until then, its libraries among it")
-    ] = None
+    environment_id: columns.EnvironmentId
+    counter: Annotated[str, "the program; `ridgepoint`: this one"]
+    version: Annotated[str | None, "the program's version; empty of this one"]
+    model: columns.Model
+    family: columns.Family
+    input_shape: columns.InputShape
+    status: columns.Status
+    reason: columns.Reason
+    published_parameter_count: Annotated[int, "the parameters that torchvision publishes"]
+    published_mac: Annotated[int, "what torchvision publishes, rounded to `PUBLISHED_MAC_STEP`"]
+    parameter_count: Annotated[int | None, "the parameters counted; empty where it counts none"] = None
+    forward_mac: Annotated[int | None, "the multiply-adds counted in a forward pass"] = None
+    build_s: Annotated[float | None, "the time of building the network and its input"] = None
+    count_s: Annotated[float | None, "the time of counting alone"] = None
+    peak_byte: Annotated[int | None, "the most memory that the process held, with its libraries"] = None
