@@ -158,9 +158,7 @@ def _check_statuses(tables: dict[type, list[Row]]) -> None:
 
 def _ordered(values: Ceiling) -> bool:
     low, middle, high = values.latency_low_s, values.latency_s, values.latency_high_s
-    if low is None or middle is None or high is None:
-        return False
-    return low <= middle <= high
+    return low is not None and middle is not None and high is not None and low <= middle <= high
 
 
 def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> None:
@@ -194,13 +192,11 @@ def _check_flop(
         rate = least.get((values.model, values.batch, values.phase), 0) / values.latency_s
         peak = peaks.get((values.environment_id, values.precision), inf)
         if rate > min(ABOVE_ROOF * peak, FASTEST_FLOP_PER_S):
-            row.refuse(
-                f"{values.model[:40]!r} at batch size {values.batch} ran at {rate:.3g} FLOP/s, more than {ABOVE_ROOF} "
-                f"times the fastest kernel ({peak:.3g} FLOP/s)"
-                if rate <= FASTEST_FLOP_PER_S
-                else f"{values.model[:40]!r} ran at {rate:.3g} FLOP/s, faster than any chip",
-                "latency_s",
-            )
+            name, beyond = repr(values.model[:40]), "faster than any chip"
+            if rate <= FASTEST_FLOP_PER_S:
+                name += f" at batch size {values.batch}"
+                beyond = f"more than {ABOVE_ROOF} times the fastest kernel ({peak:.3g} FLOP/s)"
+            row.refuse(f"{name} ran at {rate:.3g} FLOP/s, {beyond}", "latency_s")
 
 
 def _least_flop(counted: Sequence[Workload]) -> dict[tuple[str, int, str], int]:

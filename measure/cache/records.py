@@ -13,38 +13,9 @@ from typing import Annotated
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
-from measure.cache.words import (  # noqa: F401  the records' words, to be imported from here
-    BACKWARD,
-    BURST,
-    DRIFTING,
-    EAGER,
-    FLAGS,
-    FORWARD,
-    FULL_PRECISION,
-    INFERENCE,
-    LAYER_KINDS,
-    PRECISION_BYTE,
-    PRECISIONS,
-    PUBLISHED_MAC_STEP,
-    STAGES,
-    STEP,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    TF32,
-    THROTTLED,
-    UPDATE,
-    VECTOR_EXTENSIONS,
-    WIDE,
-    shape_name,
-    stored_as,
-)
-from measure.cache.workload_records import (  # noqa: F401  likewise
-    WORKLOAD,
-    CounterResult,
-    Layer,
-    Operator,
-    Workload,
-)
+from measure.cache.words import *  # noqa: F403  the words of the records, to be imported from here
+from measure.cache.words import BURST, FLAGS, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.cache.workload_records import *  # noqa: F403  likewise
 
 CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
 

@@ -34,12 +34,12 @@ VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2"
 
 
 def shape_name(shape: Iterable[int]) -> str:
-    """A shape as tables write it: ``3x224x224``."""
+    """Return a shape as tables write it: ``3x224x224``."""
     return "x".join(map(str, shape))
 
 
 def stored_as(precision: str) -> str:
-    """The precision in which weights and inputs lie in memory: it decides the workload."""
+    """Return the precision in which weights and inputs lie in memory: it decides the workload."""
     return FULL_PRECISION if precision == TF32 else precision
 
 

@@ -25,6 +25,7 @@ from measure.cache.records import (
     Sample,
     Workload,
 )
+from measure.cache.schema import file_of
 from measure.cache.table import read
 from report.load import (
     bibliography,
@@ -162,9 +163,7 @@ def load(
         workloads.parts_of(layers, shown),
         operators,
         workloads.not_counted(models),
-        counting_programs.derive(
-            frame(read(data / "workload" / "counters.csv", CounterResult), CounterResult)
-        ),
+        counting_programs.derive(frame(read(file_of(CounterResult, data), CounterResult), CounterResult)),
         tuple(machine for machine in machines if machine.environment.torch),
         tuple(machine for machine in machines if not machine.environment.torch),
         printed.training_steps(data / "published" / "training_steps.csv", keys),

@@ -1,6 +1,6 @@
 """What published studies printed, as printed, errors included: ``data/published``, checked and read."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -13,15 +13,8 @@ from measure.cache.hand_kept import (
     PrintedStep,
     PrintedTraining,
 )
+from measure.cache.schema import TABLES
 from report.load import hand_tables
-
-RECORDS = {
-    "chips": PrintedChip,
-    "models": PrintedModel,
-    "training": PrintedTraining,
-    "step_estimates": PrintedEstimate,
-    "claims": Claim,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +33,8 @@ def read(folder: Path, keys: frozenset[str]) -> Published:
 
     Raises UserError naming file, line and column of the first cell that is wrong.
     """
-    names = [field.name for field in fields(Published)]
-    return Published(*(_frame(folder / f"{name}.csv", RECORDS[name], keys) for name in names))
+    records = (PrintedChip, PrintedModel, PrintedTraining, PrintedEstimate, Claim)
+    return Published(*(_frame(folder / TABLES[record].name, record, keys) for record in records))
 
 
 def training_steps(path: Path, keys: frozenset[str]) -> pd.DataFrame:
