@@ -2,9 +2,10 @@
 
 The header, reading, checking, the data dictionary and the reading of older files all follow from these.
 
-Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic take as long for a large table as reading it
-column by column does, would be one more package where only torch is installed, and would leave a complaint's file, line
-and column, units and former names to be written here all the same; pandera checks frames, and measuring has none.
+Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
+of the time, which is half a second, but measuring must run where only torch is installed, and a complaint's file,
+line and column, units and former names would have to be written here all the same; pandera checks frames, of which
+there are none.
 """
 
 import re
