@@ -29,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 from measure.cache import table
 from measure.cache.models import Model
 from measure.cache.records import CounterResult, shape_name
+from measure.cache.schema import file_of
 from measure.errors import UserError
 
-TABLE = Path(__file__).parents[1] / "data" / "workload" / "counters.csv"
+TABLE = file_of(CounterResult, Path(__file__).parents[1] / "data")
 MEMORY_LIMIT_BYTE = 2_000_000_000
 
 

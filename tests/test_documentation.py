@@ -275,7 +275,7 @@ def test_every_verb_is_documented():
 
 
 GENERATED = ("_site/", ".venv", "_figures")
-TABLES = {Path(path).name for path in dictionary.TABLES.values()}
+TABLES = {facts.name for facts in dictionary.TABLES.values()}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from measure.cache.folders import FILES
+from measure.cache.folders import FILE_NAMES, FILES
 from measure.cache.records import Environment
 from measure.errors import UserError
 
@@ -170,7 +170,7 @@ def _copied(source: Path, own_name: str | None, members: list[Member], folder: P
     home = homes[0]
     left_out, together = [], 0
     for member in members:
-        if member.path.parent != home or member.path.name not in FILES.values():
+        if member.path.parent != home or member.path.name not in FILE_NAMES:
             if not BY_THE_WAY.fullmatch(str(member.path)):
                 left_out.append(str(member.path))
             continue

@@ -1,11 +1,10 @@
-"""Whether tables can be what a machine measured: what their columns' types leave open.
+"""Checks that tables can be what a machine measured: what reading them leaves open.
 
 Nobody can tell a careful invention from a measurement; what is refused here is torn, in other units, of another
 machine, or beyond what any chip does.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
@@ -28,27 +27,11 @@ from measure.cache.records import (
     Sample,
     Workload,
 )
-from measure.cache.table import numbered
+from measure.cache.table import existing, numbered
 from measure.errors import UserError
 
 LONGEST_TEXT = 4000
 """Characters: names of kernels spell out the types of their arguments."""
-
-MOST = 10**18
-DAY_S = 86_400.0
-RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("batch", "block", "size", "calls", "steps", "sample_count", "memory_byte"), (1, MOST)),
-    **dict.fromkeys(("cores", "threads", "physical_cores"), (1, 10**6)),
-    **dict.fromkeys(
-        ("latency_s", "latency_low_s", "latency_high_s", "plain_s", "profiled_s"), (1e-12, DAY_S)
-    ),
-    **dict.fromkeys(("event_s", "time_s", "busy_s", "system_s"), (0, DAY_S)),
-    "load": (0, 1),
-    "clock_hz": (1e6, 1e11),
-    "temperature_c": (-100, 300),
-    "power_w": (0, 1e5),
-}
-"""Between what a column's numbers have to be; those of other columns are from 0 to ``MOST``."""
 
 FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 1e17, 1e15
 """More than ten times what any chip of ``data/chips.csv`` states."""
@@ -72,20 +55,17 @@ class Row(NamedTuple):
     values: Any
 
     def refuse(self, what: str, column: str | None = None) -> NoReturn:
-        """Raises UserError."""
+        """Raise UserError."""
         place = f"{self.path}, line {self.line}" + (f", column {column}" if column else "")
         raise UserError(f"{place}: {what}; mend the row or leave it out")
 
 
 def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
-    """Raises UserError that names file, line and column of the first row that cannot have been measured.
+    """Raise UserError that names file, line and column of the first row that cannot have been measured.
 
     ``counted`` is what the models ask for, as far as that is known here.
     """
-    tables = {
-        record: [Row(folder / name, line, row) for line, row in numbered(folder / name, record)]
-        for record, name in FILES.items()
-    }
+    tables = {record: _rows(folder / name, record) for record, name in FILES.items()}
     if not tables[Environment]:
         raise UserError(
             f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again"
@@ -93,11 +73,17 @@ def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
     for record, rows in tables.items():
         for row in rows:
             _check_texts(row, now)
-            _check_numbers(row)
         _check_keys(record, rows)
     _check_environments(tables)
     _check_statuses(tables)
     _check_rates(tables, list(counted))
+
+
+def _rows(path: Path, record: type) -> list[Row]:
+    """Return the rows of a table, whose numbers are in their columns' ranges."""
+    place = existing(path, record)
+    rows: list[tuple[int, Any]] = numbered(path, record, strict=True)
+    return [Row(place, line, row) for line, row in rows]
 
 
 def _check_texts(row: Row, now: datetime) -> None:
@@ -122,15 +108,6 @@ def _check_time(row: Row, text: str, now: datetime) -> None:
         row.refuse(f"the cell is {text!r}, which is to come", "recorded_at")
 
 
-def _check_numbers(row: Row) -> None:
-    for name, value in vars(row.values).items():
-        if not isinstance(value, int | float):
-            continue
-        low, high = RANGES.get(name, (0, MOST))
-        if not low <= value <= high:  # which no NaN is
-            row.refuse(f"the cell is {value!r:.40}, not a number from {low:g} to {high:g}", name)
-
-
 def _check_keys(record: type, rows: Sequence[Row]) -> None:
     first: dict[tuple[Any, ...], int] = {}
     for row in rows:
@@ -141,11 +118,8 @@ def _check_keys(record: type, rows: Sequence[Row]) -> None:
 
 
 def _key(values: Any, names: Sequence[str]) -> tuple[Any, ...]:
-    """Tables of a version without rounds have those of the first."""
-    key = (getattr(values, name) for name in names)
-    return tuple(
-        0 if name == "round" and part is None else part for name, part in zip(names, key, strict=True)
-    )
+    """Return a row's key; tables of a version without rounds have those of the first."""
+    return tuple(0 if name == "round" and values.round is None else getattr(values, name) for name in names)
 
 
 def _check_environments(tables: dict[type, list[Row]]) -> None:
@@ -168,7 +142,7 @@ def _check_environments(tables: dict[type, list[Row]]) -> None:
 
 
 def _check_statuses(tables: dict[type, list[Row]]) -> None:
-    """What is ``ok`` has numbers, and what is not has a reason."""
+    """Check that what is ``ok`` has numbers, and what is not has a reason."""
     sampled = {_key(row.values, ROUND) for row in tables[Sample]}
     for record in (Ceiling, Run, Profile, CounterProfile):
         for row in tables[record]:
@@ -184,9 +158,7 @@ def _check_statuses(tables: dict[type, list[Row]]) -> None:
 
 def _ordered(values: Ceiling) -> bool:
     low, middle, high = values.latency_low_s, values.latency_s, values.latency_high_s
-    if low is None or middle is None or high is None:
-        return False
-    return low <= middle <= high
+    return low is not None and middle is not None and high is not None and low <= middle <= high
 
 
 def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> None:
@@ -204,29 +176,31 @@ def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> 
         if values.kernel in ARITHMETIC:
             of = (values.environment_id, values.precision)
             peaks[of] = max(peaks.get(of, 0.0), values.flop / values.latency_s)
-    least = _least_flop(counted)
-    for row in tables[Sample]:
+    _check_flop(tables[Sample], peaks, _least_flop(counted))
+    for row in tables[KernelCounters]:
+        work = sum(value or 0 for name, value in vars(row.values).items() if "flop" in name)
+        if work > FASTEST_FLOP_PER_S * row.values.time_s:
+            row.refuse("did more FLOP in its time than any chip", "time_s")
+
+
+def _check_flop(
+    samples: Sequence[Row], peaks: dict[tuple[str, str], float], least: dict[tuple[str, int, str], int]
+) -> None:
+    """Check that no model was much faster than the fastest kernel, given each model's least FLOP."""
+    for row in samples:
         values = row.values
         rate = least.get((values.model, values.batch, values.phase), 0) / values.latency_s
         peak = peaks.get((values.environment_id, values.precision), inf)
         if rate > min(ABOVE_ROOF * peak, FASTEST_FLOP_PER_S):
-            row.refuse(
-                f"{values.model[:40]!r} at batch size {values.batch} ran at {rate:.3g} FLOP/s, more than {ABOVE_ROOF} "
-                f"times the fastest kernel ({peak:.3g} FLOP/s)"
-                if rate <= FASTEST_FLOP_PER_S
-                else f"{values.model[:40]!r} ran at {rate:.3g} FLOP/s, faster than any chip",
-                "latency_s",
-            )
-    for row in tables[KernelCounters]:
-        flop = sum(
-            getattr(row.values, field.name) or 0 for field in fields(KernelCounters) if "flop" in field.name
-        )
-        if flop > FASTEST_FLOP_PER_S * row.values.time_s:
-            row.refuse("did more FLOP in its time than any chip", "time_s")
+            name, beyond = repr(values.model[:40]), "faster than any chip"
+            if rate <= FASTEST_FLOP_PER_S:
+                name += f" at batch size {values.batch}"
+                beyond = f"more than {ABOVE_ROOF} times the fastest kernel ({peak:.3g} FLOP/s)"
+            row.refuse(f"{name} ran at {rate:.3g} FLOP/s, {beyond}", "latency_s")
 
 
 def _least_flop(counted: Sequence[Workload]) -> dict[tuple[str, int, str], int]:
-    """The FLOP of a model at a batch size in each phase, the fewest at any precision and input shape."""
+    """Return the FLOP of a model at a batch size in each phase, the fewest at any precision and input shape."""
     found: dict[tuple[str, int, str], int] = {}
     for row in counted:
         forward, backward = row.forward_flop, row.backward_flop

@@ -39,12 +39,12 @@ class Parts(Generic[Part]):
         return self._modernised(read(self.path, self._record))
 
     def of(self, rows: Collection[Any]) -> list[Part]:
-        """The parts of these rows of the other table."""
+        """Return the parts of these rows of the other table."""
         owners = set(map(self._key, rows))
         return [part for part in self._read() if self._key(part) in owners]
 
     def has(self, row: Any) -> bool:
-        """Whether there are parts of a row of the other table."""
+        """Return whether there are parts of a row of the other table."""
         return self._key(row) in self._known()
 
     def _known(self) -> set[Any]:
@@ -54,19 +54,19 @@ class Parts(Generic[Part]):
         return self._owners
 
     def forget(self) -> None:
-        """Reads the table anew for what comes next: another process may have written into it."""
+        """Read the table anew for what comes next: another process may have written into it."""
         self._owners = None
 
     def put(self, parts: Sequence[tuple[Any, Sequence[Part]]]) -> None:
-        """Adds the parts of some rows of the other table, or replaces them where they stand."""
+        """Add the parts of some rows of the other table, or replace them where they stand."""
         known = self._known()
-        again = {self._key(row): own for row, own in parts if self._key(row) in known}
-        new = [part for row, own in parts if self._key(row) not in again for part in own]
+        again = {self._key(row): rows for row, rows in parts if self._key(row) in known}
+        new = [part for row, rows in parts if self._key(row) not in again for part in rows]
         if again:
             write(self.path, self._record, self._replaced(again))
         append(self.path, self._record, new)
         known |= set(map(self._key, new))
-        known -= {owner for owner, own in again.items() if not own}
+        known -= {owner for owner, rows in again.items() if not rows}
 
     def _replaced(self, again: Mapping[Any, Sequence[Part]]) -> list[Part]:
         left = dict(again)

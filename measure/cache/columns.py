@@ -1,103 +1,62 @@
-"""The columns of the tables that do not hold free text: known words, or words and numbers in a known order."""
+"""The columns that several tables share, each declared once."""
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Annotated
 
-from measure.cache.records import (
-    BURST,
-    EAGER,
-    FLAGS,
-    INFERENCE,
-    LAYER_KINDS,
-    PRECISIONS,
-    STAGES,
-    STEP,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    Ceiling,
-    CounterProfile,
-    CounterResult,
-    Environment,
-    KernelCounters,
-    KernelTime,
-    Layer,
-    Operator,
-    OperatorTime,
-    Profile,
-    Run,
-    Sample,
-    Workload,
-)
+from measure.cache.schema import NUMBER, Column, one_of, some_of
 from measure.cache.variants import OPTIMIZERS, PARTS
+from measure.cache.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
+
+DAY_S = 86_400.0
 
 
-@dataclass(frozen=True)
-class Form:
-    """What the cells of a column have to be; ``told`` says it after "is not"."""
-
-    pattern: re.Pattern[str]
-    told: str
-
-    def fits(self, text: str) -> bool:
-        return self.pattern.fullmatch(text) is not None
+def duration(meaning: str) -> Column:
+    """Return a column of seconds that something took which did take time."""
+    return Column(meaning, least=1e-12, most=DAY_S)
 
 
-def _one_of(words: Iterable[str]) -> Form:
-    known = tuple(words)
-    return Form(re.compile("|".join(map(re.escape, known))), f"one of {', '.join(known)}")
+DEVICE = one_of(("cpu", "cuda", "mps"))
+STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "error"))
 
+EnvironmentId = Annotated[
+    str, "hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `threads`, `tuning`"
+]
+Model = Annotated[str, "the model's name"]
+Family = Annotated[str, "the family of networks that the model belongs to"]
+InputShape = Annotated[str, "the shape of one input, without the batch, joined by `x`"]
+Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
+Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
+Autocast = Annotated[
+    str | None,
+    Column(
+        "whose autocast decides each operator's precision; weights and input are fp32 then",
+        form=DEVICE,
+    ),
+]
+Phase = Annotated[
+    str,
+    Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES))),
+]
+Variant = Annotated[
+    str,
+    Column("how the network is run, besides its precision", form=some_of((EAGER, *PARTS, *OPTIMIZERS), "+")),
+]
+Round = Annotated[
+    int | None,
+    Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER),
+]
+Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
+Reason = Annotated[str | None, "why it is not `ok`"]
+RecordedAt = Annotated[str, "the UTC time of the record"]
 
-def _joined(words: Iterable[str], sign: str) -> Form:
-    one = _one_of(words)
-    several = f"(?:{one.pattern.pattern})"
-    return Form(
-        re.compile(f"{several}(?:{re.escape(sign)}{several})*"),
-        f"{one.told}, or several joined by {sign!r}",
-    )
-
-
-DEVICE = _one_of(("cpu", "cuda", "mps"))
-STATUS = _one_of(("ok", "oom", "timeout", "unsupported", "error"))
-PRECISION = _one_of(PRECISIONS)
-STAGE = _one_of((INFERENCE, *STAGES))
-KIND = _one_of(LAYER_KINDS)
-
-WORKLOAD = {"precision": PRECISION, "autocast": DEVICE}
-CELL = {
-    "precision": PRECISION,
-    "phase": _one_of((INFERENCE, STEP, *STAGES)),
-    "variant": _joined((EAGER, *PARTS, *OPTIMIZERS), "+"),
-}
-
-COLUMNS: dict[type, dict[str, Form]] = {
-    Workload: {
-        **WORKLOAD,
-        "status": STATUS,
-        "uncounted": Form(
-            re.compile(r"[^;]+:\d+:[\d.e+-]+(?:;[^;]+:\d+:[\d.e+-]+)*"), "name:calls:share joined by ';'"
-        ),
-    },
-    Layer: {**WORKLOAD, "kind": KIND},
-    Operator: {**WORKLOAD, "stage": STAGE, "kind": KIND},
-    Environment: {
-        "device": DEVICE,
-        "caches": Form(re.compile(r"\d+:\d+:\d+(?:;\d+:\d+:\d+)*"), "level:byte:count joined by ';'"),
-        "tuning": Form(re.compile(r"[A-Z_]+=[^;]+(?:;[A-Z_]+=[^;]+)*"), "NAME=value joined by ';'"),
-    },
-    Ceiling: {
-        "kernel": _one_of(("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad")),
-        "precision": _one_of((*PRECISIONS, "fp64", "int64")),
-        "status": STATUS,
-        "pace": _one_of((BURST, SUSTAINED)),
-    },
-    Run: {**CELL, "status": STATUS, "flags": _joined(FLAGS, ";")},
-    Sample: CELL,
-    Profile: {**CELL, "status": STATUS},
-    OperatorTime: {**CELL, "stage": STAGE},
-    KernelTime: {**CELL, "stage": STAGE},
-    CounterProfile: {**CELL, "status": STATUS},
-    KernelCounters: CELL,
-    CounterResult: {"status": STATUS},
-}
-"""The form of each such column, by record. All other columns of texts are free."""
+LayerKind = Annotated[str, Column("what the layer is", form=one_of(LAYER_KINDS))]
+Stage = Annotated[
+    str,
+    Column(
+        "`inference` (the forward pass in eval mode without gradients), or the stage of a training step",
+        form=one_of((INFERENCE, *STAGES)),
+    ),
+]
+OperatorName = Annotated[str, "the name that torch gives the operator, without namespace and overload"]
+KernelName = Annotated[str, "the name that the device's compiler gives the GPU kernel"]
+Calls = Annotated[int, Column("how often it ran in one call of the whole", NUMBER, least=1)]
+Seconds = Annotated[float, Column("the device's time, of all its calls in one call of the whole", most=DAY_S)]

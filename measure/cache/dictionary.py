@@ -1,57 +1,12 @@
 """The data dictionary, written from the records: ``python -m measure.cache.dictionary > docs/data.md``."""
 
 import inspect
-import types
-import typing
-from dataclasses import fields
+from decimal import Decimal
 
-from measure.cache.records import (
-    KEYS,
-    Ceiling,
-    CounterProfile,
-    CounterResult,
-    Environment,
-    KernelCounters,
-    KernelTime,
-    Layer,
-    Operator,
-    OperatorTime,
-    Profile,
-    Run,
-    Sample,
-    Workload,
-)
+from measure.cache import hand_kept, records  # noqa: F401  which declare the tables
+from measure.cache.schema import MOST, TABLES, Column
 
-TABLES: dict[type, str] = {
-    Workload: "data/workload/models.csv",
-    Layer: "data/workload/layers.csv",
-    Operator: "data/workload/operators.csv",
-    CounterResult: "data/workload/counters.csv",
-    Environment: "data/machines/NAME/machine.csv",
-    Ceiling: "data/machines/NAME/ceilings.csv",
-    Run: "data/machines/NAME/runs.csv",
-    Sample: "data/machines/NAME/samples.csv",
-    Profile: "data/machines/NAME/profiles.csv",
-    OperatorTime: "data/machines/NAME/operators.csv",
-    KernelTime: "data/machines/NAME/kernels.csv",
-    CounterProfile: "data/machines/NAME/counter_profiles.csv",
-    KernelCounters: "data/machines/NAME/counters.csv",
-}
-"""Where each record lies: first what models ask for, then what a machine measured."""
-
-UNITS = {
-    "s": "s",
-    "byte": "B",
-    "flop": "FLOP",
-    "mac": "multiply-adds",
-    "hz": "Hz",
-    "c": "°C",
-    "w": "W",
-    "j": "J",
-}
-"""What the last word of a column's name says of its unit."""
-
-TYPES = {str: "text", int: "whole number", float: "number"}
+TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 
 INTRODUCTION = """\
 # Data dictionary
@@ -61,48 +16,54 @@ without prefixes. An empty cell is a value that is not known, never 0. What can 
 utilisation) is not stored; raw samples are. A row is identified by the columns of its table's key. Columns that were
 added later may be missing from older files, whose rows then have empty cells there.
 
-This file is written by `python -m measure.cache.dictionary` from the descriptions in `measure/cache/records.py`.
+Under "values" stand the words that a text may be, or the range of a number; where nothing stands, texts are free and
+numbers range from 0 to 1e18. The range is what can have been measured at all: a machine that is handed in to
+`python -m measure add-machine`, and a table kept by hand, are refused for a number outside it. Reading the tables that
+this program wrote refuses unknown words, and numbers of another sign than the range has: those below 0 where it begins
+at 0, and 0 too where it begins above. The unit 1 is that of counts, ratios and ordinals.
+
+This file is written by `python -m measure.cache.dictionary` from the records in `measure/cache/`.
 """
 
 BY_HAND = """
 ## Tables kept by hand
 
-`data/chips.csv` (datasheet roofs), `data/flop_per_cycle.csv` (what a processor's core does in a cycle) and the tables
-in `data/published/` (what studies printed, as printed) are written by people; each row names its source by a key of
-`bib/references.bib`. Their columns are described and checked in `report/load/chips.py`, `report/load/flop_per_cycle.py`
-and `report/load/printed.py`.
+These are written by people; each row names its source by a key of `bib/references.bib`. Numbers are as printed where
+the type says so: the digits that they have tell how they were rounded.
 """
 
 
 def text() -> str:
-    """The whole dictionary, as Markdown."""
-    return INTRODUCTION + "".join(map(_table, TABLES, TABLES.values())) + BY_HAND
+    """Return the whole dictionary, as Markdown."""
+    kept = [record for record, facts in TABLES.items() if facts.by_hand]
+    written = [record for record in TABLES if record not in kept]
+    return INTRODUCTION + "".join(map(_table, written)) + BY_HAND + "".join(map(_table, kept))
 
 
-def _table(record: type, path: str) -> str:
-    """A table's description, and a line for each of its columns."""
-    description = (inspect.getdoc(record) or "").replace("``", "`")
+def _table(record: type) -> str:
+    """Return a table's description, and a line for each of its columns."""
+    facts = TABLES[record]
     lines = [
-        f"\n## {record.__name__}: `{path}`\n",
-        description,
+        f"\n## {record.__name__}: `data/{facts.path}`\n",
+        (inspect.getdoc(record) or "").replace("``", "`"),
         "",
-        "| column | type | unit | key | may be empty |",
+        "| column | type | unit | values | key | may be empty | meaning |",
+        "|:--|:--|:--|:--|:--|:--|:--|",
     ]
-    lines.append("|:--|:--|:--|:--|:--|")
-    types_of = typing.get_type_hints(record)
-    for field in fields(record):
-        plain, may_be_empty = _type(types_of[field.name])
-        key = "key" if field.name in KEYS[record] else ""
-        unit = UNITS.get(field.name.rpartition("_")[2], "")
-        lines.append(f"| `{field.name}` | {plain} | {unit} | {key} | {'yes' if may_be_empty else ''} |")
+    for name, column in facts.columns.items():
+        key, empty = "key" if name in facts.key else "", "yes" if column.optional else ""
+        cells = (f"`{name}`", TYPES[column.type], column.unit, _values(column), key, empty, column.meaning)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _type(hint: typing.Any) -> tuple[str, bool]:
-    """What a column holds, and whether a cell of it may be empty."""
-    parts = typing.get_args(hint) or (hint,)
-    (plain,) = [part for part in parts if part is not types.NoneType]
-    return TYPES[plain], len(parts) == 2
+def _values(column: Column) -> str:
+    """Return what a column's form or range says."""
+    if column.form:
+        return column.form.description
+    if column.type is str or (column.least, column.most) == (0, MOST):
+        return ""
+    return f"from {column.least:g}" + (f" to {column.most:g}" if column.most < MOST else "")
 
 
 if __name__ == "__main__":

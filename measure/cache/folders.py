@@ -35,11 +35,12 @@ from measure.cache.records import (
     Sample,
     Workload,
 )
+from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
 
 
 def _completed(old: Environment, new: Environment) -> Environment:
-    """The old row, where it is of the same environment with the columns that an earlier version did not have."""
+    """Return the old row, where it is of the same environment with the columns that an earlier version did not have."""
     if old.environment_id != new.environment_id:
         return old
     later = [field.name for field in dataclasses.fields(Environment) if field.default is None]
@@ -47,11 +48,12 @@ def _completed(old: Environment, new: Environment) -> Environment:
     return dataclasses.replace(old, **{name: getattr(new, name) for name in unknown})
 
 
+Record = TypeVar("Record")
 Timed = TypeVar("Timed", Run, Sample)
 
 
 def _numbered(rows: list[Timed]) -> list[Timed]:
-    """Rows of an earlier version, which measured a cell in one round and did not number it, as those of round 0."""
+    """Return rows of an earlier version, which measured a cell in one round without a number, as those of round 0."""
     return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
 
 
@@ -66,9 +68,9 @@ class Workloads:
     """
 
     def __init__(self, data: Path) -> None:
-        self.models_path = data / "workload" / "models.csv"
-        self.layers_path = data / "workload" / "layers.csv"
-        self.operators_path = data / "workload" / "operators.csv"
+        self.models_path, self.layers_path, self.operators_path = (
+            file_of(record, data) for record in (Workload, Layer, Operator)
+        )
         self._layers = Parts(self.layers_path, Layer, WORKLOAD)
         self._operators = Parts(self.operators_path, Operator, WORKLOAD)
 
@@ -76,22 +78,22 @@ class Workloads:
         return read(self.models_path, Workload)
 
     def counted(self) -> list[Workload]:
-        """The rows that need no further counting: an earlier version left some without operators."""
+        """Return the rows that need no further counting: an earlier version left some without operators."""
         return [row for row in self.models() if row.status != "ok" or self._operators.has(row)]
 
     def layers(self) -> list[Layer]:
-        """The layers of committed workloads."""
+        """Return the layers of committed workloads."""
         return self._layers.of(self._committed())
 
     def operators(self) -> list[Operator]:
-        """The operators of committed workloads."""
+        """Return the operators of committed workloads."""
         return self._operators.of(self._committed())
 
     def _committed(self) -> list[Workload]:
         return [row for row in self.models() if row.status == "ok"]
 
     def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
-        """Adds workloads, or replaces them where they stand, so that counting again changes nothing.
+        """Add workloads, or replace them where they stand, so that counting again changes nothing.
 
         A user's own model has one input shape: its rows at another, from before its code was changed, go. Runs on two
         devices may count into one folder at the same time.
@@ -111,22 +113,17 @@ class Workloads:
 
 
 def _place(row: Workload) -> tuple[Any, ...]:
-    """By which workloads are sorted."""
+    """Return what workloads are sorted by."""
     return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
 
 
 FILES: dict[type[Any], str] = {
-    Environment: "machine.csv",
-    Ceiling: "ceilings.csv",
-    Run: "runs.csv",
-    Sample: "samples.csv",
-    Profile: "profiles.csv",
-    OperatorTime: "operators.csv",
-    KernelTime: "kernels.csv",
-    CounterProfile: "counter_profiles.csv",
-    KernelCounters: "counters.csv",
+    record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)
 }
 """The files of a machine's folder, by what a row of each is."""
+
+FILE_NAMES = frozenset(name for record in FILES for name in TABLES[record].names)
+"""The names of these files, and those that earlier versions gave them."""
 
 
 class MachineFolder:
@@ -135,53 +132,56 @@ class MachineFolder:
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         self.name = name
         self.folder = folder or data / "machines" / name
-        self._runs_path = self.folder / FILES[Run]
-        self._samples = Parts(self.folder / FILES[Sample], Sample, ROUND, _numbered)
-        self._profiles_path = self.folder / FILES[Profile]
-        self._operators = Parts(self.folder / FILES[OperatorTime], OperatorTime, CELL)
-        self._kernels = Parts(self.folder / FILES[KernelTime], KernelTime, CELL)
-        self._counter_profiles_path = self.folder / FILES[CounterProfile]
-        self._counters = Parts(self.folder / FILES[KernelCounters], KernelCounters, CELL)
+        self._samples = Parts(self._path(Sample), Sample, ROUND, _numbered)
+        self._operators = Parts(self._path(OperatorTime), OperatorTime, CELL)
+        self._kernels = Parts(self._path(KernelTime), KernelTime, CELL)
+        self._counters = Parts(self._path(KernelCounters), KernelCounters, CELL)
+
+    def _path(self, record: type) -> Path:
+        return self.folder / FILES[record]
+
+    def _read(self, record: type[Record]) -> list[Record]:
+        return read(self._path(record), record)
 
     def environments(self) -> list[Environment]:
-        return read(self.folder / FILES[Environment], Environment)
+        return self._read(Environment)
 
     def ceilings(self) -> list[Ceiling]:
-        return read(self.folder / FILES[Ceiling], Ceiling)
+        return self._read(Ceiling)
 
     def runs(self) -> list[Run]:
-        """The runs, those of stages only where that of their step is there."""
+        """Return the runs, those of stages only where that of their step is there."""
         rows = self._written_runs()
         steps = {_round_of_step(row) for row in rows if row.phase == STEP}
         return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
 
     def _written_runs(self) -> list[Run]:
-        return _numbered(read(self._runs_path, Run))
+        return _numbered(self._read(Run))
 
     def samples(self) -> list[Sample]:
-        """The samples of committed runs: what a killed run left behind is not among them."""
+        """Return the samples of committed runs: what a killed run left behind is not among them."""
         return self._samples.of(self.runs())
 
     def profiles(self) -> list[Profile]:
-        return read(self._profiles_path, Profile)
+        return self._read(Profile)
 
     def operators(self) -> list[OperatorTime]:
-        """The times of operators in committed profiles."""
+        """Return the times of operators in committed profiles."""
         return self._operators.of(self.profiles())
 
     def kernels(self) -> list[KernelTime]:
-        """The times of kernels in committed profiles."""
+        """Return the times of kernels in committed profiles."""
         return self._kernels.of(self.profiles())
 
     def counter_profiles(self) -> list[CounterProfile]:
-        return read(self._counter_profiles_path, CounterProfile)
+        return self._read(CounterProfile)
 
     def counters(self) -> list[KernelCounters]:
-        """What hardware counters said in committed profiles."""
+        """Return what hardware counters said in committed profiles."""
         return self._counters.of(self.counter_profiles())
 
     def tables(self) -> dict[type, list[Any]]:
-        """All that is committed, by what a row is."""
+        """Return all that is committed, by what a row is."""
         return {
             Environment: self.environments(),
             Ceiling: self.ceilings(),
@@ -195,14 +195,14 @@ class MachineFolder:
         }
 
     def fill(self, tables: Mapping[type, Sequence[Any]]) -> None:
-        """Writes whole tables into a folder that nobody reads yet; of what has no row there is no file."""
+        """Write whole tables into a folder that nobody reads yet; of what has no row there is no file."""
         for record, rows in tables.items():
             if rows:
-                write(self.folder / FILES[record], record, rows)
+                write(self._path(record), record, rows)
 
     def put_environment(self, environment: Environment) -> None:
-        """Adds an environment that is new; of a known one only what an earlier version did not record."""
-        path, known = self.folder / FILES[Environment], self.environments()
+        """Add an environment that is new; of a known one only what an earlier version did not record."""
+        path, known = self._path(Environment), self.environments()
         if environment.environment_id not in {row.environment_id for row in known}:
             append(path, Environment, [environment])
             return
@@ -211,36 +211,36 @@ class MachineFolder:
             write(path, Environment, completed)
 
     def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
-        write(self.folder / FILES[Ceiling], Ceiling, merged(self.ceilings(), rows))
+        write(self._path(Ceiling), Ceiling, merged(self.ceilings(), rows))
 
     def put_run(
         self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()
     ) -> None:
-        """Commits a round of a cell, that of a training step with its stages.
+        """Commit a round of a cell, that of a training step with its stages.
 
         One that was measured before is replaced only now that the new one is complete.
         """
         rounds = [*stages, (run, samples)]
         self._samples.put(rounds)
-        _commit(self._runs_path, self._written_runs(), [each for each, _ in rounds])
+        _commit(self._path(Run), self._written_runs(), [each for each, _ in rounds])
 
     def put_profile(
         self, profile: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()
     ) -> None:
-        """Commits a profile, in the same way."""
+        """Commit a profile, in the same way."""
         self._operators.put([(profile, operators)])
         if kernels or self._kernels.has(profile):  # there is no table of kernels on a processor
             self._kernels.put([(profile, kernels)])
-        _commit(self._profiles_path, self.profiles(), [profile])
+        _commit(self._path(Profile), self.profiles(), [profile])
 
     def put_counters(self, profile: CounterProfile, counters: Sequence[KernelCounters]) -> None:
-        """Commits what the hardware counters said of a cell, likewise."""
+        """Commit what the hardware counters said of a cell, likewise."""
         self._counters.put([(profile, counters)])
-        _commit(self._counter_profiles_path, self.counter_profiles(), [profile])
+        _commit(self._path(CounterProfile), self.counter_profiles(), [profile])
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
-        """Keeps other writers out of this folder. Torn lines that a killed one left are set aside, which is said."""
+        """Keep other writers out of this folder; set aside torn lines that a killed one left, and say so."""
         with locked(self.folder):
             for table in sorted(self.folder.glob("*.csv")):
                 if aside := set_torn_line_aside(table):
@@ -252,7 +252,7 @@ Row = TypeVar("Row", Run, Profile, CounterProfile)
 
 
 def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
-    """Adds rows, or puts them in the place of those with their keys."""
+    """Add rows, or put them in the place of those with their keys."""
     together = merged(known, rows)
     if len(together) == len(known) + len(rows):
         append(path, type(rows[0]), rows)
@@ -261,5 +261,6 @@ def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
 
 
 def machine_names(data: Path) -> list[str]:
-    """The names of the machines in a data folder, sorted."""
-    return sorted(path.parent.name for path in (data / "machines").glob("*/machine.csv"))
+    """Return the names of the machines in a data folder, sorted."""
+    names = TABLES[Environment].names
+    return sorted({path.parent.name for name in names for path in (data / "machines").glob(f"*/{name}")})

@@ -20,7 +20,7 @@ TRIES, PAUSE_S = 100, 0.01
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock. Raises UserError that names the process which holds it already."""
+    """Hold the folder's lock. Raises UserError that names the process which holds it already."""
 
     def refusal(holder: str) -> str:
         return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
@@ -32,7 +32,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
-    """Holds a file; where another process does, raises UserError with what ``refusal`` says of that process."""
+    """Hold a file; where another process does, raise UserError with what ``refusal`` says of that process."""
     try:
         file = path.open("a+")
     except PermissionError:
@@ -56,7 +56,7 @@ def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
 
 
 def _taken(file: TextIO) -> bool:
-    """Whether nobody else held the file, so that it is held now."""
+    """Take the file, and return whether nobody else held it."""
     import fcntl  # only where something is written: a paper renders on systems without it
 
     try:
@@ -68,7 +68,7 @@ def _taken(file: TextIO) -> bool:
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder that several processes write into, each for a moment: the others wait."""
+    """Hold the lock of a folder that several processes write into, each for a moment: the others wait."""
     import fcntl
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,12 +21,12 @@ class Cache:
 
 
 def text_of(caches: Iterable[Cache]) -> str | None:
-    """Caches as a table's cell holds them: ``level:byte:count``, joined by ``;``; None for none."""
+    """Return caches as a table's cell holds them: ``level:byte:count``, joined by ``;``; None for none."""
     return ";".join(f"{each.level}:{each.byte}:{each.count}" for each in caches) or None
 
 
 def caches_of(text: str | None) -> tuple[Cache, ...]:
-    """The caches in a cell, which has the form that ``text_of`` writes (``measure/cache/columns.py``)."""
+    """Return the caches in a cell, which has the form that ``text_of`` writes."""
     return tuple(Cache(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
 
 
@@ -42,7 +42,7 @@ class Level:
 
 
 def levels(rates: Mapping[int, float]) -> list[Level]:
-    """The levels that bytes per second by working set (bytes) show, the fastest first; at least one for any rate.
+    """Return the levels that bytes per second by working set (bytes) show, the fastest first; one at least for any.
 
     The last level, which is memory, serves the largest working set and all smaller ones in a row that are served
     alike. Every other level is a run of at least ``FEWEST`` working sets that are served alike, faster than all
@@ -61,9 +61,7 @@ def levels(rates: Mapping[int, float]) -> list[Level]:
         if rate > LIKENESS * slower:
             found.insert(0, Level(run[0], run[-1]))
             slower = rate
-        elif (
-            rate * LIKENESS >= slower
-        ):  # one level with the run behind it, but for a disturbance between them
+        elif rate * LIKENESS >= slower:  # one level with the run behind it, but for a disturbance between
             found[0] = Level(run[0], found[0].last_byte)
     return found
 
@@ -73,7 +71,7 @@ def _alike(rates: Sequence[float]) -> bool:
 
 
 def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int]]:
-    """The longest run of sizes that are served alike, and likewise those before and behind it."""
+    """Return the longest run of sizes that are served alike, and likewise those before and behind it."""
     windows = [
         (stop - start, start, stop)
         for start in range(len(sizes))

@@ -26,7 +26,7 @@ class Model:
 
     @property
     def selector(self) -> str:
-        """What ``--models`` calls this model and no other."""
+        """Return what ``--models`` calls this model and no other."""
         return self.name if ":" in self.name else f"{self.source}:{self.name}"
 
 

@@ -1,231 +1,72 @@
 """The tables of the cache: one frozen dataclass a table, whose field names are the CSV's header.
 
+Here are those of a machine's measurements; ``workload_records`` has those of what models ask for.
+
 Units stand in the names (``_s``, ``_byte``, ``_flop``); ``None`` is an unknown value and an empty cell, never 0.
 A number that can be derived (a rate, an intensity, a median of samples) is not stored.
-``KEYS`` names the columns that identify a row of each table.
+What a column holds is said on its field, or in ``columns`` where several tables have it: see ``schema``.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
-PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
-"""The precisions that are counted and measured, and the bytes that one stored element takes in each."""
+from measure.cache import columns
+from measure.cache.columns import DAY_S, DEVICE, duration
+from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
+from measure.cache.words import *  # noqa: F403  the words of the records, to be imported from here
+from measure.cache.words import BURST, FLAGS, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.cache.workload_records import *  # noqa: F403  likewise
 
-TF32 = "tf32"
-"""The format in which NVIDIA's tensor cores may multiply what is stored as fp32."""
+CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
 
-PRECISIONS = ("fp32", TF32, "fp16", "bf16")
-"""The precisions that can be asked for."""
-
-FULL_PRECISION = "fp32"
-"""The precision that models are published in, from which others are cast."""
-
-PUBLISHED_MAC_STEP = 1_000_000
-"""torchvision publishes multiply-adds in units of 10^9 with three decimals (``meta["_ops"]``)."""
-
-INFERENCE, EAGER = "inference", "eager"
-"""The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
-
-STEP = "step"
-"""The phase of a whole training step."""
-
-FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
-"""The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
-
-WIDE, DRIFTING, THROTTLED = FLAGS = ("wide", "drifting", "throttled")
-"""What may be held against a round that was measured: see ``Run``."""
-
-VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
-"""What a processor's flags say of its vector units, widest first."""
+ROUND = (*CELL, "round")
 
 
-def shape_name(shape: Iterable[int]) -> str:
-    """A shape as tables write it: ``3x224x224``."""
-    return "x".join(map(str, shape))
-
-
-def stored_as(precision: str) -> str:
-    """The precision in which weights and inputs lie in memory: it decides the workload."""
-    return FULL_PRECISION if precision == TF32 else precision
-
-
-LAYER_KINDS = (
-    "convolution",
-    "depthwise convolution",
-    "linear",
-    "attention",
-    "normalisation",
-    "activation",
-    "pooling",
-    "recurrent",
-    "embedding",
-    "other",
-)
-"""What a layer is, in the order in which figures show the kinds."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What a model at one batch size and precision asks for, on any device: one forward and one backward pass.
-
-    ``input_shape`` is one input's without the batch, joined by ``x``. ``precision`` is that of weights and input;
-    where ``autocast`` names a kind of device, weights and input are fp32 and torch's autocast to the precision, as
-    that kind of device has it, decides each operator's. ``status`` is ``ok``, ``unsupported``, ``oom``, ``timeout``
-    or ``error``; all but ``ok`` have a reason and no counts. An ``ok`` row whose backward columns are empty has as
-    reason why the backward pass could not be counted.
-
-    Inference is a forward pass in eval mode without gradients: ``forward_flop`` counts convolutions, matrix products
-    and attention at 2 FLOP a multiply-add, ``forward_other_flop`` everything else (``measure/counting/scalars.py``),
-    ``traffic_byte`` what every operator reads and writes (``measure/counting/traffic.py``), ``inference_peak_byte``
-    the most memory that is alive at once. Training is a forward pass in train mode and the backward pass from given
-    gradients of the outputs: the ``backward`` columns are of the backward pass alone, without what is computed again
-    in it (``recompute_flop``: fused attention's scores, checkpoints), ``saved_byte`` is what the forward pass keeps
-    for it besides parameters, buffers and inputs, ``gradient_byte`` the parameters' gradients, ``momentum_byte`` and
-    ``adam_byte`` the state of SGD with momentum and of Adam, ``training_peak_byte`` the most memory alive at once in a
-    step with the former.
-    ``activation_byte`` is the sum of the outputs of all leaf modules, each storage once; ``output_byte`` the model's
-    own outputs. ``uncounted`` lists the operators that do arithmetic and have no formula, forward and backward, as
-    ``name:calls:share of the traffic`` joined by ``;``.
-    """
-
-    model: str
-    source: str
-    family: str
-    input_shape: str
-    batch: int
-    precision: str
-    autocast: str | None
-    status: str
-    reason: str | None
-    parameter_count: int | None = None
-    parameter_byte: int | None = None
-    buffer_byte: int | None = None
-    input_byte: int | None = None
-    output_byte: int | None = None
-    activation_byte: int | None = None
-    traffic_byte: int | None = None
-    inference_peak_byte: int | None = None
-    forward_flop: int | None = None
-    forward_other_flop: int | None = None
-    saved_byte: int | None = None
-    gradient_byte: int | None = None
-    momentum_byte: int | None = None
-    adam_byte: int | None = None
-    backward_traffic_byte: int | None = None
-    training_peak_byte: int | None = None
-    backward_flop: int | None = None
-    backward_other_flop: int | None = None
-    recompute_flop: int | None = None
-    uncounted: str | None = None
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A module's own part of a workload; the layers of a workload sum to it, column by column.
-
-    There is a row for every leaf of the module tree, and for every other module that runs operators of its own (the
-    addition of a residual block) or holds parameters of its own. An operator belongs to the innermost module that
-    was running, its backward to the same; a parameter to the module that first used it, else to the one that holds
-    it. ``position`` counts the layers in the order in which they first run, those that never run last; ``path`` is
-    the module's name in the model (``.``: the model itself), ``type`` its class, ``kind`` one of ``LAYER_KINDS``,
-    ``calls`` how often it ran in one forward pass.
-    """
-
-    model: str
-    input_shape: str
-    batch: int
-    precision: str
-    autocast: str | None
-    position: int
-    path: str
-    type: str
-    kind: str
-    calls: int
-    parameter_count: int
-    parameter_byte: int
-    activation_byte: int
-    traffic_byte: int
-    forward_flop: int
-    forward_other_flop: int
-    saved_byte: int | None
-    backward_traffic_byte: int | None
-    backward_flop: int | None
-    backward_other_flop: int | None
-    recompute_flop: int | None
-
-
-@dataclass(frozen=True)
-class Operator:
-    """Calls of one operator within a workload that ask for the same; ``calls`` of them, the other numbers of one.
-
-    ``stage`` is ``inference`` (the forward pass in eval mode without gradients), ``forward`` (that of training) or
-    ``backward``; ``kind`` is that of the layers which the calls belong to (one of ``LAYER_KINDS``), ``operator`` the
-    name that torch gives it, without namespace and overload. ``byte`` is what one call reads and writes,
-    ``recompute_flop`` what it computes again. The calls sum, column by column, to the workload's row: ``inference``
-    to ``forward_flop``, ``forward_other_flop`` and ``traffic_byte``, ``backward`` to the backward columns.
-    """
-
-    model: str
-    input_shape: str
-    batch: int
-    precision: str
-    autocast: str | None
-    stage: str
-    kind: str
-    operator: str
-    flop: int
-    other_flop: int
-    recompute_flop: int
-    byte: int
-    calls: int
-
-
+@table(f"{MACHINE}/machine.csv", key=("environment_id",))
 @dataclass(frozen=True)
 class Environment:
     """A machine as it was when it measured: hardware, driver, library versions, threads.
 
-    ``environment_id`` is a hash of what can change a measurement (``hardware_id``, ``driver``, ``torch``,
-    ``threads``, ``tuning``); every measured row carries it. ``hardware_id`` is a hash of the hardware alone.
-    ``recorded_at`` is the UTC time at which this environment was first seen. ``cores`` are logical ones.
-    ``cpu_vendor``, ``cpu_family`` and ``cpu_model`` are the numbers by which a processor says what it is (on Arm its
-    implementer, architecture and part); empty, as ``physical_cores``, where an earlier version did not record them.
-    ``caches`` are the data caches of a processor as the system reports them, ``level:byte:count`` joined by ``;``, the
-    bytes of all caches of a level together (``measure/cache/memory_levels.py``); empty where it does not. ``tuning``
-    are the environment variables that decide how fast libraries run (``measure/machine/tuning.py``), ``NAME=value``
-    joined by ``;``; empty where none is set, and where an earlier version did not look. Of a machine whose counters
-    were imported (``measure/import_ncu.py``) only the device and its name are known.
+    Of a machine whose counters were imported (``measure/import_ncu.py``) only the device and its name are known.
+    Columns from ``cpu_vendor`` on are empty too where an earlier version did not record them.
     """
 
-    environment_id: str
-    hardware_id: str
-    device: str
-    name: str
-    cores: int | None
-    threads: int | None
-    memory_byte: int | None
-    vector_extension: str | None
-    driver: str | None
-    system: str | None
-    python: str | None
-    torch: str | None
-    torchvision: str | None
-    torchaudio: str | None
-    recorded_at: str
-    cpu_vendor: str | None = None
-    cpu_family: int | None = None
-    cpu_model: int | None = None
-    physical_cores: int | None = None
-    caches: str | None = None
-    tuning: str | None = None
+    environment_id: columns.EnvironmentId
+    hardware_id: Annotated[str, "hash of the hardware alone"]
+    device: Annotated[str, Column("what was measured", form=DEVICE)]
+    name: Annotated[str, "the name that the chip gives itself"]
+    cores: Annotated[int | None, Column("logical cores", NUMBER, least=1, most=10**6)]
+    threads: Annotated[int | None, Column("threads that torch computed with", NUMBER, least=1, most=10**6)]
+    memory_byte: Annotated[int | None, Column("the device's memory", least=1)]
+    vector_extension: Annotated[str | None, "the processor's vector extensions, split by spaces"]
+    driver: Annotated[str | None, "version of the GPU's driver"]
+    system: Annotated[str | None, "operating system"]
+    python: Annotated[str | None, "version of Python"]
+    torch: Annotated[str | None, "version of torch; empty where nothing was measured with it"]
+    torchvision: Annotated[str | None, "version of torchvision"]
+    torchaudio: Annotated[str | None, "version of torchaudio"]
+    recorded_at: Annotated[str, "the UTC time at which this environment was first seen"]
+    cpu_vendor: Annotated[str | None, "as the processor says it; on Arm its implementer"] = None
+    cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
+    cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
+    physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
+    caches: Annotated[
+        str | None,
+        Column(
+            "the processor's data caches as the system reports them, the bytes of all caches of a level together",
+            form=several(r"\d+:\d+:\d+", "level:byte:count"),
+        ),
+    ] = None
+    tuning: Annotated[
+        str | None,
+        Column(
+            "variables that are set and decide how fast libraries run (`measure/machine/tuning.py`)",
+            form=several(r"[A-Z_]+=[^;]+", "NAME=value"),
+        ),
+    ] = None
 
 
-STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
-"""The kernels that stream through memory, and how many arrays of numbers share the working set of each."""
-
-BURST, SUSTAINED = "burst", "sustained"
-"""The paces of a kernel: short blocks after a rest each, and without a rest once the chip has worked for seconds."""
-
-
+@table(f"{MACHINE}/ceilings.csv", key=("environment_id", "kernel", "precision", "size", "pace"))
 @dataclass(frozen=True)
 class Ceiling:
     """A kernel at one size and precision, from which roofs are read: its work a call, its time a call, its status.
@@ -234,265 +75,214 @@ class Ceiling:
     multiply-adds in registers, those of all threads together), ``stream_read``, ``stream_write``, ``stream_copy``
     (``a = b``) or ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` additions in each thread, each of which
     waits for the one before: a clock; work and time are one thread's, the time that of the processor, not of the
-    wall). A stream passes once over a working set of ``size`` bytes, all its arrays and all threads' shares together;
-    ``byte`` counts each array once, as STREAM does: what the program reads or writes, whatever a cache moves besides.
-    ``pace`` is ``burst`` (blocks of some milliseconds, a rest before each) or ``sustained`` (without a rest, once the
-    chip has worked for seconds). Tables of an earlier version have no paces, which is to say sustained, and as their
-    stream ``triad``, in torch, on three arrays of ``size`` elements each.
-    ``latency_s`` is the median of ``sample_count`` samples with its 95 % interval (their extremes, where fewer than
-    six samples were taken); the rate is the work divided by it. All four are empty where the status is not ``ok``.
+    wall). A stream passes once over a working set of ``size`` bytes, all its arrays and all threads' shares together.
+    Tables of an earlier version have as their stream ``triad``, in torch, on three arrays of ``size`` elements each.
+
+    The rate is the work divided by ``latency_s``, which is empty with its interval where the status is not ``ok``.
     """
 
-    environment_id: str
-    kernel: str
-    precision: str
-    size: int
-    flop: int
-    byte: int
-    status: str
-    reason: str | None
-    latency_s: float | None
-    latency_low_s: float | None
-    latency_high_s: float | None
-    sample_count: int | None
-    pace: str | None = None
+    environment_id: columns.EnvironmentId
+    kernel: Annotated[
+        str,
+        Column("what ran", form=one_of(("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad"))),
+    ]
+    precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, "fp64", "int64")))]
+    size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
+    flop: Annotated[int, "the arithmetic of one call"]
+    byte: Annotated[
+        int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"
+    ]
+    status: columns.Status
+    reason: columns.Reason
+    latency_s: Annotated[float | None, duration("median time of one call")]
+    latency_low_s: Annotated[
+        float | None, duration("lower end of its 95 % interval; the least of fewer than six samples")
+    ]
+    latency_high_s: Annotated[
+        float | None, duration("upper end of it; the greatest of fewer than six samples")
+    ]
+    sample_count: Annotated[int | None, Column("samples taken", least=1)]
+    pace: Annotated[
+        str | None,
+        Column(
+            "blocks of some milliseconds with a rest before each, or without a rest once the chip has worked for "
+            "seconds; empty in tables of an earlier version, which is to say sustained",
+            form=one_of((BURST, SUSTAINED)),
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
-class Run:
+class OfCell:
+    """The columns that say which cell of which environment a row is of."""
+
+    environment_id: columns.EnvironmentId
+    model: columns.Model
+    batch: columns.Batch
+    precision: columns.Precision
+    phase: columns.Phase
+    variant: columns.Variant
+
+
+@dataclass(frozen=True)
+class Attempt(OfCell):
+    """The columns that say how it went to run a cell."""
+
+    status: columns.Status
+    reason: columns.Reason
+    recorded_at: columns.RecordedAt
+
+
+@table(f"{MACHINE}/runs.csv", key=ROUND)
+@dataclass(frozen=True)
+class Run(Attempt):
     """One round of a cell: one model at one batch size, precision, phase and variant, in a process of its own.
 
-    A cell is measured in several rounds (``round`` counts from 0; empty in tables of an earlier version, which had
-    one), each in a fresh process, so that what differs between processes and over hours is in its interval.
-    ``status`` is ``ok``, ``oom``, ``timeout``, ``unsupported`` or ``error``; all but ``ok`` have a reason and no
-    samples. ``flags`` says of an ``ok`` round what to hold against it, joined by ``;``: ``wide`` (the interval stayed
-    wider than asked), ``drifting`` (the second half of the samples is slower or faster than the first),
-    ``throttled`` (the device lowered its clock for heat or power). ``peak_byte`` is the most memory that was
-    allocated at once, weights, inputs and the optimiser's state among it: the allocator's on a GPU, by a trace of
-    allocations on a processor; known of training steps.
+    A cell is measured in several rounds, each in a fresh process, so that what differs between processes and over
+    hours is in its interval. All rounds but those with the status ``ok`` have a reason and no samples.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    status: str
-    reason: str | None
-    recorded_at: str
-    round: int | None = None
-    flags: str | None = None
-    peak_byte: int | None = None
+    round: columns.Round = None
+    flags: Annotated[
+        str | None,
+        Column(
+            "what to hold against an `ok` round: its interval stayed wider than asked, the second half of its samples "
+            "is slower or faster than the first, the device lowered its clock for heat or power",
+            form=some_of(FLAGS, ";"),
+        ),
+    ] = None
+    peak_byte: Annotated[
+        int | None,
+        "the most memory allocated at once, weights, inputs and the optimiser's state among it: the allocator's on "
+        "a GPU, by a trace of allocations on a processor; known of training steps",
+    ] = None
 
 
+@table(f"{MACHINE}/samples.csv", key=(*ROUND, "sample"))
 @dataclass(frozen=True)
-class Sample:
-    """One timed sample of a round of a cell: ``block`` calls in a row, ``latency_s`` the host's time of one of them.
+class Sample(OfCell):
+    """One timed sample of a round of a cell: ``block`` calls in a row. Empty: not available here."""
 
-    ``event_s`` is the device's own time of one call (CUDA events); ``load`` the part of all cores that other
-    processes used during the sample, 0 to 1; ``clock_hz``, ``temperature_c``, ``power_w`` what the device reported at
-    its end; ``throttle`` the reasons that it gave for a lower clock, joined by ``;``; ``energy_j`` the energy of one
-    call, where the block was long enough for the counter. Empty: not available here.
-    """
-
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    sample: int
-    block: int
-    latency_s: float
-    round: int | None = None
-    event_s: float | None = None
-    load: float | None = None
-    clock_hz: float | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
-    throttle: str | None = None
-    energy_j: float | None = None
+    sample: Annotated[int, Column("counts the samples of a round from 0", NUMBER)]
+    block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
+    latency_s: Annotated[float, duration("the host's time of one call")]
+    round: columns.Round = None
+    event_s: Annotated[float | None, Column("the device's time of one call (CUDA events)", most=DAY_S)] = None
+    load: Annotated[float | None, Column("share of the cores that others used", NUMBER, most=1)] = None
+    clock_hz: Annotated[float | None, Column("as the device says at the end", least=1e6, most=1e11)] = None
+    temperature_c: Annotated[float | None, Column("likewise", least=-100, most=300)] = None
+    power_w: Annotated[float | None, Column("likewise", most=1e5)] = None
+    throttle: Annotated[str | None, "the device's reasons for a lower clock, joined by `;`"] = None
+    energy_j: Annotated[float | None, "energy of one call, where the block was long enough"] = None
 
 
+@table(f"{MACHINE}/profiles.csv", key=CELL)
 @dataclass(frozen=True)
-class Profile:
+class Profile(Attempt):
     """A cell that was run under torch's profiler, for the times of its operators; ``phase`` is inference or a step.
 
-    ``plain_s`` is the median host time of one call in the same process without the profiler, ``profiled_s`` the mean
-    of the ``steps`` calls under it: the difference is what the profiler costs. ``busy_s`` is the part of such a call in
-    which the device worked: in which a kernel ran, on a processor an operator. ``system_s`` is the processors' time,
-    of all threads of the process together, that a call without the profiler takes in the host's operating system, and
-    ``page_faults`` how many it causes, means of several calls; empty where the system does not say. These three are
-    empty also in tables of an earlier version. All are empty where the status is not ``ok``.
+    What the profiler costs is the difference between ``profiled_s`` and ``plain_s``. Columns from ``steps`` on are
+    empty where the status is not ``ok``, those from ``busy_s`` on also in tables of an earlier version.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    status: str
-    reason: str | None
-    recorded_at: str
-    steps: int | None = None
-    plain_s: float | None = None
-    profiled_s: float | None = None
-    busy_s: float | None = None
-    system_s: float | None = None
-    page_faults: float | None = None
+    steps: Annotated[int | None, Column("calls under the profiler", NUMBER, least=1)] = None
+    plain_s: Annotated[
+        float | None, duration("median host time of one call in the same process without the profiler")
+    ] = None
+    profiled_s: Annotated[float | None, duration("mean host time of one call under the profiler")] = None
+    busy_s: Annotated[
+        float | None,
+        Column("the part of it in which a GPU kernel ran, on a processor an operator", most=DAY_S),
+    ] = None
+    system_s: Annotated[
+        float | None,
+        Column(
+            "the processors' time, of all threads of the process together, that a call without the profiler takes in "
+            "the operating system; a mean of several calls",
+            most=DAY_S,
+        ),
+    ] = None
+    page_faults: Annotated[float | None, Column("page faults of such a call, likewise", NUMBER)] = None
 
 
 @dataclass(frozen=True)
-class OperatorTime:
+class OfOperator(OfCell):
+    """The columns that say which operator in which module of a profiled cell a row is of."""
+
+    stage: columns.Stage
+    path: Annotated[
+        str | None,
+        "the module that called it, as in `Layer`; a backward operator belongs to the module of its forward one; "
+        "empty where that is unknown, as for the optimiser's",
+    ]
+    operator: columns.OperatorName
+
+
+@table(f"{MACHINE}/operators.csv", key=(*CELL, "stage", "path", "operator"))
+@dataclass(frozen=True)
+class OperatorTime(OfOperator):
     """The time of one operator in one module within a profiled cell, the mean over its calls under the profiler.
 
-    ``stage`` is ``inference``, or the stage of a training step; ``path`` the module that called it, as in ``Layer``
-    (a backward operator belongs to the module of its forward one), empty where that is unknown, as for the
-    optimiser's. ``calls`` and ``time_s`` are of one call of the whole: outermost operators only, with all that they
-    call; ``time_s`` is the device's time, on a processor the host's, on a GPU that of the kernels that it launched.
+    These are outermost operators only, with all that they call. Their time is the device's: on a processor the host's,
+    on a GPU that of the kernels that they launched.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    stage: str
-    path: str | None
-    operator: str
-    calls: int
-    time_s: float
+    calls: columns.Calls
+    time_s: columns.Seconds
 
 
+@table(f"{MACHINE}/kernels.csv", key=(*CELL, "stage", "path", "operator", "kernel"))
 @dataclass(frozen=True)
-class KernelTime:
+class KernelTime(OfOperator):
     """The time of one kernel that an operator launches in one module within a profiled cell, on a GPU.
 
-    ``stage``, ``path`` and ``operator`` are those of the row of ``OperatorTime`` whose calls launch it, ``kernel`` the
-    name that the device's compiler gives it. ``calls`` and ``time_s`` are of one call of the whole; the kernels of an
-    operator sum to its time.
+    ``stage``, ``path`` and ``operator`` are those of the row of ``OperatorTime`` whose calls launch it; the kernels of
+    an operator sum to its time.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    stage: str
-    path: str | None
-    operator: str
-    kernel: str
-    calls: int
-    time_s: float
+    kernel: columns.KernelName
+    calls: columns.Calls
+    time_s: columns.Seconds
 
 
+@table(f"{MACHINE}/counter_profiles.csv", key=CELL)
 @dataclass(frozen=True)
-class CounterProfile:
+class CounterProfile(Attempt):
     """A cell whose kernels were counted by the GPU's hardware counters; ``phase`` is inference or a step.
 
-    ``tool`` is what read the counters, and its version where that is known, ``capability`` the compute capability of
-    the GPU, ``steps`` the calls that were counted. ``tensor_gap`` says why the FLOP of tensor cores are not known,
-    where they are not. All are empty where the status is not ``ok``.
+    Columns from ``tool`` on are empty where the status is not ``ok``.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    status: str
-    reason: str | None
-    recorded_at: str
-    tool: str | None = None
-    capability: str | None = None
-    steps: int | None = None
-    tensor_gap: str | None = None
+    tool: Annotated[str | None, "what read the counters, and its version where that is known"] = None
+    capability: Annotated[str | None, "the compute capability of the GPU"] = None
+    steps: Annotated[int | None, Column("calls that were counted", NUMBER, least=1)] = None
+    tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 
 
+@table(f"{MACHINE}/counters.csv", key=(*CELL, "kernel"))
 @dataclass(frozen=True)
-class KernelCounters:
+class KernelCounters(OfCell):
     """What the hardware counters say of one kernel within a counted cell; all numbers are of one call of the whole.
 
-    ``time_s`` is the sum of its ``gpu__time_duration``, with each kernel run alone and with cold caches. Bytes are what
-    went to and from memory, and through the caches of second and first level. ``fp64_flop`` and so on are additions
-    and multiplications of the vector units at a precision, a fused multiply-add being two; ``tensor_flop`` is the
-    tensor cores' work at any precision, ``tensor_instruction`` how many of their instructions it took. Empty: not
-    counted.
+    Additions and multiplications of the vector units are counted by precision, a fused multiply-add being two. Empty:
+    not counted.
     """
 
-    environment_id: str
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-    kernel: str
-    calls: int
-    time_s: float
-    dram_read_byte: float | None = None
-    dram_write_byte: float | None = None
-    l2_byte: float | None = None
-    l1_byte: float | None = None
-    fp64_flop: float | None = None
-    fp32_flop: float | None = None
-    fp16_flop: float | None = None
-    tensor_flop: float | None = None
-    tensor_instruction: float | None = None
+    kernel: columns.KernelName
+    calls: columns.Calls
+    time_s: Annotated[
+        float, Column("sum of its `gpu__time_duration`, each run alone and with cold caches", most=DAY_S)
+    ]
+    dram_read_byte: Annotated[float | None, "read from memory"] = None
+    dram_write_byte: Annotated[float | None, "written to memory"] = None
+    l2_byte: Annotated[float | None, "through the caches of second level"] = None
+    l1_byte: Annotated[float | None, "through the caches of first level"] = None
+    fp64_flop: Annotated[float | None, "of the vector units in fp64"] = None
+    fp32_flop: Annotated[float | None, "of the vector units in fp32"] = None
+    fp16_flop: Annotated[float | None, "of the vector units in fp16"] = None
+    tensor_flop: Annotated[float | None, "of the tensor cores at any precision"] = None
+    tensor_instruction: Annotated[float | None, Column("instructions of the tensor cores", NUMBER)] = None
 
 
-@dataclass(frozen=True)
-class CounterResult:
-    """What a counter, a program that counts a network's multiply-adds, says of one model at batch size 1.
-
-    All rows come from one run of ``benchmarks/counters.py``, in which each counter has a process of its own. A
-    multiply-add (``_mac``) is 2 FLOP; the ``published`` counts are torchvision's own, whose multiply-adds are rounded
-    to ``PUBLISHED_MAC_STEP``. ``status`` is ``ok``, ``unsupported``, ``oom`` or ``error``; all but ``ok`` have a
-    reason and no counts. ``parameter_count`` is empty for a counter that does not count parameters, ``version`` for
-    this program. ``build_s`` is the time that building the network and its input took, ``count_s`` that of counting
-    alone; ``peak_byte`` is the most memory that the process held until then, its libraries among it.
-    """
-
-    environment_id: str
-    counter: str
-    version: str | None
-    model: str
-    family: str
-    input_shape: str
-    status: str
-    reason: str | None
-    published_parameter_count: int
-    published_mac: int
-    parameter_count: int | None = None
-    forward_mac: int | None = None
-    build_s: float | None = None
-    count_s: float | None = None
-    peak_byte: int | None = None
-
-
-CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
-
-WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
-
-ROUND = (*CELL, "round")
-
-KEYS: dict[type, tuple[str, ...]] = {
-    Workload: WORKLOAD,
-    Layer: (*WORKLOAD, "position"),
-    Operator: (*WORKLOAD, "stage", "kind", "operator", "flop", "other_flop", "recompute_flop", "byte"),
-    Environment: ("environment_id",),
-    Ceiling: ("environment_id", "kernel", "precision", "size", "pace"),
-    Run: ROUND,
-    Sample: (*ROUND, "sample"),
-    Profile: CELL,
-    OperatorTime: (*CELL, "stage", "path", "operator"),
-    KernelTime: (*CELL, "stage", "path", "operator", "kernel"),
-    CounterProfile: CELL,
-    KernelCounters: (*CELL, "kernel"),
-    CounterResult: ("counter", "model"),
-}
-"""The primary key of each table."""
+KEYS = {record: facts.key for record, facts in TABLES.items() if not facts.by_hand}
+"""The primary key of each table that is measured or counted."""

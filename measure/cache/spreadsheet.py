@@ -10,5 +10,5 @@ FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def as_text(cell: Any) -> Any:
-    """The cell, a text that a spreadsheet would run with an apostrophe before it (OWASP, CSV Injection)."""
+    """Return the cell, a text that a spreadsheet would run with an apostrophe before it (OWASP, CSV Injection)."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -1,82 +1,26 @@
 """Tables as CSV files: typed rows read, written whole, and appended, so that a writer may die at any moment.
 
-A table is a dataclass of ``records``: its field names are the header, in order.
+A table is a dataclass whose field names are the header, in order: see ``schema``.
 """
 
 import csv
 import errno
 import io
 import os
-import types
-import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
-from measure.cache.columns import COLUMNS, Form
-from measure.cache.records import KEYS
+from measure.cache.schema import TABLES
 from measure.errors import UserError
 
 Record = TypeVar("Record")
 
 
-def _column_types(record: type) -> dict[str, tuple[type, bool]]:
-    """Column name to (type, whether the cell may be empty), in the order of the header."""
-    columns = {}
-    for name, hint in typing.get_type_hints(record).items():
-        if isinstance(hint, types.UnionType):
-            (plain,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
-            columns[name] = (plain, True)
-        else:
-            columns[name] = (hint, False)
-    return columns
-
-
-ABOVE_ZERO = ("batch", "block", "latency_s", "latency_low_s", "latency_high_s")
-ANY_SIGN = ("temperature_c",)
-"""The numbers that may not be 0, and those that may be below it."""
-
-
-def _is_allowed(name: str, number: float) -> bool:
-    if number == 0:
-        return name not in ABOVE_ZERO
-    return (-inf if name in ANY_SIGN else 0) < number < inf
-
-
-def _parse(name: str, texts: Sequence[str], plain: type, optional: bool, form: Form | None) -> list[Any]:
-    """The cells of a column. Raises ValueError where one is no value of its type, or not of the column's form."""
-    if form and not all(form.fits(text) for text in set(texts) - {""}):
-        raise ValueError
-    if "" in texts and not optional:
-        raise ValueError
-    values = [plain(text) if text else None for text in texts] if optional else list(map(plain, texts))
-    if plain is not str and not all(_is_allowed(name, each) for each in set(values) if each is not None):
-        raise ValueError
-    return values
-
-
-SHOWN = 60
-"""So many characters of a cell stand in a complaint."""
-
-
-def _complaint(name: str, text: str, plain: type, optional: bool, form: Form | None) -> str | None:
-    """What is wrong with a cell that does not parse; None of one that does."""
-    try:
-        _parse(name, [text], plain, optional, form)
-    except ValueError:
-        if not text:
-            return "is empty"
-        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
-        least = "" if name in ANY_SIGN else " above 0" if name in ABOVE_ZERO else " from 0 on"
-        return f"is {shown!r}, not {form.told if form else f'a number{least}'}"
-    return None
-
-
 def _complete(path: Path) -> tuple[bytes, bytes]:
-    """The file's complete lines, and the last one that a killed writer left torn (empty: none).
+    """Return the file's complete lines, and the last one that a killed writer left torn (empty: none).
 
     Raises UserError where it cannot be read.
     """
@@ -91,7 +35,7 @@ def _complete(path: Path) -> tuple[bytes, bytes]:
 
 
 def set_torn_line_aside(path: Path) -> Path | None:
-    """Moves a torn last line to the end of a file beside the table; that file, or None where no line is torn."""
+    """Move a torn last line to the end of a file beside the table; return that file, None where no line is torn."""
     if not path.exists():
         return None
     complete, torn = _complete(path)
@@ -108,37 +52,77 @@ def set_torn_line_aside(path: Path) -> Path | None:
 
 
 def read(path: Path, record: type[Record]) -> list[Record]:
-    """All rows of a table, typed. A file that is not there is an empty table.
+    """Return all rows of a table, typed. A file that is not there is an empty table.
 
-    Raises UserError naming file, line and column where a cell does not parse or is not of its column's form, and for
-    a header that this version does not know.
+    Raises UserError naming file, line and column where a cell is not what its column holds, and for a header that this
+    version does not know.
     """
     return [row for _, row in numbered(path, record)]
 
 
 def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Record]:
-    """The first row for each value of the key's columns; of the others no cell is looked at, which is faster."""
+    """Return the first row for each value of the key's columns; of the others no cell is looked at, which is faster."""
     return [row for _, row in numbered(path, record, key)]
 
 
-def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
-    """The rows, each with the line in which it ends; with a key those of ``read_firsts``."""
+def existing(path: Path, record: type) -> Path:
+    """Return where a table lies: at the path, or beside it under a name that it had formerly."""
+    return next((each for each in (path, *_former(path, record)) if each.exists()), path)
+
+
+def _former(path: Path, record: type) -> list[Path]:
+    facts = TABLES[record]
+    return [path.with_name(name) for name in facts.formerly] if path.name == facts.name else []
+
+
+def numbered(
+    path: Path, record: type[Record], key: Sequence[str] = (), strict: bool = False
+) -> list[tuple[int, Record]]:
+    """Return the rows, each with the line in which it ends; with a key those of ``read_firsts``.
+
+    Numbers of a table that is written by hand, and those of others where it is ``strict``, have to be in their range.
+    """
+    path, known = existing(path, record), TABLES[record].columns
     if not path.exists():
         return []
-    columns, forms = _column_types(record), COLUMNS.get(record, {})
+    titles, numbers, rows = _cells(path, record, key)
+    if not rows:
+        return []
+    strict = strict or TABLES[record].by_hand
+    values: dict[str, Iterable[Any]] = {name: [column.empty] * len(rows) for name, column in known.items()}
+    for (name, title), texts in zip(titles.items(), zip(*rows, strict=True), strict=True):
+        value_of = {}  # by columns, and each text once, which is faster
+        for text in dict.fromkeys(texts):
+            try:
+                value_of[text] = known[name].value(text, strict)
+            except ValueError as complaint:
+                raise UserError(
+                    f"{path}, line {numbers[texts.index(text)]}, column {title}: the cell {complaint}; "
+                    "mend the line or delete it"
+                ) from None
+        values[name] = map(value_of.__getitem__, texts)
+    return list(zip(numbers, map(record, *values.values()), strict=True))
+
+
+def _cells(path: Path, record: type, key: Sequence[str]) -> tuple[dict[str, str], list[int], list[list[str]]]:
+    """Return the columns' names with what the file calls them, and the rows' lines and cells."""
+    complete, torn = _complete(path)
+    by_hand = TABLES[record].by_hand
     try:
-        lines = csv.reader(io.StringIO(_complete(path)[0].decode(), newline=""))
+        # A spreadsheet's byte order mark is no part of the header, and a line that an editor did not end is whole.
+        text = (complete + torn if by_hand else complete).decode("utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""))
         header = next(lines, None)
-        if header is None:
-            return []
-        _check_header(path, header, columns)
+        if header is None and not by_hand:
+            return {}, [], []
+        titles = _titles(path, record, header or [])
         numbers, rows = [], []
-        places = [header.index(name) for name in key if name in header]
+        places = [place for place, name in enumerate(titles) if name in key]
         value_of, seen = itemgetter(*places) if places else None, set()
         for cells in lines:
-            if len(cells) != len(header):
+            if len(cells) != len(titles):
                 raise UserError(
-                    f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(header)}; "
+                    f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(titles)}; "
                     "mend the line or delete it"
                 )
             if value_of:
@@ -147,41 +131,42 @@ def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[
                     continue
                 seen.add(value)
             numbers.append(lines.line_num)
-            rows.append(cells)
+            rows.append([cell.strip() for cell in cells] if by_hand else cells)
     except UnicodeDecodeError:
-        raise UserError(f"{path}: is not UTF-8 text; restore the file or delete it") from None
+        raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
     except csv.Error as problem:
         raise UserError(f"{path}, line {lines.line_num}: {problem}; mend the line or delete it") from None
-    if not rows:
-        return []
-    values: dict[str, Sequence[Any]] = dict.fromkeys(columns, [None] * len(rows))
-    for name, texts in zip(header, zip(*rows, strict=True), strict=True):  # by columns, which is faster
-        try:
-            values[name] = _parse(name, texts, *columns[name], forms.get(name))
-        except ValueError:
-            complaints = (_complaint(name, text, *columns[name], forms.get(name)) for text in texts)
-            number, complaint = next(pair for pair in zip(numbers, complaints, strict=True) if pair[1])
+    return titles, numbers, rows
+
+
+def _titles(path: Path, record: type, header: Sequence[str]) -> dict[str, str]:
+    """Return the columns' names with what a header calls them. Raises UserError where it does not fit the record."""
+    known = TABLES[record].columns
+    today = {former: name for name, column in known.items() for former in column.formerly}
+    names = [name if name in known else today.get(name, name) for name in header]
+    if TABLES[record].by_hand:
+        if sorted(names) != sorted(known):
+            wrong = sorted(set(names) ^ set(known)) or sorted(names)
             raise UserError(
-                f"{path}, line {number}, column {name}: the cell {complaint}; mend the line or delete it"
-            ) from None
-    return list(zip(numbers, map(record, *values.values()), strict=True))
-
-
-def _check_header(path: Path, header: Sequence[str], known: dict[str, tuple[type, bool]]) -> None:
-    repeated = {name for name in header if header.count(name) > 1}
+                f"{path}, line 1: the columns must be {', '.join(known)}, each once: see {wrong[0]!r}, "
+                "and mend the header"
+            )
+        return dict(zip(names, header, strict=True))
+    repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise UserError(f"{path}, line 1: the column {sorted(repeated)[0]!r} stands twice; mend the header")
-    newer = [name for name in header if name not in known]
+    newer = [name for name in names if name not in known]
     if newer:
         raise UserError(
             f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
         )
-    missing = [name for name, (_, optional) in known.items() if name not in header and not optional]
+    missing = [name for name, column in known.items() if name not in names and not column.optional]
     if missing:
         raise UserError(
             f"{path}, line 1: the column {missing[0]!r} is missing, so an older version wrote this table; "
             "move the file away and measure again"
         )
+    return dict(zip(names, header, strict=True))
 
 
 def _format(rows: Iterable[Any]) -> str:
@@ -193,17 +178,17 @@ def _format(rows: Iterable[Any]) -> str:
 
 
 def _header(record: type) -> str:
-    return ",".join(_column_types(record)) + "\n"
+    return ",".join(TABLES[record].columns) + "\n"
 
 
-def _flush(file: typing.IO[bytes]) -> None:
+def _flush(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
 def _durably(path: Path, undo: Callable[[], object]) -> Iterator[None]:
-    """Undoes a write that fails, and raises UserError that says why."""
+    """Undo a write that fails, and raises UserError that says why."""
     try:
         yield
     except OSError as problem:
@@ -216,7 +201,7 @@ def _durably(path: Path, undo: Callable[[], object]) -> Iterator[None]:
 
 
 def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
-    """Replaces a whole table, atomically: readers see the old file or the new one.
+    """Replace a whole table, atomically: readers see the old file or the new one.
 
     Raises UserError where that fails; the old table is intact then.
     """
@@ -227,15 +212,27 @@ def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
             file.write((_header(record) + _format(rows)).encode())
             _flush(file)
         part.replace(path)
+        _drop_former(path, record)
+
+
+def _drop_former(path: Path, record: type) -> None:
+    """Remove files with a former name of a table, once today's is on the disk with all their rows."""
+    left = [former for former in _former(path, record) if former.exists()]
+    if left:
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    for former in left:
+        former.unlink()
 
 
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
-    """Adds rows at the end of a table, durably; one with an older header is written anew with today's.
+    """Add rows at the end of a table, durably; one with an older header or name is written anew under today's.
 
     Raises UserError where that fails; the old rows are intact then.
     """
     if not path.exists():
-        write(path, record, rows)
+        write(path, record, [*read(path, record), *rows])
         return
     complete, _torn = _complete(path)
     if complete.partition(b"\n")[0].decode() + "\n" != _header(record):
@@ -246,12 +243,13 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
         file.truncate()
         file.write(_format(rows).encode())
         _flush(file)
+        _drop_former(path, record)
 
 
 def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """The old rows, those with a key of the new ones replaced, and the new ones at the end."""
+    """Return the old rows, those with a key of the new ones replaced, and the new ones at the end."""
     if not new:
         return list(old)
-    key = KEYS[type(new[0])]
+    key = TABLES[type(new[0])].key
     fresh = {tuple(getattr(row, name) for name in key) for row in new}
     return [row for row in old if tuple(getattr(row, name) for name in key) not in fresh] + list(new)

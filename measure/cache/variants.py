@@ -1,6 +1,6 @@
 """How a network is run, besides its precision: as it is (``eager``), or with some of ``PARTS``, joined by ``+``."""
 
-from measure.cache.records import EAGER
+from measure.cache.words import EAGER
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 

@@ -5,6 +5,7 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
+from measure.cache.hand_kept import CHIP_PRECISIONS, CHIP_UNITS
 from report.analysis import available
 from report.analysis.available import or_missing
 from report.charts import axes, roofline, theme
@@ -35,7 +36,7 @@ def plane(paper: Paper) -> alt.LayerChart:
     at_all = described(rows)
     of_headline = described(headline).assign(choice=HEADLINE)
     points = pd.concat([of_headline, at_all.assign(choice=at_all.rate)], ignore_index=True)
-    rates = [rate(precision, unit) for precision, unit in product(chips.PRECISIONS, chips.CHOICES["unit"])]
+    rates = [rate(precision, unit) for precision, unit in product(CHIP_PRECISIONS, CHIP_UNITS)]
     choices = [HEADLINE, *(choice for choice in rates if choice in set(points.choice))]
     margins = (0.04, 0.06)
     x = LogAxis.around(points.flow, theme.WIDTH, "bandwidth", "B/s", margins=margins)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.cache.hand_kept import CHIP_PRECISIONS
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES
@@ -16,7 +17,7 @@ def leading_kinds(paper: Paper) -> str:
     """Which kind of chip has the highest dense peak at each precision that several kinds print."""
     chips = available.chips(paper)
     led: dict[str, list[str]] = {}
-    for precision in table.PRECISIONS:
+    for precision in CHIP_PRECISIONS:
         rows = table.fastest(chips[chips.precision == precision])
         if rows.kind.nunique() < 2:
             continue

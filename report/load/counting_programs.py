@@ -48,38 +48,38 @@ LINES = {
 
 
 def name(counter: str) -> str:
-    """A counter as the paper calls it."""
+    """Return a counter as the paper calls it."""
     return NAMES.get(counter, counter)
 
 
 def signed(deviation: float) -> str:
-    """A relative deviation with its sign: ``+6.28 %``, ``−35.7 %``."""
+    """Return a relative deviation with its sign: ``+6.28 %``, ``−35.7 %``."""
     return ("+" if deviation > 0 else "") + percent(deviation, 3).replace("-", "−")
 
 
 def _line(model: str) -> str:
-    patterns = {line: pattern for group in LINES.values() for line, pattern in group.items()}
-    return next((line for line, pattern in patterns.items() if re.fullmatch(pattern, model)), model)
+    lines = (line for group in LINES.values() for line in group.items())
+    return next((line for line, pattern in lines if re.fullmatch(pattern, model)), model)
 
 
 def derive(results: pd.DataFrame) -> pd.DataFrame:
-    """The results with each model's line, the count's relative deviation, and whether it is ``right`` and ``equal``.
+    """Return the results with each model's line, its count's deviation, and whether it is ``right`` and ``equal``.
 
     Equal is a count that rounds to the published one; right one that deviates from it by no more than ``TOLERANCE``,
     or than its rounding: the smallest model's count is published as 40 million to the nearest million.
     """
-    off = (results.forward_mac.astype(float) - results.published_mac).abs()
-    rounding = PUBLISHED_MAC_STEP / 2
+    counted = results.forward_mac.astype(float)
+    off, rounding = (counted - results.published_mac).abs(), PUBLISHED_MAC_STEP / 2
     return results.assign(
         line=[_line(model) for model in results.model],
-        deviation=results.forward_mac.astype(float) / results.published_mac - 1,
+        deviation=counted / results.published_mac - 1,
         equal=off <= rounding,
         right=(off <= TOLERANCE * results.published_mac) | (off <= rounding),
     )
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """One row is a counter: of how many ``models`` it counted how many, right and equal, in which time and memory."""
+    """Return a row for each counter: its ``models``, how many it counted, right and equal, in which time and memory."""
     rows = []
     for counter, own in results.groupby("counter", sort=False):
         counts_parameters = own.parameter_count.notna().any()

@@ -1,28 +1,61 @@
-"""The lines of a table that people write by hand, with a spreadsheet or without."""
+"""The tables that people write, read with what takes more than one row or the bibliography to check."""
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
+from typing import Any, TypeVar
 
+import pandas as pd
+
+from measure.cache.schema import TABLES
+from measure.cache.table import numbered
 from measure.errors import UserError
 
+Record = TypeVar("Record")
 
-def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each line with the line's number, the header first; nothing where there is no file.
+CITING = ("source", "study")
+"""The columns that hold keys of the bibliography, joined by ``;``."""
 
-    A byte order mark, as spreadsheets write it, is no part of the header. Raises UserError that names the file where
-    it cannot be read, or the line where it is no CSV.
+
+def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:
+    """Return the rows of a table, each with its line; ``keys`` are the bibliography's. No file is an empty table.
+
+    Raises UserError naming file, line and column where a cell is not what its column holds or names a key that the
+    bibliography has not, and file and line of a row that stands there twice.
     """
-    if not path.exists():
-        return
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file)
-            for cells in lines:
-                yield lines.line_num, cells
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8") from None
-    except csv.Error as problem:
-        raise UserError(f"{path}, line {lines.line_num}: {problem}; mend the line or delete it") from None
+    rows = numbered(path, record)
+    lines: dict[tuple[str, ...], int] = {}
+    for line, row in rows:
+        for name in CITING:
+            for key in getattr(row, name, "").split(";"):
+                if hasattr(row, name) and key not in keys:
+                    raise UserError(
+                        f"{path}, line {line}, column {name}: {key!r} is not in the bibliography; add its entry to "
+                        "bib/references.bib"
+                    )
+        told = tuple(str(getattr(row, name)) for name in TABLES[record].key)
+        first = lines.setdefault(told, line) if told else line
+        if first != line:
+            raise UserError(
+                f"{path}, line {line}: {' '.join(told)} stands in line {first} already; delete one of the two"
+            )
+    return rows
+
+
+def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:
+    """Return what ``read`` gives as a frame, its numbers as floats.
+
+    Beside a number as printed stands ``<column>_rounding``: half the unit of its last digit.
+    """
+    facts = TABLES[record].columns
+    table = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
+    for name, column in facts.items():
+        if column.type is Decimal:
+            table[f"{name}_rounding"] = table[name].map(_rounding).astype(float)
+        if column.type is not str:
+            table[name] = table[name].astype(float)
+    return table
+
+
+def _rounding(number: Decimal | None) -> float | None:
+    return None if number is None else 0.5 * 10.0 ** int(number.as_tuple().exponent)

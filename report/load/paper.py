@@ -12,6 +12,7 @@ import pandas as pd
 from measure.cache import records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.memory_levels import Cache, caches_of
+from measure.cache.schema import file_of
 from measure.cache.table import read
 from report.load import (
     bibliography,
@@ -142,7 +143,7 @@ def load(
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
-    counters = read(data / "workload" / "counters.csv", records.CounterResult)
+    counters = read(file_of(records.CounterResult, data), records.CounterResult)
     return Paper(
         chips=chips.read(data / "chips.csv", keys),
         flop_per_cycle=flop_per_cycle.read(data / "flop_per_cycle.csv", keys),

@@ -7,20 +7,18 @@ from pathlib import Path
 from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LAUNCHED, LEAN
 from helpers.places import TESTS
-from measure.cache.columns import COLUMNS
-from measure.cache.folders import FILES, MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import (
     EAGER,
     INFERENCE,
+    KEYS,
     CounterProfile,
-    CounterResult,
     KernelCounters,
     KernelTime,
-    Layer,
     Operator,
-    Workload,
 )
-from measure.cache.table import _column_types, read, write
+from measure.cache.schema import MACHINE, TABLES
+from measure.cache.table import read, write
 from report.load.counting_programs import OURS
 
 TEXT = (
@@ -28,10 +26,7 @@ TEXT = (
     "*b* _i_ `c` ~~s~~ ^n^ [l](javascript:a) ![p](u.png){width=1} [@lean2016] @fig-on-roof \\alpha \\(y\\) "
     "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n1. x"
 )
-WORKLOAD_FILES = {
-    Workload: "models.csv", Layer: "layers.csv", Operator: "operators.csv", CounterResult: "counters.csv"
-}  # fmt: skip
-RECORDS = {**{record: f"workload/{name}" for record, name in WORKLOAD_FILES.items()}, **FILES}
+RECORDS = {record: TABLES[record].path.removeprefix(f"{MACHINE}/") for record in KEYS}
 """All records, with the file of each in a data folder or a machine's."""
 
 KEPT = {"hardware_id": (), "counter": (OURS,)}
@@ -40,8 +35,8 @@ KEPT = {"hardware_id": (), "counter": (OURS,)}
 
 def free_columns(record):
     """The columns of texts that may be anything."""
-    texts = [name for name, (plain, _) in _column_types(record).items() if plain is str]
-    return [name for name in texts if name not in COLUMNS.get(record, {})]
+    columns = TABLES[record].columns.items()
+    return [name for name, column in columns if column.type is str and column.form is None]
 
 
 def spoilt(rows):

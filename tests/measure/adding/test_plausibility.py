@@ -1,7 +1,6 @@
 import csv
 import dataclasses
 import io
-import typing
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +9,7 @@ from helpers.places import ROOT
 
 from measure.adding import plausibility
 from measure.adding.plausibility import check
-from measure.cache.folders import FILES, Workloads, machine_names
+from measure.cache.folders import Workloads, machine_names
 from measure.errors import UserError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -52,13 +51,13 @@ def test_the_committed_machines_are_plausible(name):
         ("samples.csv", 3, "latency_s", "inf", "the cell is 'inf'"),
         ("samples.csv", 3, "latency_s", "-1", "the cell is '-1'"),
         ("samples.csv", 3, "latency_s", "0", "the cell is '0'"),
-        ("samples.csv", 3, "latency_s", "1e6", "the cell is 1000000.0, not a number from 1e-12 to 86400"),
-        ("samples.csv", 3, "latency_s", "1e-15", "the cell is 1e-15"),
-        ("samples.csv", 3, "block", "0", "the cell is '0', not a number above 0"),
-        ("machine.csv", 2, "threads", "0", "the cell is 0, not a number from 1"),
-        ("samples.csv", 3, "load", "2", "the cell is 2.0, not a number from 0 to 1"),
-        ("samples.csv", 3, "sample", "-1", "the cell is '-1', not a number from 0"),
-        ("runs.csv", 2, "batch", "9" * 4000, "the cell is 999"),
+        ("samples.csv", 3, "latency_s", "1e6", "the cell is '1e6', not a number from 1e-12 to 86400 s"),
+        ("samples.csv", 3, "latency_s", "1e-15", "the cell is '1e-15', not a number from 1e-12"),
+        ("samples.csv", 3, "block", "0", "the cell is '0', not a whole number above 0"),
+        ("machine.csv", 2, "threads", "0", "the cell is '0', not a whole number above 0"),
+        ("samples.csv", 3, "load", "2", "the cell is '2', not a number from 0 to 1"),
+        ("samples.csv", 3, "sample", "-1", "the cell is '-1', not a whole number from 0"),
+        ("runs.csv", 2, "batch", "9" * 4000, "the cell is '999"),
         ("runs.csv", 2, "recorded_at", "yesterday", "the cell is 'yesterday', not a time such as"),
         ("runs.csv", 2, "recorded_at", "2026-01-02T12:00:01+00:00", "which is to come"),
         ("machine.csv", 2, "recorded_at", "2026-01-03", "which is to come"),
@@ -68,7 +67,7 @@ def test_the_committed_machines_are_plausible(name):
         ("machine.csv", 2, "cores", "", "is of a processor and does not say its cores"),
         ("machine.csv", 2, "torch", "", "does not say the version of torch"),
         ("runs.csv", 2, "environment_id", "e2", "the cell is 'e2', which machine.csv does not know"),
-        ("counters.csv", 2, "dram_read_byte", "1e30", "the cell is 1e+30"),
+        ("counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
         ("counters.csv", 2, "fp32_flop", "1e17", "did more FLOP in its time than any chip"),
         ("ceilings.csv", 2, "flop", "600000000000000000", "ran at 1.2e+18 FLOP/s, faster than any chip"),
         ("ceilings.csv", 2, "byte", "600000000000000000", "ran at 1.2e+18 B/s, faster than any chip"),
@@ -129,8 +128,3 @@ def test_the_fastest_is_ten_times_any_chip():
         chips = list(csv.DictReader(file))
     assert 10 * max(float(row["peak_flop_per_s"]) for row in chips) < plausibility.FASTEST_FLOP_PER_S
     assert 10 * max(float(row["bandwidth_byte_per_s"]) for row in chips) < plausibility.FASTEST_BYTE_PER_S
-
-
-def test_every_range_is_of_a_column():
-    columns = {name for record in FILES for name in typing.get_type_hints(record)}
-    assert set(plausibility.RANGES) <= columns

@@ -81,11 +81,17 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
         ("model,model\n", "line 1: the column 'model' stands twice"),
         (
             "{head}\ne1,net,one,fp32,inference,eager,ok,,now,0,,\n",
-            "line 2, column batch: the cell is 'one', not a number",
+            "line 2, column batch: the cell is 'one', not a whole number above 0",
         ),
         ("{head}\ne1,net,,fp32,inference,eager,ok,,now,0,,\n", "line 2, column batch: the cell is empty"),
-        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n", "the cell is '0', not a number above 0"),
-        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n", "the cell is '-1', not a number from 0 on"),
+        (
+            "{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n",
+            "the cell is '0', not a whole number above 0",
+        ),
+        (
+            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n",
+            "the cell is '-1', not a whole number from 0 on",
+        ),
         ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 12"),
         (
             "{head}\ne1,net,1,fp32,inference,eager,ok,,now,0,,\ne1,net,x,fp32,inference,eager,ok,,now,0,,\n",

@@ -5,11 +5,13 @@ import pytest
 from helpers.papers import REFERENCES, tiny
 from helpers.places import ROOT, TESTS
 
+from measure.cache.hand_kept import FlopPerCycle, model_numbers
+from measure.cache.schema import TABLES
 from measure.errors import UserError
 from report.load import bibliography, flop_per_cycle
 
 KEYS = frozenset({"one", "two"})
-HEADER = ",".join(flop_per_cycle.COLUMNS)
+HEADER = ",".join(TABLES[FlopPerCycle].columns)
 GOOD = "V,6,1;4-7,Core,avx2,fp32,32,one;two,"
 
 
@@ -22,7 +24,7 @@ def read(tmp_path, *lines, header=HEADER):
 def test_a_row(tmp_path):
     (row,) = read(tmp_path, GOOD)
     assert (row.vendor, row.family, row.flop_per_cycle, row.note) == ("V", 6, 32, "")
-    assert flop_per_cycle.model_numbers(row.models) == {1, 4, 5, 6, 7}
+    assert model_numbers(row.models) == {1, 4, 5, 6, 7}
 
 
 def test_a_table_that_is_not_there_is_empty(tmp_path):
@@ -40,7 +42,7 @@ def test_a_table_that_is_not_there_is_empty(tmp_path):
         (GOOD.replace("fp32", "single"), "line 2, column precision: the cell is 'single', not one of fp64"),
         (GOOD.replace(",32,", ",0,"), "line 2, column flop_per_cycle: the cell is '0', not a whole number"),
         (GOOD.replace(",32,", ",32.5,"), "line 2, column flop_per_cycle: the cell is '32.5'"),
-        (GOOD.replace("two", "three"), "line 2, column source: the cell names 'three', which has no entry in bib/"),
+        (GOOD.replace("two", "three"), "line 2, column source: 'three' is not in the bibliography; add its entry"),
         (GOOD + ",", "line 2: 10 cells where the header has 9"),
         (f"{GOOD}\n{GOOD.replace('1;4-7', '7')}", "line 3, column models: a model of 7 stands in line 2 already"),
     ],

@@ -1,0 +1,201 @@
+"""The tables that people write: datasheets of chips, what a processor's core does in a cycle, what studies printed.
+
+``report/load`` reads them, and checks there what takes more than one row, or the bibliography.
+"""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated
+
+from measure.cache.records import VECTOR_EXTENSIONS, Environment
+from measure.cache.schema import NUMBER, Column, Form, one_of, table
+
+CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
+"""Kinds of chip and how the paper writes them."""
+
+CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
+
+VECTOR, TENSOR = CHIP_UNITS = ("vector", "tensor")
+"""The units of a chip that compute: those of vectors, and those of matrices."""
+
+LATENCY, FLOP = "latency", "flop"
+"""The quantities of ``PrintedTraining``."""
+
+BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
+"""Which way round a study prints a ratio."""
+
+RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+
+def model_numbers(text: str) -> set[int]:
+    """Return the numbers in ``1;4-7``; none for another text, or where a range runs backwards."""
+    numbers: set[int] = set()
+    for part in text.split(";"):
+        match = RANGE.fullmatch(part)
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            return set()
+        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return numbers
+
+
+Source = Annotated[str, "keys of `bib/references.bib`, joined by `;`"]
+Note = Annotated[str, Column("what a reader of the row has to know", empty="")]
+ChipPrecision = Annotated[str, Column("the precision of the rate", form=one_of(CHIP_PRECISIONS))]
+
+
+@table("chips.csv", key=("chip", "precision", "unit"), by_hand=True)
+@dataclass(frozen=True)
+class Chip:
+    """A chip's datasheet roof at one precision and unit. Rates are without a prefix, and so in FLOP/s, B/s and W."""
+
+    chip: Annotated[str, "the chip's name"]
+    alias: Annotated[str, Column("other names that a driver gives it, joined by `;`", empty="")]
+    vendor: Annotated[str, "who makes it"]
+    kind: Annotated[str, Column("what the chip is", form=one_of(CHIP_KINDS))]
+    year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
+    precision: ChipPrecision
+    unit: Annotated[str, Column("what computes at this rate", form=one_of(CHIP_UNITS))]
+    peak_flop_per_s: Annotated[
+        float, Column("dense rate, a fused multiply-add being two", least=1e9, most=1e18)
+    ]
+    sparse_peak_flop_per_s: Annotated[
+        float | None, Column("rate with structured sparsity, where one is stated", least=1e9, most=1e18)
+    ]
+    bandwidth_byte_per_s: Annotated[float, Column("rate of the chip's memory", least=1e8, most=1e15)]
+    memory_type: Annotated[str, Column("kind of memory and number of its channels", empty="")]
+    power_w: Annotated[
+        float | None, Column("the limit that the vendor states, or what `note` says", least=0.1, most=1e5)
+    ]
+    derivation: Annotated[str, Column("how the numbers follow from what is printed", empty="")]
+    verified: Annotated[str, Column("whether the source itself was read", form=one_of(("yes", "no")))]
+    source: Source
+    note: Note
+
+
+@table(
+    "flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True
+)
+@dataclass(frozen=True)
+class FlopPerCycle:
+    """What one core of a microarchitecture does in a cycle at most, by fused multiply-adds where it has them."""
+
+    vendor: Annotated[str, "as processors say it; on Arm the implementer"]
+    family: Annotated[int, Column("likewise; on Arm the architecture", NUMBER, least=1, most=99999)]
+    models: Annotated[
+        str,
+        Column(
+            "numbers and ranges joined by `;`; on Arm the part",
+            form=Form(model_numbers, "model numbers such as 1;4-7"),
+        ),
+    ]
+    microarchitecture: Annotated[str, "what the vendor calls the core"]
+    vector_extension: Annotated[str, Column("the one that this rate takes", form=one_of(VECTOR_EXTENSIONS))]
+    precision: ChipPrecision
+    flop_per_cycle: Annotated[int, Column("what a core does in a cycle", least=1, most=99999)]
+    source: Source
+    note: Note
+
+    def fits(self, environment: Environment) -> bool:
+        """Return whether the processor is of this family and shows this vector extension."""
+        return (
+            (self.vendor, self.family) == (environment.cpu_vendor, environment.cpu_family)
+            and environment.cpu_model in model_numbers(self.models)
+            and self.vector_extension in (environment.vector_extension or "").split()
+        )
+
+
+Study = Annotated[str, "the study's key in `bib/references.bib`"]
+ModelInStudy = Annotated[str, "the model as the study calls it"]
+ChipInStudy = Annotated[str, "the GPU as the study calls it"]
+ChipKey = Annotated[str, "the chip in `data/chips.csv` that is meant"]
+ModelKey = Annotated[str, "the built-in model that is meant"]
+ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv` that is meant", empty="")]
+ModelKeyOrNone = Annotated[str, Column("the built-in model that is meant", empty="")]
+Intensity = Annotated[Decimal, Column("the arithmetic intensity", least=1e-12)]
+
+
+@table("published/chips.csv", key=(), by_hand=True)
+@dataclass(frozen=True)
+class PrintedChip:
+    """A chip's roof as a study prints it, errors included."""
+
+    study: Study
+    chip: Annotated[str, "the chip as the study calls it"]
+    precision: Annotated[str, Column("the precision that the study names", empty="")]
+    peak_flop_per_s: Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
+    bandwidth_byte_per_s: Annotated[Decimal, Column("the bandwidth", least=1e8, most=1e15)]
+    printed: Annotated[str, "where it stands in the study, and the product that is printed there"]
+    chip_key: ChipKeyOrNone
+
+
+@table("published/models.csv", key=("study", "model"), by_hand=True)
+@dataclass(frozen=True)
+class PrintedModel:
+    """A model's forward pass of one input as a study prints it."""
+
+    study: Study
+    model: ModelInStudy
+    flop: Annotated[Decimal, Column("FLOP of the forward pass", least=1)]
+    footprint_byte: Annotated[Decimal, Column("what the study counts as the model's memory", least=1)]
+    intensity_flop_per_byte: Intensity
+    model_key: ModelKeyOrNone
+
+
+@table("published/training.csv", key=("study", "model", "quantity"), by_hand=True)
+@dataclass(frozen=True)
+class PrintedTraining:
+    """A model's forward pass beside its backward pass as a study prints them."""
+
+    study: Study
+    model: ModelInStudy
+    batch: Annotated[int | None, Column("inputs of one call", NUMBER, least=1)]
+    quantity: Annotated[str, Column("what is compared", form=one_of((LATENCY, FLOP)))]
+    forward: Annotated[Decimal | None, Column("of the forward pass", "s or FLOP", least=1e-12)]
+    backward: Annotated[Decimal | None, Column("of the backward pass", "s or FLOP", least=1e-12)]
+    ratio_as_printed: Annotated[Decimal, Column("the ratio of the two", NUMBER, least=1e-12)]
+    ratio_means: Annotated[
+        str, Column("which is divided by which", form=one_of((BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)))
+    ]
+
+
+@table("published/training_steps.csv", key=("study", "model", "gpu"), by_hand=True)
+@dataclass(frozen=True)
+class PrintedStep:
+    """A training step on a GPU, counted by hardware counters, as a study prints it."""
+
+    study: Study
+    model: ModelInStudy
+    gpu: ChipInStudy
+    batch: Annotated[int, Column("inputs of one step", NUMBER, least=1)]
+    dram_byte_per_s: Annotated[Decimal, Column("rate of traffic with memory", least=1)]
+    time_s: Annotated[Decimal, Column("time of a step", least=1e-12)]
+    flop_per_s: Annotated[Decimal, Column("rate of computing", least=1)]
+    intensity_flop_per_byte: Intensity
+    chip_key: ChipKey
+    model_key: ModelKey
+
+
+@table("published/step_estimates.csv", key=("study", "model", "gpu"), by_hand=True)
+@dataclass(frozen=True)
+class PrintedEstimate:
+    """The theoretical time of a training step as a study prints it."""
+
+    study: Study
+    model: ModelInStudy
+    gpu: ChipInStudy
+    flop: Annotated[Decimal, Column("FLOP of a step", least=1)]
+    peak_flop_per_s: Annotated[Decimal, Column("the peak rate that it is divided by", least=1e9, most=1e18)]
+    time_s_as_printed: Annotated[Decimal, Column("the quotient", least=1e-12)]
+    chip_key: ChipKey
+    model_key: ModelKey
+
+
+@table("published/claims.csv", key=("id",), by_hand=True)
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a study that data can confirm or refute."""
+
+    id: Annotated[str, "names the claim: the study's key and a number"]
+    study: Study
+    claim: Annotated[str, "the sentence"]

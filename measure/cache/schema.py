@@ -1,0 +1,198 @@
+"""What tables say of themselves: a column's facts stand on its record's field, a table's on the record's class.
+
+The header, reading, checking, the data dictionary and the reading of older files all follow from these.
+
+Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
+of the time, which is half a second, but measuring must run where only torch is installed, and a complaint's file,
+line and column, units and former names would have to be written here all the same; pandera checks frames, of which
+there are none.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from math import inf
+from pathlib import Path, PurePosixPath
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+MOST = 10**18
+"""The largest number in a column that does not say otherwise."""
+
+SHOWN = 60
+"""So many characters of a cell stand in a complaint."""
+
+NUMBER = "1"
+"""The unit of what has none: counts, ratios, ordinals."""
+
+UNITS = {
+    "s": "s",
+    "byte": "B",
+    "flop": "FLOP",
+    "mac": "multiply-adds",
+    "hz": "Hz",
+    "c": "°C",
+    "w": "W",
+    "j": "J",
+    "count": NUMBER,
+    "cycle": "cycle",
+}
+"""Units by the words with which names of columns end."""
+
+UNIT = re.compile(rf"(?:.*?_)??({'|'.join(UNITS)})(?:_per_({'|'.join(UNITS)}))?(?:_as_printed)?")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the cells of a column of texts have to be; ``description`` says it after "is not"."""
+
+    fits: Callable[[str], object]
+    description: str
+
+
+def one_of(words: Iterable[str]) -> Form:
+    """Return the form of a column that holds one of these words."""
+    known = tuple(words)
+    return Form(known.__contains__, f"one of {', '.join(known)}")
+
+
+def some_of(words: Iterable[str], sign: str) -> Form:
+    """Return the form of a column that holds one of these words or several, joined by ``sign``."""
+    one = one_of(words)
+    description = f"{one.description}, or several joined by {sign!r}"
+    return Form(lambda text: all(map(one.fits, text.split(sign))), description)
+
+
+def several(pattern: str, description: str) -> Form:
+    """Return the form of a column whose cells are matches of a pattern, joined by ``;``."""
+    compiled = re.compile(f"{pattern}(?:;{pattern})*")
+    return Form(compiled.fullmatch, f"{description} joined by ';'")
+
+
+@dataclass(frozen=True)
+class Column:
+    """The facts of a column, given in the ``Annotated`` type of a record's field; a text alone is its meaning.
+
+    ``unit`` is given where the column's name does not end with it. Numbers lie from ``least`` to ``most``: those of
+    tables written by hand or handed in have to; any table's are refused for the sign that is not in this range, and
+    for a 0 that is not. A file may still call the column by one of the names it had ``formerly``.
+    A text whose cell may be empty without being unknown is ``empty`` then. The name, the type, and whether a cell may
+    be empty follow from the field.
+    """
+
+    meaning: str
+    unit: str = ""
+    least: float = 0
+    most: float = MOST
+    form: Form | None = None
+    formerly: tuple[str, ...] = ()
+    empty: str | None = None
+    name: str = ""
+    type: type = str
+    optional: bool = False
+
+    def value(self, text: str, strict: bool) -> Any:
+        """Return what a cell holds. Raises ValueError saying what it is; a ``strict`` reader asks for the range."""
+        if not text:
+            if self.optional:
+                return self.empty
+            raise ValueError("is empty")
+        if self.type is str:
+            if self.form is None or self.form.fits(text):
+                return text
+            wanted = self.form.description
+        else:
+            number = self._number(text)
+            if number is not None and (not strict or self.least <= number <= self.most):
+                return number
+            wanted = "a whole number" if self.type is int else "a number"
+            if number is not None:
+                unit = "" if self.unit == NUMBER else f" {self.unit}"
+                wanted += f" from {self.least:g} to {self.most:g}{unit}"
+            elif self.least >= 0:
+                wanted += " above 0" if self.least else " from 0 on"
+        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+        raise ValueError(f"is {shown!r}, not {wanted}")
+
+    def _number(self, text: str) -> Any:
+        """Return the number of the column's type and sign that a text is, None where it is none."""
+        try:
+            number = self.type(text)
+            if self.least > 0:
+                return number if 0 < number < inf else None
+            return number if (0 if self.least == 0 else -inf) <= number < inf else None
+        except (ValueError, ArithmeticError):
+            return None
+
+
+def _columns(record: Any) -> dict[str, Column]:
+    """Return the columns of a record by name, in the order of the header."""
+    hints = get_type_hints(record, include_extras=True)
+    found = {}
+    for field in fields(record):
+        hint, *_, declared = get_args(hints[field.name])
+        facts = declared if isinstance(declared, Column) else Column(declared)
+        (type_,) = set(get_args(hint) or (hint,)) - {NoneType}
+        found[field.name] = replace(
+            facts,
+            name=field.name,
+            type=type_,
+            unit=facts.unit or ("" if type_ is str else unit(field.name)),
+            optional=NoneType in get_args(hint) or facts.empty is not None,
+        )
+    return found
+
+
+def unit(name: str) -> str:
+    """Return the unit that a column's name ends with, empty where it ends with none."""
+    found = UNIT.fullmatch(name)
+    return "/".join(UNITS[part] for part in found.groups() if part) if found else ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The facts of a table: its file below ``data``, the columns that tell its rows apart, and all columns by name.
+
+    People write a table ``by_hand``. Where the file is not there, it may lie beside under a name it had ``formerly``.
+    """
+
+    path: str
+    key: tuple[str, ...]
+    columns: dict[str, Column]
+    by_hand: bool
+    formerly: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which the file may lie, today's first."""
+        return (self.name, *self.formerly)
+
+
+MACHINE = "machines/NAME"
+"""The folder below ``data`` of the tables that each machine has."""
+
+TABLES: dict[Any, Table] = {}
+"""All tables, by what a row is."""
+
+Record = TypeVar("Record")
+
+
+def table(
+    path: str, key: Iterable[str], by_hand: bool = False, formerly: Iterable[str] = ()
+) -> Callable[[type[Record]], type[Record]]:
+    """Declare a dataclass to be a row of a table: see ``Table``."""
+
+    def declared(record: type[Record]) -> type[Record]:
+        TABLES[record] = Table(path, tuple(key), _columns(record), by_hand, tuple(formerly))
+        return record
+
+    return declared
+
+
+def file_of(record: type, data: Path) -> Path:
+    """Return the file of a table that does not belong to a machine."""
+    return data / TABLES[record].path

@@ -1,0 +1,199 @@
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+
+from measure.cache import hand_kept
+from measure.cache.records import KEYS, Environment, Run, Workload
+from measure.cache.schema import TABLES, Column, several, some_of, table, unit
+from measure.cache.table import append, existing, numbered, read, read_firsts, write
+from measure.errors import UserError
+
+COLUMNS = [(record, name) for record, facts in TABLES.items() for name in facts.columns]
+FORMS = [(record, name) for record, name in COLUMNS if TABLES[record].columns[name].form]
+
+
+def ids(pairs):
+    return [f"{record.__name__}-{name}" for record, name in pairs]
+
+
+@pytest.mark.parametrize(("record", "name"), COLUMNS, ids=ids(COLUMNS))
+def test_every_column_has_a_meaning_and_every_number_a_unit_or_is_said_to_have_none(record, name):
+    column = TABLES[record].columns[name]
+    assert column.meaning
+    assert "|" not in column.meaning + column.unit
+    assert not column.meaning.endswith(".")
+    assert column.least < column.most
+    if column.type is str:
+        assert not column.unit
+    else:
+        assert column.unit
+        assert column.form is None
+
+
+def test_keys_are_columns_and_each_file_has_one_table():
+    assert all(set(facts.key) <= set(facts.columns) for facts in TABLES.values())
+    assert len({facts.path for facts in TABLES.values()}) == len(TABLES)
+    assert set(TABLES) - set(KEYS) == {record for record in TABLES if record.__module__ == hand_kept.__name__}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("latency_low_s", "s"),
+        ("forward_flop", "FLOP"),
+        ("byte", "B"),
+        ("sparse_peak_flop_per_s", "FLOP/s"),
+        ("flop_per_s", "FLOP/s"),
+        ("flop_per_cycle", "FLOP/cycle"),
+        ("time_s_as_printed", "s"),
+        ("sample_count", "1"),
+        ("batch", ""),
+        ("calls", ""),
+    ],
+)
+def test_a_name_ends_with_its_unit(name, expected):
+    assert unit(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "column", "fitting", "others"),
+    [
+        (Run, "status", ["ok", "oom"], ["fine", "OK", "ok ", "ok;oom", "ok\n"]),
+        (Run, "flags", ["wide", "wide;drifting"], ["wide,drifting", ";", "wide;", "tall"]),
+        (Run, "variant", ["eager", "channels_last+compile", "compile+adam"], ["fast", "eager+", "+eager"]),
+        (Environment, "device", ["cpu", "cuda"], ["tpu", "cuda:0"]),
+        (Environment, "caches", ["1:65536:2;3:33554432:1"], ["1:2", "one:2:3", "1;2"]),
+        (
+            Environment,
+            "tuning",
+            ["OMP_PROC_BIND=close", "MALLOC_MMAP_MAX_=0;LD_PRELOAD=a.so,b.so"],
+            ["fast", "A=", "A=1;"],
+        ),
+        (Workload, "uncounted", ["sort:2:0.1", "a:b:1:2e-05;sort:2:1"], ["sort", "sort:2", ";"]),
+    ],
+)
+def test_a_form_takes_what_fits_whole(record, column, fitting, others):
+    form = TABLES[record].columns[column].form
+    assert all(map(form.fits, fitting))
+    assert not any(map(form.fits, others))
+
+
+WORDS = (
+    "ok", "cpu", "fp32", "inference", "convolution", "eager", "matmul", "burst", "MKL_CBWR=AUTO", "wide", "1:1:1",
+    "a:1:1", "vector", "yes", "1;4-7", "avx2", "latency", "backward/forward",
+)  # fmt: skip
+"""One at least fits each form."""
+
+
+@pytest.mark.parametrize(("record", "column"), FORMS, ids=ids(FORMS))
+def test_another_word_is_named_with_file_and_line(tmp_path, record, column):
+    columns = TABLES[record].columns
+    cells = {}
+    for name, each in columns.items():
+        free = "x" if each.type is str else f"{max(each.least, 1):.0f}"
+        cells[name] = next(filter(each.form.fits, WORDS)) if each.form else free
+    path = tmp_path / "table.csv"
+
+    def put(text):
+        path.write_text(",".join(cells) + "\n" + ",".join((cells | {column: text}).values()) + "\n")
+
+    put(cells[column])
+    assert len(read(path, record)) == 1
+    put("<script>alert(1)</script>" * 9)
+    with pytest.raises(UserError) as caught:
+        read(path, record)
+    told = str(caught.value)
+    assert told.startswith(f"{path}, line 2, column {column}: the cell is '<script>")
+    assert len(told) < 400 + len(str(path))
+    assert told.endswith("; mend the line or delete it")
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A row of a table that has got another name, as one of its columns has."""
+
+    name: Annotated[str, Column("its name", formerly=("label", "title"))]
+    length_s: Annotated[float, Column("how long it is", least=1e-3, most=10)]
+    colours: Annotated[str | None, Column("its colours", form=some_of(("red", "blue"), "+"))] = None
+    note: Annotated[str, Column("free", form=several("[a-z]+", "words"), empty="")] = ""
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """Where sorts lie today."""
+    monkeypatch.setitem(TABLES, Sort, None)  # forgotten with the test
+    table("sorts.csv", key=["name"], formerly=["kinds.csv", "types.csv"])(Sort)
+    return tmp_path / "sorts.csv"
+
+
+OLD = "label,length_s\na,1.5\nb,2\n"
+OLD_ROWS = [Sort("a", 1.5), Sort("b", 2.0)]
+
+
+def test_a_table_is_read_under_the_name_and_with_the_columns_that_it_had_formerly(path):
+    for name in ("types.csv", "kinds.csv"):
+        path.with_name(name).write_text(OLD)
+        assert existing(path, Sort) == path.with_name(name)
+        assert read(path, Sort) == OLD_ROWS
+    assert read_firsts(path, Sort, ["name"]) == OLD_ROWS
+    path.write_text("title,length_s,note\nc,3,x;y\n")
+    assert existing(path, Sort) == path
+    assert read(path, Sort) == [Sort("c", 3.0, None, "x;y")]
+    assert read(path.with_name("others.csv"), Sort) == []  # which was never called otherwise
+
+
+def test_a_complaint_names_the_file_and_the_column_as_they_are(path):
+    old = path.with_name("kinds.csv")
+    old.write_text(OLD.replace("a,", ",", 1))
+    with pytest.raises(UserError, match=r"kinds\.csv, line 2, column label: the cell is empty"):
+        read(path, Sort)
+    old.write_text("label,name,length_s\n")
+    with pytest.raises(UserError, match="the column 'name' stands twice"):
+        read(path, Sort)
+    old.write_text("length_s\n")
+    with pytest.raises(UserError, match="the column 'name' is missing"):
+        read(path, Sort)
+
+
+@pytest.mark.parametrize("change", [append, lambda path, record, rows: write(path, record, OLD_ROWS + rows)])
+def test_the_next_write_gives_todays_names(path, change):
+    old = path.with_name("kinds.csv")
+    old.write_text(OLD + "torn")
+    change(path, Sort, [Sort("c", 3.0, "red+blue")])
+    assert not old.exists()
+    assert path.read_text() == "name,length_s,colours,note\na,1.5,,\nb,2.0,,\nc,3.0,red+blue,\n"
+
+
+def test_a_column_alone_is_renamed_at_the_next_row(path):
+    path.write_text(OLD)
+    append(path, Sort, [Sort("c", 3.0)])
+    assert path.read_text() == "name,length_s,colours,note\na,1.5,,\nb,2.0,,\nc,3.0,,\n"
+
+
+@pytest.mark.parametrize("kill", ["fsync", "replace", "unlink"])
+def test_a_writer_killed_while_it_renames_loses_nothing(path, monkeypatch, kill):
+    old = path.with_name("kinds.csv")
+    old.write_text(OLD)
+
+    def killed(*_arguments, **_settings):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as moment:
+        moment.setattr("os.fsync" if kill == "fsync" else f"pathlib.Path.{kill}", killed)
+        with pytest.raises(KeyboardInterrupt):
+            append(path, Sort, [Sort("c", 3.0)])
+    assert old.exists()
+    assert read(path, Sort) == OLD_ROWS + [Sort("c", 3.0)] * (kill == "unlink")
+    append(path, Sort, [Sort("d", 4.0)])
+    assert read(path, Sort)[-1] == Sort("d", 4.0)
+    assert [each.name for each in path.parent.iterdir()] == ["sorts.csv"]
+
+
+def test_a_strict_reader_asks_for_the_range(path):
+    path.write_text("name,length_s\na,11\n")
+    assert read(path, Sort) == [Sort("a", 11.0)]
+    with pytest.raises(
+        UserError, match=r"line 2, column length_s: the cell is '11', not a number from 0\.001 to 10 s; mend"
+    ):
+        numbered(path, Sort, strict=True)
