@@ -290,3 +290,14 @@ def title(of: Machine) -> str:
     """A machine's name as the paper writes it."""
     name = of.environment.name
     return f"{name} ({of.environment.cores} cores)" if of.kind == "cpu" else name
+
+
+MORE_ROWS = "add rows to it, or restore it"
+"""The remedy where a table kept by hand lacks rows of some sort."""
+
+
+def missing_on(
+    machine: Machine, what: str, *sections: str, flags: str = "", does: str = "measures them"
+) -> DataMissingError:
+    """Return the error for what a machine lacks, with the command that fills the gap there."""
+    return missing(what, device=machine.environment.device, sections=sections, flags=flags, does=does)

@@ -1,8 +1,5 @@
 """The tables of published results: each printed figure beside ours with a verdict, and the claims with a mark."""
 
-from types import ModuleType
-
-from report import published
 from report.analysis.available import DataMissingError, or_missing
 from report.load.paper import Paper
 from report.published import claims
@@ -30,13 +27,10 @@ def _ours(comparison: Comparison) -> str:
     return f"{value} ({enclosed}), {escape(comparison.source)}"
 
 
-def _compared(paper: Paper, table: ModuleType) -> str:
+def _compared(paper: Paper, table: str) -> str:
     rows = compared(paper, table)
     if not rows:
-        name = {published.steps: "training_steps", published.estimates: "step_estimates"}.get(
-            table, table.__name__.split(".")[-1]
-        )
-        raise DataMissingError(f"The table data/published/{name}.csv holds no row; restore it.")
+        raise DataMissingError(f"The table data/published/{table}.csv holds no row; restore it.")
     header = [("Of", LEFT), ("Printed", RIGHT), ("Ours", RIGHT), ("Ratio", RIGHT), ("Verdict", LEFT)]
     cells = [
         [
@@ -61,31 +55,31 @@ def _by_study(studies: list[str], rows: list[list[str]]) -> list[list[str]]:
 @or_missing
 def chips(paper: Paper) -> str:
     """The printed roofs of chips."""
-    return _compared(paper, published.chips)
+    return _compared(paper, "chips")
 
 
 @or_missing
 def models(paper: Paper) -> str:
     """The printed FLOP, footprints and intensities of models."""
-    return _compared(paper, published.models)
+    return _compared(paper, "models")
 
 
 @or_missing
 def training(paper: Paper) -> str:
     """The printed forward and backward passes."""
-    return _compared(paper, published.training)
+    return _compared(paper, "training")
 
 
 @or_missing
 def steps(paper: Paper) -> str:
     """The printed steps under hardware counters."""
-    return _compared(paper, published.steps)
+    return _compared(paper, "training_steps")
 
 
 @or_missing
 def estimates(paper: Paper) -> str:
     """The printed theoretical times of steps."""
-    return _compared(paper, published.estimates)
+    return _compared(paper, "step_estimates")
 
 
 @or_missing

@@ -1,15 +1,15 @@
-"""The claims of a1rooflines."""
+"""The claims of a1rooflines (``passes`` has that about the backward pass)."""
 
 from functools import partial
 
 from report.analysis import available, saturation
+from report.analysis.available import missing, missing_on
 from report.analysis.bounds import Limit
 from report.analysis.predictors import COUNTED
 from report.load.paper import Machine, Paper
-from report.published.claims import passes
 from report.published.claims.daugherty import ranks
-from report.published.claims.ruling import Claim, Part, Ruling, anywhere, at_batches, whole
-from report.published.claims.sides import by_batch, limits, models, sides, told
+from report.published.claims.ruling import Ruling, claim, claim_anywhere, whole
+from report.published.claims.sides import limits, models, ruled_by_side, sentence, sides
 from report.text.frame_rows import highest
 from report.text.quantities import number, percent, significant
 
@@ -20,6 +20,7 @@ PRINTED = ("alexnet", "vgg16", "squeezenet1_0", "resnet18")
 """The models that it prints passes of."""
 
 NEAR_64 = (32, 128)
+
 SMALL_GAP = 2.0
 """Up to this factor the gap between CPU and GPU is called small."""
 
@@ -30,112 +31,87 @@ NEARLY_EQUAL = 0.1
 """Up to this difference two coefficients are called nearly equal."""
 
 
+@claim("a1rooflines-1")
 def lean_models(paper: Paper) -> Ruling:
-    rows = models(paper, lambda model: model.startswith(LEAN))
-    found = [sides(limit, "memory-bound", rows) for limit in limits(paper, "gpu")]
-    return at_batches(by_batch([side for own in found for side in own]), " ".join(told(own) for own in found))
+    """Rule on the lean models being memory-bound on the GPU."""
+    return ruled_by_side(paper, lambda model: model.startswith(LEAN), gpu="memory-bound")
 
 
+@claim("a1rooflines-2")
 def alexnet(paper: Paper) -> Ruling:
-    """Memory-bound at the smallest batch size, compute-bound at the largest that the studies ran."""
+    """Rule on AlexNet being memory-bound at the smallest batch size, compute-bound at the largest of the studies."""
     rows = models(paper, lambda model: model == "alexnet")
 
-    def part(limit: Limit) -> Part:
-        found = sides(limit, "compute-bound", rows)
-        return Part(not found[0].held and bool(found[-1].held), told(found))
+    def part(limit: Limit) -> Ruling:
+        held = sides(limit, "compute-bound", rows)
+        compute_bound = [bool(side.any()) for side in held.values()]
+        text = sentence(limit, "compute-bound", held)
+        return Ruling(not compute_bound[0] and compute_bound[-1], text)
 
     return whole([partial(part, limit) for limit in limits(paper, "gpu")])
 
 
+@claim("a1rooflines-3")
 def saturates(paper: Paper) -> Ruling:
-    """The batch size with 95 % of the best throughput, in the median of the models."""
-
-    def part() -> Part:
-        machine = available.machine(paper, "gpu")
-        rows = saturation.of(machine)
-        low, high = NEAR_64
-        median = float(rows.batch.median())
-        within = int(rows.batch.between(low, high).sum())
-        return Part(
-            low <= median <= high,
-            f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput "
-            f"is {median:.0f} in the median, and from {low} to {high} in {within or 'none'} of "
-            f"{number(len(rows), 'model')}.",
-        )
-
-    return whole([part])
+    """Rule by the batch size with 95 % of the best throughput, in the median of the models."""
+    machine = available.machine(paper, "gpu")
+    rows = saturation.of(machine)
+    low, high = NEAR_64
+    median = float(rows.batch.median())
+    within = int(rows.batch.between(low, high).sum())
+    return Ruling(
+        low <= median <= high,
+        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput "
+        f"is {median:.0f} in the median, and from {low} to {high} in {within or 'none'} of "
+        f"{number(len(rows), 'model')}.",
+    )
 
 
-def nearest_to_peak(paper: Paper) -> Ruling:
-    def part(of: Machine) -> Part:
-        available.roof(of)
-        cells = available.cells(of)
-        cells = cells[[model in PRINTED or model.startswith(LEAN) for model in cells.model]]
-        if "vgg16" not in set(cells.model):
-            raise available.DataMissingError(
-                f"VGG16 has not been measured on the {available.title(of)}; python -m measure --device "
-                f"{of.environment.device} --models vgg16 measures it."
-            )
-        best = highest(cells, "peak_share")
-        return Part(
-            best.model == "vgg16",
-            f"Of the models that the study names, on the {available.title(of)} it is {best.model}, with "
-            f"{percent(best.peak_share)} of peak at batch size {best.batch}.",
-        )
-
-    return anywhere(paper, part)
+@claim_anywhere("a1rooflines-4")
+def nearest_to_peak(paper: Paper, machine: Machine) -> Ruling:
+    """Rule on VGG16 being nearest to the peak of the models that the study names."""
+    available.roof(machine)
+    cells = available.cells(machine)
+    cells = cells[[model in PRINTED or model.startswith(LEAN) for model in cells.model]]
+    if "vgg16" not in set(cells.model):
+        what = f"VGG16 has not been measured on the {available.title(machine)}"
+        raise missing_on(machine, what, flags="--models vgg16", does="measures it")
+    best = highest(cells, "peak_share")
+    return Ruling(
+        best.model == "vgg16",
+        f"Of the models that the study names, on the {available.title(machine)} it is {best.model}, with "
+        f"{percent(best.peak_share)} of peak at batch size {best.batch}.",
+    )
 
 
+@claim("a1rooflines-5")
 def small_gap(paper: Paper) -> Ruling:
-    def part() -> Part:
-        cpu, gpu = (available.cells(available.machine(paper, kind)) for kind in ("cpu", "gpu"))
-        both = cpu[cpu.batch == 1].merge(gpu[gpu.batch == 1], on="model", suffixes=("_cpu", "_gpu"))
-        if both.empty:
-            raise available.DataMissingError(
-                "No model was measured at batch size 1 on both devices; python -m measure --batch-sizes 1 does."
-            )
-        factor = float((both.latency_s_cpu / both.latency_s_gpu).median())
-        return Part(
-            factor <= SMALL_GAP,
-            f"At batch size 1 the CPU takes {significant(factor)} times as long as the GPU in the median of "
-            f"{number(len(both), 'model')}.",
-        )
-
-    return whole([part])
+    """Rule on a small gap between CPU and GPU at batch size 1."""
+    cpu, gpu = (available.cells(available.machine(paper, kind)) for kind in ("cpu", "gpu"))
+    both = cpu[cpu.batch == 1].merge(gpu[gpu.batch == 1], on="model", suffixes=("_cpu", "_gpu"))
+    if both.empty:
+        what = "No model was measured at batch size 1 on both devices"
+        raise missing(what, flags="--batch-sizes 1", does="does")
+    factor = float((both.latency_s_cpu / both.latency_s_gpu).median())
+    return Ruling(
+        factor <= SMALL_GAP,
+        f"At batch size 1 the CPU takes {significant(factor)} times as long as the GPU in the median of "
+        f"{number(len(both), 'model')}.",
+    )
 
 
+@claim("a1rooflines-6")
 def correlations_at_batch_1(paper: Paper) -> Ruling:
-    """Low with every counted quantity at batch size 1; at 64 and 256 nearly equal."""
-
-    def part() -> Part:
-        machine = available.machine(paper, "gpu")
-        found = {predictor.name: ranks(machine, predictor) for predictor in COUNTED}
-        if not all({1, 64, 256} <= set(own) for own in found.values()):
-            raise available.DataMissingError(
-                f"On the {available.title(machine)} batch sizes 1, 64 and 256 were not all measured; python -m measure "
-                f"--device {machine.environment.device} --batch-sizes 1 64 256 measures them."
-            )
-        most = max(abs(own[1].spearman.value) for own in found.values())
-        apart = max(abs(own[64].spearman.value - own[256].spearman.value) for own in found.values())
-        return Part(
-            most <= LOW and apart <= NEARLY_EQUAL,
-            f"On the {available.title(machine)} the rank correlation of latency with a counted quantity is at most "
-            f"{most:.2f} at batch size 1, and changes by at most {apart:.2f} from 64 to 256.",
-        )
-
-    return whole([part])
-
-
-def backward_twice(paper: Paper) -> Ruling:
-    return anywhere(paper, passes.twice)
-
-
-CLAIMS: dict[str, Claim] = {
-    "a1rooflines-1": lean_models,
-    "a1rooflines-2": alexnet,
-    "a1rooflines-3": saturates,
-    "a1rooflines-4": nearest_to_peak,
-    "a1rooflines-5": small_gap,
-    "a1rooflines-6": correlations_at_batch_1,
-    "a1rooflines-7": backward_twice,
-}
+    """Rule on low correlations with every counted quantity at batch size 1, nearly equal ones at 64 and 256."""
+    machine = available.machine(paper, "gpu")
+    found = [ranks(machine, predictor) for predictor in COUNTED]
+    if not all({1, 64, 256} <= set(by_batch) for by_batch in found):
+        what = f"On the {available.title(machine)} batch sizes 1, 64 and 256 were not all measured"
+        raise missing_on(machine, what, flags="--batch-sizes 1 64 256")
+    most = max(abs(by_batch[1].spearman.value) for by_batch in found)
+    apart = max(abs(by_batch[64].spearman.value - by_batch[256].spearman.value) for by_batch in found)
+    return Ruling(
+        most <= LOW and apart <= NEARLY_EQUAL,
+        f"On the {available.title(machine)} the rank correlation of latency with a counted quantity is at most "
+        f"{most:.2f} at batch size 1, and changes by at most {apart:.2f} from 64 to 256.",
+    )

@@ -184,17 +184,17 @@ def test_printed_figures(monkeypatch):
     found = [comparison(value, DIFFERS) for value in (2.0, 0.5, 2.0, 0.5, 2.0, 10.0)]
     found.append(replace(comparison(3.0, DIFFERS), ours=None))
     found += [comparison(1.0, AGREES), comparison(1.0, AGREES), comparison(70.0, OPEN)]
-    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: found)
+    monkeypatch.setattr(estimates, "comparisons", lambda paper: found)
     differing = estimates.printed_figures(tiny())
     assert text(differing) == (
         "Recompute a printed figure before you build on it: of 9 printed figures of 1 study that can be compared, 7 "
         "differ, by a factor of 2.0 (2.0 to 10) in the median of these, by 10 at the most (net 10.0: FLOP)."
     )
-    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: found[7:9])
+    monkeypatch.setattr(estimates, "comparisons", lambda paper: found[7:9])
     agreeing = estimates.printed_figures(tiny())
     assert text(agreeing).startswith("Build on printed figures: of 2 printed figures of 1 study")
     assert agreeing.effect.side == 0
-    monkeypatch.setattr(estimates.revisited, "comparisons", lambda paper: [])
+    monkeypatch.setattr(estimates, "comparisons", lambda paper: [])
     with pytest.raises(DataMissingError, match="--sections workload"):
         estimates.printed_figures(tiny())
 
@@ -235,7 +235,9 @@ def test_depthwise(monkeypatch):
 
     def at(dense, depthwise):
         rates = [dense] * 6 + [depthwise] * 6
-        monkeypatch.setattr(operators.kernels, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates))
+        monkeypatch.setattr(
+            operators.operator_shares, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates)
+        )
         return operators.depthwise(many(), cpu())
 
     slow = at(40e9, 10e9)
