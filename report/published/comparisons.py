@@ -2,34 +2,33 @@
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from operator import itemgetter
 
 from report.load.paper import Paper
 from report.published.verdict import Comparison
 
-Compared = Callable[[Paper], tuple[Comparison, ...]]
+Compare = Callable[[Paper], Iterator[Comparison]]
 
-TABLES: dict[str, tuple[int, Compared]] = {}
+TABLES: dict[str, tuple[int, Compare]] = {}
 """The place and the function of each table of ``data/published`` that is compared."""
 
 
-def compares(table: str, place: int) -> Callable[[Callable[[Paper], Iterator[Comparison]]], Compared]:
-    """Mark the function that holds a table's figures against ours; its answers are kept, in the order of places."""
+def compares(table: str, place: int) -> Callable[[Compare], Compare]:
+    """Mark the function that holds a table's figures against ours; places give the chapter's order."""
 
-    def register(function: Callable[[Paper], Iterator[Comparison]]) -> Compared:
-        compared = lru_cache(maxsize=8)(lambda paper: tuple(function(paper)))
-        TABLES[table] = place, compared
-        return compared
+    def register(function: Compare) -> Compare:
+        TABLES[table] = place, function
+        return function
 
     return register
 
 
+@lru_cache(maxsize=32)
 def compared(paper: Paper, table: str) -> tuple[Comparison, ...]:
     """Return the printed figures of a table beside ours."""
-    return TABLES[table][1](paper)
+    return tuple(TABLES[table][1](paper))
 
 
 def comparisons(paper: Paper) -> list[Comparison]:
     """Return all printed figures beside ours."""
-    tables = sorted(TABLES.values(), key=itemgetter(0))
-    return [comparison for _, figures in tables for comparison in figures(paper)]
+    names = sorted(TABLES, key=lambda table: TABLES[table][0])
+    return [comparison for table in names for comparison in compared(paper, table)]

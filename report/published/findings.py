@@ -1,12 +1,10 @@
 """What of published figures holds: how many agree, and the checks that arithmetic alone can do."""
 
-from collections.abc import Iterable
-
 from report.analysis import available
 from report.analysis.available import DataMissingError, finding, lacking, missing
 from report.load.paper import BASE_PRECISION, Paper
-from report.published import chips, counts, estimates, models, steps, training
-from report.published.comparisons import comparisons
+from report.published import chips, counts, models, steps
+from report.published.comparisons import compared, comparisons
 from report.published.estimates import MILLISECONDS
 from report.published.models import SUMMARY
 from report.published.training import LINEAR_ONLY, ONE_GRADIENT
@@ -15,12 +13,16 @@ from report.text.frame_rows import each
 from report.text.quantities import capitalised, listing, number, percent, si, significant
 
 
-def _some(compared: Iterable[Comparison], table: str, quantity: str = "") -> list[Comparison]:
-    """Return the comparisons of the quantities whose names begin so; at least one."""
-    found = [row for row in compared if row.quantity.startswith(quantity)]
+def _some(found: list[Comparison], table: str) -> list[Comparison]:
+    """Return what is given; at least one."""
     if not found:
         raise lacking(f"published/{table}", "such figure")
     return found
+
+
+def _figures(paper: Paper, table: str, quantity: str) -> list[Comparison]:
+    """Return the printed figures of the quantities of a table whose names begin so; at least one."""
+    return _some([row for row in compared(paper, table) if row.quantity.startswith(quantity)], table)
 
 
 def _named(found: list[Comparison]) -> str:
@@ -43,7 +45,7 @@ def summary(paper: Paper) -> str:
 @finding
 def theoretical_times(paper: Paper) -> str:
     """Say whether the printed theoretical times are FLOP over peak."""
-    found = _some(estimates.comparisons(paper), "step_estimates", "theoretical time")
+    found = _figures(paper, "step_estimates", "theoretical time")
     wrong = [row for row in found if MILLISECONDS in row.verdict.reason]
     row = next(each(paper.published.step_estimates))
     return (
@@ -57,7 +59,7 @@ def theoretical_times(paper: Paper) -> str:
 def estimated_flop(paper: Paper) -> str:
     """Say what the FLOP behind the theoretical times are."""
     parts: dict[str, str] = {}
-    for row in _some(estimates.comparisons(paper), "step_estimates", "FLOP, estimate"):
+    for row in _figures(paper, "step_estimates", "FLOP, estimate"):
         model = row.subject.partition(",")[0]
         against = f"; a step takes {si(row.ours, 'FLOP', 4)}" if row.ours else ""
         parts.setdefault(model, f"the {si(row.printed, 'FLOP', 4)} of {model} {row.verdict.what}{against}")
@@ -67,7 +69,7 @@ def estimated_flop(paper: Paper) -> str:
 @finding
 def peaks(paper: Paper) -> str:
     """Say which printed peaks are sparse, counted twice, or of another precision."""
-    found = _some(chips.comparisons(paper), "chips", "peak")
+    found = _figures(paper, "chips", "peak")
     wrong = [row for row in found if row.verdict.outcome == DIFFERS]
     if not wrong:
         return "No printed peak differs from the dense one of its datasheet."
@@ -103,7 +105,7 @@ def tensor_roof(paper: Paper) -> str:
 @finding
 def own_arithmetic(paper: Paper) -> str:
     """Say whether printed roofs are the products printed beside them."""
-    found = _some(chips.own_arithmetic(paper), "chips")
+    found = _some(list(chips.own_arithmetic(paper)), "chips")
     wrong = [row for row in found if row.verdict.outcome != AGREES]
     text = f"Studies print the product behind {number(len(found), 'roof')}; {len(found) - len(wrong)} are that product"
     parts = [
@@ -127,7 +129,7 @@ def counter_table(paper: Paper) -> str:
     products = "; ".join(f"{model} {listing(parts)}" for model, parts in by_model.items())
     parts = [
         f"{row.subject} at {significant(row.ours, 3)} FLOP/B where {significant(row.printed, 4)} is printed"
-        for row in steps.comparisons(paper)
+        for row in compared(paper, "training_steps")
         if row.quantity == "intensity" and row.verdict.outcome != AGREES and row.ours
     ]
     rows = f"but for {listing(parts)}" if parts else "in every row"
@@ -209,7 +211,7 @@ def counters_betrayed(paper: Paper) -> str:
 @finding
 def footprints(paper: Paper) -> str:
     """Say what the printed footprints are."""
-    rows = _some(models.comparisons(paper), "models", "footprint")
+    rows = _figures(paper, "models", "footprint")
     found = [row for row in rows if row.verdict.outcome != OPEN]
     alike = [row for row in found if SUMMARY in row.verdict.reason]
     return (
@@ -221,7 +223,7 @@ def footprints(paper: Paper) -> str:
 @finding
 def backward_flop(paper: Paper) -> str:
     """Say which printed backward passes lack their convolutions, and which ratios stand for several models."""
-    rows = _some(training.comparisons(paper), "training", "FLOP")
+    rows = _figures(paper, "training", "FLOP")
     linear, single, repeated = (
         [row for row in rows if reason in row.verdict.reason]
         for reason in (LINEAR_ONLY, ONE_GRADIENT, "same number")

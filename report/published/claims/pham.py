@@ -5,8 +5,9 @@ from functools import partial
 
 from report.analysis.available import DataMissingError, lacking
 from report.load.paper import BASE_PRECISION, Paper
-from report.published import estimates, steps
+from report.published import steps
 from report.published.claims.ruling import Ruling, claim, whole
+from report.published.comparisons import compared
 from report.published.steps import Step, chip_roof
 from report.published.verdict import AGREES, OPEN
 from report.text.quantities import intensity, listing, si
@@ -20,7 +21,7 @@ GPUS = ("NVIDIA T4", "NVIDIA L4", "NVIDIA V100")
 @claim("pham2024-3", "mobilenet")
 def cost(paper: Paper, model: str) -> Ruling:
     """Rule on what the study computes a step's time from being the cost of the step."""
-    for comparison in estimates.comparisons(paper):
+    for comparison in compared(paper, "step_estimates"):
         if comparison.subject.startswith(f"{model},") and comparison.unit == "FLOP":
             holds = {AGREES: True, OPEN: None}.get(comparison.verdict.outcome, False)
             ours = f" A step takes {si(comparison.ours, 'FLOP', 4)}." if comparison.ours else ""
