@@ -77,7 +77,6 @@ def lower_precision(cells: pd.DataFrame) -> str:
 
 @on_each_machine
 def latency(paper: Paper, machine: Machine) -> str:
-    """Say the latencies, and how certain they are."""
     cells = available.cells(machine)
     models = cells.model.nunique()
     return (

@@ -48,7 +48,6 @@ def tensor_beside_vector(chips: pd.DataFrame) -> pd.DataFrame:
 
 @finding
 def extent(paper: Paper) -> str:
-    """Say what the table holds, and how many of its roofs no source confirms."""
     chips = available.chips(paper)
     roofs = number(len(chips), "roof")
     text = f"The table holds {count(paper)} with {roofs}, a roof being a chip's dense peak at one precision and unit."
@@ -63,7 +62,6 @@ def extent(paper: Paper) -> str:
 
 @finding
 def on_chip(paper: Paper) -> str:
-    """Name the chips whose bandwidth is that of memory on the chip."""
     chips = available.chips(paper)
     names = sorted(set(chips[table.on_chip(chips)].chip))
     if not names:
@@ -77,7 +75,6 @@ def on_chip(paper: Paper) -> str:
 
 @finding
 def ridges(paper: Paper) -> str:
-    """Say how far the ridge points of chips and kinds of chip are apart."""
     chips = available.chips(paper)
     points = table.headline(chips[~table.on_chip(chips)])
     if points.empty:

@@ -45,7 +45,6 @@ def low_precision(paper: Paper) -> str:
 
 @finding
 def sparsity(paper: Paper) -> str:
-    """Say how far sparse peaks exceed the dense ones."""
     chips = available.chips(paper)
     both = chips[chips.sparse_peak_flop_per_s.notna()]
     if both.empty:

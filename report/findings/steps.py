@@ -4,17 +4,12 @@ import pandas as pd
 
 from report.analysis import available, ratio_reasons
 from report.analysis.available import on_each_machine
-from report.analysis.layer_costs import shown_batch
+from report.analysis.layer_costs import at_shown_batch
 from report.findings.utilisation import named
 from report.findings.waterfall import counts
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes, highest
 from report.text.quantities import listing, number, percent, si, significant
-
-
-def of_batch(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows at the batch size that figures show."""
-    return rows[rows.batch == shown_batch(rows)]
 
 
 def span(rows: pd.DataFrame, column: str) -> str:
@@ -29,7 +24,7 @@ def span(rows: pd.DataFrame, column: str) -> str:
 @on_each_machine
 def ratios(paper: Paper, machine: Machine) -> str:
     """Say backward over forward in time, its spread, and how often it is what the FLOP say."""
-    rows = of_batch(available.steps(machine))
+    rows = at_shown_batch(available.steps(machine))
     agree = ratio_reasons.agree(rows)
     higher = int((~agree & (rows.time_ratio > rows.flop_ratio)).sum())
     lower = int((~agree & (rows.time_ratio < rows.flop_ratio)).sum())
@@ -46,7 +41,7 @@ def ratios(paper: Paper, machine: Machine) -> str:
 @on_each_machine
 def reasons(paper: Paper, machine: Machine) -> str:
     """Say which layers make the two ratios differ."""
-    rows = of_batch(ratio_reasons.explained(paper, machine))
+    rows = at_shown_batch(ratio_reasons.explained(paper, machine))
     where = f"On the {available.title(machine)}"
     apart = rows[~rows.agrees]
     if apart.empty:
@@ -71,7 +66,7 @@ def reasons(paper: Paper, machine: Machine) -> str:
 def rates(paper: Paper, machine: Machine) -> str:
     """Say the FLOP/s of the passes, apart, and their shares of the peak."""
     available.roof(machine)
-    rows = of_batch(available.steps(machine))
+    rows = at_shown_batch(available.steps(machine))
     parts = []
     for stage in ("forward", "backward"):
         best = highest(rows, f"{stage}_flop_per_s")
@@ -91,7 +86,7 @@ def rates(paper: Paper, machine: Machine) -> str:
 def estimates(paper: Paper, machine: Machine) -> str:
     """Say how far the measured step is from its FLOP at the peak, and from its operators' least time."""
     available.roof(machine)
-    rows = of_batch(available.steps(machine))
+    rows = at_shown_batch(available.steps(machine))
     rows = rows.assign(share=rows.update_s / rows.latency_s, over_flop=rows.latency_s / rows.flop_bound_s)
     text = (
         f"On the {available.title(machine)} at batch size {rows.batch.iloc[0]}, a measured step is FLOP over peak "

@@ -4,7 +4,8 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import finding, missing, on_each_machine
-from report.findings.steps import of_batch, span
+from report.analysis.layer_costs import at_shown_batch
+from report.findings.steps import span
 from report.load.paper import Machine, Paper
 from report.load.steps import update_byte
 from report.text.frame_rows import highest, lowest
@@ -17,7 +18,7 @@ FIXED = ["parameter_byte", "gradient_byte", "momentum_byte"]
 @on_each_machine
 def peaks(paper: Paper, machine: Machine) -> str:
     """Hold the peak of memory that was measured against the one counted."""
-    rows = of_batch(available.steps(machine))
+    rows = at_shown_batch(available.steps(machine))
     rows = rows[rows.peak_byte.notna() & rows.training_peak_byte.notna()]
     where = f"On the {available.title(machine)}"
     if rows.empty:

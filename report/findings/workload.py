@@ -11,7 +11,6 @@ from report.text.quantities import intensity, listing, number, percent, si, sign
 
 
 def count(paper: Paper) -> str:
-    """Say how many models of how many families were counted."""
     models = available.workloads(paper)
     families = models.family.nunique()
     return f"{number(models.model.nunique(), 'model')} of {number(families, 'family', 'families')}"
@@ -30,7 +29,6 @@ def _span(models: pd.DataFrame, column: str, unit: str) -> str:
 
 @finding
 def spans(paper: Paper) -> str:
-    """Say how far FLOP, parameters and footprints of the models are apart."""
     models = available.workloads(paper, batch=1)
     return (
         f"The {count(paper)} span {_span(models, 'forward_flop', 'FLOP')}, for one input, and "

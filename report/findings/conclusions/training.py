@@ -2,8 +2,8 @@
 
 from report.analysis import available
 from report.analysis.effect import median_of
+from report.analysis.layer_costs import at_shown_batch
 from report.findings.conclusions.conclusion import Answer, of_machine, of_paper
-from report.findings.steps import of_batch
 from report.load.paper import Machine, Paper
 from report.text.quantities import number, percent, significant
 
@@ -14,7 +14,7 @@ HALF = 0.5
 @of_machine(10, "Training step", "tbl-steps", "fig-ratios")
 def step(paper: Paper, machine: Machine) -> Answer:
     """Hold the time of a training step over that of its forward pass against the same of the FLOP."""
-    rows = of_batch(available.steps(machine))
+    rows = at_shown_batch(available.steps(machine))
     times, asked = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
     effect, batch = median_of(times), int(rows.batch.iloc[0])
     than = {1: "reckon with more time than", 0: "reckon with the time that", -1: "reckon with less time than"}

@@ -1,4 +1,4 @@
-"""The claims of madani2026 (``passes`` has that about the backward pass)."""
+"""The claims of madani2026 (``coursework`` has that about the backward pass)."""
 
 from collections.abc import Callable
 from functools import partial
