@@ -4,7 +4,6 @@ Each conclusion is a factor with its interval. Its advice follows from the side 
 it turns when the data do. A new one is a function in a module of this package, marked ``of_machine`` or ``of_paper``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -15,18 +14,16 @@ from report.analysis.available import DataMissingError, Missing, finding, or_mis
 from report.discovery import import_modules
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
-from report.load.paper import Machine, Paper
+from report.load.paper import Paper
 from report.text.prose import escape
 from report.text.quantities import listing, number, percent, significant
 
 import_modules(__name__)
 
-OF_PAPER: list[Callable[[Paper], Conclusion]] = [
-    function for _, function in sorted(conclusion.OF_PAPER, key=itemgetter(0))
-]
-OF_MACHINES: list[Callable[[Paper, Machine], Conclusion]] = [
-    function for _, function in sorted(conclusion.OF_MACHINES, key=itemgetter(0))
-]
+OF_PAPER, OF_MACHINES = (
+    [function for _, function in sorted(marked, key=itemgetter(0))]
+    for marked in (conclusion.OF_PAPER, conclusion.OF_MACHINES)
+)
 
 MOST = 8
 """So many subjects are listed, and fewer where fewer have an effect."""

@@ -41,17 +41,18 @@ class Conclusion:
 Answer = tuple[Effect, str, str]
 """What a conclusion's function returns: the effect, the text and the brief of its ``Conclusion``."""
 
-OF_PAPER: list[tuple[int, Callable[[Paper], Conclusion]]] = []
-OF_MACHINES: list[tuple[int, Callable[[Paper, Machine], Conclusion]]] = []
+Conclude = Callable[..., Conclusion]
+Mark = Callable[[Callable[..., Answer]], Conclude]
+
+OF_PAPER: list[tuple[int, Conclude]] = []
+OF_MACHINES: list[tuple[int, Conclude]] = []
 """The places and functions of the conclusions about all machines, and of those about each that figures show."""
 
 
-def of_paper(
-    place: int, topic: str, *figures: str
-) -> Callable[[Callable[[Paper], Answer]], Callable[..., Conclusion]]:
+def of_paper(place: int, topic: str, *figures: str) -> Mark:
     """Mark a conclusion that needs no machine; where effects are equally large, that with the lower place is first."""
 
-    def register(function: Callable[[Paper], Answer]) -> Callable[..., Conclusion]:
+    def register(function: Callable[..., Answer]) -> Conclude:
         @wraps(function)
         def concluded(paper: Paper) -> Conclusion:
             effect, text, brief = function(paper)
@@ -63,12 +64,10 @@ def of_paper(
     return register
 
 
-def of_machine(
-    place: int, topic: str, *figures: str
-) -> Callable[[Callable[[Paper, Machine], Answer]], Callable[..., Conclusion]]:
+def of_machine(place: int, topic: str, *figures: str) -> Mark:
     """Mark a conclusion about each machine that figures show; ``{kind}`` in a figure's label is the machine's."""
 
-    def register(function: Callable[[Paper, Machine], Answer]) -> Callable[..., Conclusion]:
+    def register(function: Callable[..., Answer]) -> Conclude:
         @wraps(function)
         def concluded(paper: Paper, machine: Machine) -> Conclusion:
             effect, text, brief = function(paper, machine)
