@@ -129,3 +129,8 @@ def shares_by_kind(layers: pd.DataFrame) -> pd.DataFrame:
     columns = ["flop", "parameter_count", "traffic_byte", "activation_byte"]
     sums = both.groupby(["model", "kind"])[columns].sum()
     return (sums / sums.groupby("model").transform("sum")).reset_index()
+
+
+def at_shown_batch(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows at the batch size at which figures show a machine's training."""
+    return steps[steps.batch == shown_batch(steps)]

@@ -4,32 +4,24 @@ from itertools import groupby
 
 import pandas as pd
 
-from report.analysis import available
+from report.analysis import available, bounds
 from report.analysis.available import finding, or_missing
-from report.analysis.bounds import (
-    DEFINITIONS,
-    Demand,
-    Limit,
-    compared_roofs,
-    example_chips,
-    held_against_chips,
-)
+from report.analysis.bounds import DEFINITIONS, Demand, Limit
 from report.findings.utilisation import named
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import intensity, listing, number, percent, significant
+from report.text.quantities import by_number, intensity, listing, number, percent, significant
 
 
 @finding
 def definitions(paper: Paper) -> str:
-    """How far the definitions of intensity are apart."""
-    rows = available.workloads(paper)
-    one = available.workloads(paper, batch=1)
+    """Say how far the definitions of intensity are apart."""
+    rows, one = available.workloads(paper), available.workloads(paper, batch=1)
     parts = []
     for batch in sorted({rows.batch.min(), rows.batch.max()}):
-        own = rows[rows.batch == batch]
-        traffic = (own.traffic_byte / own.footprint_byte).median()
-        compulsory = (own.compulsory_byte / own.footprint_byte).median()
+        alike = rows[rows.batch == batch]
+        traffic = (alike.traffic_byte / alike.footprint_byte).median()
+        compulsory = (alike.compulsory_byte / alike.footprint_byte).median()
         parts.append(
             f"at batch size {batch} traffic is {significant(traffic)} times the footprint, and compulsory bytes are "
             f"{percent(compulsory)} of it"
@@ -43,29 +35,26 @@ def definitions(paper: Paper) -> str:
     )
 
 
-def _bound(rows: pd.DataFrame, limit: Limit, definition: str) -> str:
-    """How many models are memory-bound at each batch size; sizes with the same models are told together."""
+def _memory_bound(rows: pd.DataFrame, limit: Limit, definition: str) -> str:
+    """Say how many models are memory-bound at each batch size; sizes with the same models together."""
     below = rows[rows[f"{definition}_intensity"] < limit.roof.ridge_flop_per_byte]
     title = DEFINITIONS[definition]
     if below.empty:
         return f"by {title} none at any batch size"
     counts: list[str] = []
     batches = sorted(rows.batch.unique())
-    for names, group in groupby(batches, lambda batch: sorted(below[below.batch == batch].model)):
-        first, *others = group
-        span = f"{first} to {others[-1]}" if others else f"{first}"
-        where = (
-            f"{'' if counts else 'batch size '}{span}"
-            if len(others) + 1 < len(batches)
-            else "every batch size"
-        )
+    for names, alike in groupby(batches, lambda batch: sorted(below[below.batch == batch].model)):
+        first, *others = alike
+        where = f"{'' if counts else 'batch size '}{first}" + (f" to {others[-1]}" if others else "")
+        if len(others) + 1 == len(batches):
+            where = "every batch size"
         counts.append(f"{len(names) or 'none'} at {where}{named(names)}")
     return f"by {title} {listing(counts)}"
 
 
 @finding
 def on_roofs(paper: Paper) -> str:
-    """How many models each roof leaves memory-bound, for each definition of intensity and batch size.
+    """Say how many models each roof leaves memory-bound, for each definition of intensity and batch size.
 
     Of batch sizes, those that most models were counted at.
     """
@@ -73,9 +62,9 @@ def on_roofs(paper: Paper) -> str:
     counted = rows.groupby("batch").model.nunique()
     rows = rows[rows.batch.map(counted) == counted.max()]
     sentences = []
-    for limit in compared_roofs(paper):
+    for limit in bounds.compared_roofs(paper):
         how = "measured" if limit.measured else "datasheet"
-        parts = [_bound(rows, limit, definition) for definition in DEFINITIONS]
+        parts = [_memory_bound(rows, limit, definition) for definition in DEFINITIONS]
         sentences.append(
             f"Under the {how} {limit.precision} roof of the {limit.name}, whose ridge point is "
             f"{intensity(limit.roof.ridge_flop_per_byte)}, of {number(rows.model.nunique(), 'model')} these are "
@@ -86,10 +75,12 @@ def on_roofs(paper: Paper) -> str:
 
 @finding
 def crossings(paper: Paper) -> str:
-    """On each chip that serves as an example: who is memory-bound, and what a larger batch changes."""
-    found = held_against_chips(paper)
+    """Say on each chip that serves as an example which models are memory-bound, and what a larger batch changes."""
+    found = bounds.held_against_chips(paper)
     sentences = [_crossing(limit, models) for limit, models in found]
-    lacking = {limit.precision for limit in example_chips(paper)} - {limit.precision for limit, _ in found}
+    lacking = {limit.precision for limit in bounds.example_chips(paper)} - {
+        limit.precision for limit, _ in found
+    }
     sentences += [str(or_missing(available.workloads)(paper, precision)) for precision in sorted(lacking)]
     return " ".join(sentences)
 
@@ -101,10 +92,9 @@ def _crossing(limit: Limit, models: list[Demand]) -> str:
     if not below:
         return f"{where} no model is memory-bound by footprint at any batch size."
     crossed = {demand.model: batch for demand in below if (batch := demand.crossing(ridge)) is not None}
-    never = len(below) - len(crossed)
     text = (
-        f"{where} {len(below)} of {number(len(models), 'model')} {'is' if len(below) == 1 else 'are'} memory-bound by "
-        f"footprint at batch size 1, {never or 'none'} of them at every batch size"
+        f"{where} {len(below)} of {number(len(models), 'model')} {by_number(len(below), 'is', 'are')} memory-bound by "
+        f"footprint at batch size 1, {len(below) - len(crossed) or 'none'} of them at every batch size"
     )
     if not crossed:
         return f"{text}."
@@ -112,4 +102,4 @@ def _crossing(limit: Limit, models: list[Demand]) -> str:
     span = f"at batch size {crossed[first]} ({first})"
     if crossed[first] < crossed[last]:
         span = f"between batch size {crossed[first]} ({first}) and {crossed[last]} ({last})"
-    return f"{text}; the {'others cross' if len(crossed) > 1 else 'other crosses'} the ridge point {span}."
+    return f"{text}; the {by_number(len(crossed), 'other crosses', 'others cross')} the ridge point {span}."

@@ -1,14 +1,17 @@
 """What the chips' datasheets say."""
 
+from typing import Any
+
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import finding
+from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import highest, lowest
+from report.text.frame_rows import extremes, highest
 from report.text.quantities import (
     SPACE,
+    by_number,
     intensity,
     listing,
     number,
@@ -16,11 +19,13 @@ from report.text.quantities import (
     ridge_unit,
     si,
     significant,
-)
+)  # fmt: skip
+
+SIXTEEN_BITS = ("bf16", "fp16")
 
 
 def count(paper: Paper) -> str:
-    """How many chips of which kinds the table holds."""
+    """Say how many chips of which kinds the table holds."""
     chips = available.chips(paper)
     kinds = [
         number(chips[chips.kind == kind].chip.nunique(), name)
@@ -28,6 +33,17 @@ def count(paper: Paper) -> str:
         if (chips.kind == kind).any()
     ]
     return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
+
+
+def tensor_beside_vector(chips: pd.DataFrame) -> pd.DataFrame:
+    """Pair each chip's fastest 16-bit rate on tensor units with that at fp32 on vector units; maybe none.
+
+    The columns of the latter end in ``_vector``; ``ratio`` is the former's peak over the latter's.
+    """
+    tensor = table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & (chips.unit == "tensor")])
+    vector = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
+    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
+    return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
 
 
 @finding
@@ -50,10 +66,10 @@ def on_chip(paper: Paper) -> str:
     names = sorted(set(chips[table.on_chip(chips)].chip))
     if not names:
         return "All bandwidths are those of memory outside the chip."
-    verb, noun = ("is", "bandwidth") if len(names) == 1 else ("are", "bandwidths")
+    noun = by_number(len(names), "bandwidth", "bandwidths")
     return (
-        f"The {noun} of {listing([f'the {name}' for name in names])} {verb} that of memory on the chip (marked †), "
-        "which no roof of DRAM compares with."
+        f"The {noun} of {listing([f'the {name}' for name in names])} {by_number(len(names), 'is', 'are')} that of "
+        "memory on the chip (marked †), which no roof of DRAM compares with."
     )
 
 
@@ -62,13 +78,10 @@ def ridges(paper: Paper) -> str:
     chips = available.chips(paper)
     points = table.headline(chips[~table.on_chip(chips)])
     if points.empty:
-        raise available.DataMissingError(
+        raise DataMissingError(
             "No chip of the table has memory outside the chip; add rows to data/chips.csv."
         )
-    least, most = (
-        lowest(points, "ridge_flop_per_byte"),
-        highest(points, "ridge_flop_per_byte"),
-    )
+    least, most = extremes(points, "ridge_flop_per_byte")
     text = (
         f"Among chips with memory outside the chip, ridge points run from {_ridge(least)} ({least.chip}) to "
         f"{_ridge(most)} ({most.chip}), a factor of "
@@ -79,30 +92,28 @@ def ridges(paper: Paper) -> str:
         return text
     low, high = medians.index[0], medians.index[-1]
     return (
-        f"{text} The median is lowest among {table.KINDS[low]}s "
-        f"({significant(medians[low])}{SPACE}operations a byte) and "
-        f"highest among {table.KINDS[high]}s ({significant(medians[high])}): a model needs that many "
-        "operations for each "
-        "byte it moves before arithmetic, and not memory, is its bound."
+        f"{text} The median is lowest among {table.KINDS[low]}s ({significant(medians[low])}{SPACE}operations a byte) "
+        f"and highest among {table.KINDS[high]}s ({significant(medians[high])}): a model needs that many operations "
+        "for each byte it moves before arithmetic, and not memory, is its bound."
     )
 
 
-def _ridge(row: pd.Series) -> str:
+def _ridge(row: Any) -> str:
     return intensity(row.ridge_flop_per_byte, ridge_unit(row.precision))
 
 
 @finding
 def demand(paper: Paper) -> str:
-    """Which chips leave the models memory-bound, at 16-bit floating point."""
+    """Say which chips leave the models memory-bound, at 16-bit floating point."""
     chips = available.chips(paper)
-    points = table.fastest(chips[chips.precision.isin(["bf16", "fp16"]) & ~table.on_chip(chips)])
+    points = table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & ~table.on_chip(chips)])
     if points.empty:
-        raise available.DataMissingError(
+        raise DataMissingError(
             "No chip of the table has memory outside the chip and a rate at 16-bit floating point; add rows to "
             "data/chips.csv."
         )
     models = available.workloads(paper, precision="bf16")
-    low, high = lowest(points, "ridge_flop_per_byte"), highest(points, "ridge_flop_per_byte")
+    low, high = extremes(points, "ridge_flop_per_byte")
     text = (
         f"At 16-bit floating point the ridge points of {number(len(points), 'chip')} run from {_ridge(low)} "
         f"({low.chip}) to {_ridge(high)} ({high.chip})."
@@ -114,32 +125,30 @@ def demand(paper: Paper) -> str:
         text += (
             f" At batch size {batch} the median model has {intensity(asked.median())} and is memory-bound on "
             f"{bound or 'none'} of them; on the median chip {above or 'none'} of {number(len(asked), 'model')} "
-            f"{'is' if above == 1 else 'are'} compute-bound."
+            f"{by_number(above, 'is', 'are')} compute-bound."
         )
     return text
 
 
 @finding
 def leaders(paper: Paper, kind: str) -> str:
-    """What the figure of a kind shows, and who leads in it."""
-    own = available.chips(paper, kind)
+    """Say what the figure of a kind shows, and who leads in it."""
+    chips = available.chips(paper, kind)
     rows, shared = table.comparable(paper.chips, kind)
-    total, name = own.chip.nunique(), table.KINDS[kind]
-    if shared:
-        some = "All" if len(rows) == total else f"{len(rows)} of"
-        text = f"The {name} is at {shared}."
-        if total > 1:
-            text = (
-                f"{some} {number(total, name)} {'print' if len(rows) > 1 else 'prints'} a rate at {shared}."
-            )
-    else:
+    total, name = chips.chip.nunique(), table.KINDS[kind]
+    if not shared:
         text = (
             f"No floating-point precision is shared by half of the {number(total, name)}, so each is shown at its "
             "fastest rate."
         )
+    elif total > 1:
+        some = "All" if len(rows) == total else f"{len(rows)} of"
+        text = f"{some} {number(total, name)} {'print' if len(rows) > 1 else 'prints'} a rate at {shared}."
+    else:
+        text = f"The {name} is at {shared}."
     first = rows.iloc[0]
-    text += f" The highest peak is {si(first.peak_flop_per_s, rate_unit(first.precision))}"
-    text += f" at {first.precision}, of the {first.chip}." if not shared else f", of the {first.chip}."
+    at = "" if shared else f" at {first.precision}"
+    text += f" The highest peak is {si(first.peak_flop_per_s, rate_unit(first.precision))}{at}, of the {first.chip}."
     outside = rows[~table.on_chip(rows)]
     if outside.empty:
         return text

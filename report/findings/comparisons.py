@@ -1,20 +1,23 @@
 """Chips of one kind or class against those of others."""
 
+from typing import Any
+
 import pandas as pd
 
 from measure.cache.hand_kept import CHIP_PRECISIONS
 from report.analysis import available
-from report.analysis.available import finding
+from report.analysis.available import MORE_ROWS, DataMissingError, finding, lacking
 from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES
+from report.findings.chips import tensor_beside_vector
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import highest, lowest
-from report.text.quantities import intensity, listing, number, rate_unit, si, significant
+from report.text.frame_rows import extremes
+from report.text.quantities import by_number, intensity, listing, number, rate_unit, si, significant
 
 
 @finding
 def leading_kinds(paper: Paper) -> str:
-    """Which kind of chip has the highest dense peak at each precision that several kinds print."""
+    """Say which kind of chip has the highest dense peak at each precision that several kinds print."""
     chips = available.chips(paper)
     led: dict[str, list[str]] = {}
     for precision in CHIP_PRECISIONS:
@@ -29,8 +32,8 @@ def leading_kinds(paper: Paper) -> str:
             f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.kind]})"
         )
     if not led:
-        raise available.DataMissingError(
-            "No precision in data/chips.csv is printed by chips of two kinds; add rows to it, or restore it."
+        raise DataMissingError(
+            f"No precision in data/chips.csv is printed by chips of two kinds; {MORE_ROWS}."
         )
     parts = [f"{table.KINDS[kind]}s lead at {listing(precisions)}" for kind, precisions in led.items()]
     return f"Of the kinds of chip that print a precision, {'; '.join(parts)}."
@@ -38,15 +41,13 @@ def leading_kinds(paper: Paper) -> str:
 
 @finding
 def data_center_and_phone(paper: Paper) -> str:
-    """The median data-center GPU beside the median SoC of a phone, at fp32 on vector units, which both have."""
+    """Hold the median data-center GPU against the median SoC of a phone, at fp32 on vector units, which both have."""
     chips = available.chips(paper)
     rows = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
     gpus, phones = DATA_CENTER_GPUS.of(rows), PHONES.of(rows)
     if gpus.empty or phones.empty:
-        lacking = DATA_CENTER_GPUS if gpus.empty else PHONES
-        raise available.DataMissingError(
-            f"The table data/chips.csv holds no {lacking.name} at fp32 on vector units; add rows to it, or restore it."
-        )
+        name = (DATA_CENTER_GPUS if gpus.empty else PHONES).name
+        raise lacking("chips", f"{name} at fp32 on vector units", MORE_ROWS)
     columns = ["peak_flop_per_s", "bandwidth_byte_per_s", "ridge_flop_per_byte"]
     large, small = gpus[columns].median(), phones[columns].median()
     ratios = large / small
@@ -61,20 +62,20 @@ def data_center_and_phone(paper: Paper) -> str:
     )
 
 
+def tensor_gpus(paper: Paper) -> pd.DataFrame:
+    """Return the data-center GPUs' tensor units beside their vector units (``tensor_beside_vector``); at least one."""
+    pairs = tensor_beside_vector(DATA_CENTER_GPUS.of(available.chips(paper)))
+    if pairs.empty:
+        what = "data-center GPU with a 16-bit rate on tensor units beside one at fp32 on vector units"
+        raise lacking("chips", what, MORE_ROWS)
+    return pairs
+
+
 @finding
 def tensor_units(paper: Paper) -> str:
-    """What tensor units of data-center GPUs do to their ridge points, against the vector units of the same chip."""
-    chips = DATA_CENTER_GPUS.of(available.chips(paper))
-    tensor = table.fastest(chips[chips.precision.isin(["bf16", "fp16"]) & (chips.unit == "tensor")])
-    vector = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
-    if pairs.empty:
-        raise available.DataMissingError(
-            "The table data/chips.csv holds no data-center GPU with a 16-bit rate on tensor units beside one at "
-            "fp32 on vector units; add rows to it, or restore it."
-        )
-    pairs["ratio"] = pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector
-    least, most = lowest(pairs, "ratio"), highest(pairs, "ratio")
+    """Say what tensor units of data-center GPUs do to their ridge points, against the same chip's vector units."""
+    pairs = tensor_gpus(paper)
+    least, most = extremes(pairs, "ratio")
     return (
         f"The tensor units of {number(len(pairs), 'data-center GPU')} compute at 16 bits {significant(least.ratio)} "
         f"({least.chip}) to {significant(most.ratio)} times ({most.chip}) what the same chip's vector units do at "
@@ -84,9 +85,9 @@ def tensor_units(paper: Paper) -> str:
 
 @finding
 def efficiency(paper: Paper) -> str:
-    """Peak per watt of the chips that state a power."""
+    """Say the peak per watt of the chips that state a power."""
     rows = available.powered(paper)
-    best, worst = highest(rows, "peak_per_watt"), lowest(rows, "peak_per_watt")
+    worst, best = extremes(rows, "peak_per_watt")
     text = (
         f"For {len(rows)} of {number(paper.chips.chip.nunique(), 'chip')} a power is stated. The dense peak per watt "
         f"runs from {_per_watt(worst)} ({worst.chip}, {worst.year:.0f}) to {_per_watt(best)} ({best.chip}, "
@@ -96,10 +97,10 @@ def efficiency(paper: Paper) -> str:
     if measured.empty:
         return text
     names = listing([f"the {chip}" for chip in measured.chip])
-    verb = "is a measured maximum" if len(measured) == 1 else "are measured maxima"
-    noun = "power" if len(measured) == 1 else "powers"
+    verb = by_number(len(measured), "is a measured maximum", "are measured maxima")
+    noun = by_number(len(measured), "power", "powers")
     return f"{text} The {noun} of {names} {verb} (marked ‡), the others limits that vendors state."
 
 
-def _per_watt(row: pd.Series) -> str:
+def _per_watt(row: Any) -> str:
     return f"{si(row.peak_per_watt, rate_unit(row.precision))}/W"

@@ -5,23 +5,19 @@ from math import exp
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import finding
+from report.analysis.available import on_each_machine
 from report.analysis.correlations import correlation
 from report.analysis.predictors import FLOP
 from report.analysis.traits import TRAITS, of_models
 from report.findings.predictors import ranked_of
 from report.load.paper import Machine, Paper
-from report.text.frame_rows import highest, lowest
+from report.text.frame_rows import extremes
 from report.text.quantities import listing, significant
 
 
-@finding
-def farthest(paper: Paper) -> str:
-    """The models farthest above and below the line through FLOP, at the smallest and the largest batch size."""
-    return available.told_of_each(paper, lambda machine: _farthest(paper, machine))
-
-
-def _farthest(paper: Paper, machine: Machine) -> str:
+@on_each_machine
+def farthest(paper: Paper, machine: Machine) -> str:
+    """Name the models farthest above and below the line through FLOP, at the smallest and the largest batch size."""
     ranked = {batch: ranks for batch, ranks in ranked_of(machine).items() if batch is not None}
     models = available.cells(machine).model
     sentences = []
@@ -29,34 +25,33 @@ def _farthest(paper: Paper, machine: Machine) -> str:
         for rank in ranked[batch]:
             if rank.predictor == FLOP:
                 off = pd.DataFrame({"model": models, "residual": rank.law.residuals}).dropna()
-                about = of_models(paper, batch).reindex(off.model)
-                sentences.append(
-                    f"On the {available.title(machine)} at batch size {batch} {_named(off, about)}"
-                )
+                traits = of_models(paper, batch).reindex(off.model)
+                where = f"On the {available.title(machine)} at batch size {batch}"
+                sentences.append(f"{where} {_outliers(off, traits)}")
     return " ".join(sentences)
 
 
-def _named(off: pd.DataFrame, about: pd.DataFrame) -> str:
-    slow, quick = highest(off, "residual"), lowest(off, "residual")
-    slowest, quickest = (significant(exp(each.residual)) for each in (slow, quick))
+def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
+    quick, slow = extremes(off, "residual")
     text = (
-        f"the slowest model for its FLOP is {slow.model}, at {slowest} times the latency of the line "
-        f"({_told(about.loc[slow.model])}), the quickest {quick.model}, at {quickest} times "
-        f"({_told(about.loc[quick.model])}). The median model has {_told(about.median())}. {_explained(off, about)}"
+        f"the slowest model for its FLOP is {slow.model}, at {significant(exp(slow.residual))} times the latency of "
+        f"the line ({_known(traits.loc[slow.model])}), the quickest {quick.model}, at "
+        f"{significant(exp(quick.residual))} times ({_known(traits.loc[quick.model])}). The median model has "
+        f"{_known(traits.median())}. {_explained(off, traits)}"
     )
-    if about.operator_calls.isna().all():
+    if traits.operator_calls.isna().all():
         text += " How many operators a model calls was not counted; python -m measure --sections workload counts them."
     return text
 
 
-def _told(about: pd.Series) -> str:
-    """The traits that are known."""
-    return listing([trait.told(about[trait.column]) for trait in TRAITS if pd.notna(about[trait.column])])
+def _known(traits: pd.Series) -> str:
+    """List the traits that are known."""
+    return listing([trait.told(traits[trait.column]) for trait in TRAITS if pd.notna(traits[trait.column])])
 
 
-def _explained(off: pd.DataFrame, about: pd.DataFrame) -> str:
-    """With which trait the distances from the line go most, over all models."""
-    beside = about.set_index(off.index)
+def _explained(off: pd.DataFrame, traits: pd.DataFrame) -> str:
+    """Say with which trait the distances from the line go most, over all models."""
+    beside = traits.set_index(off.index)
     found = {
         trait.name: coefficient
         for trait in TRAITS

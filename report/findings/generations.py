@@ -10,10 +10,14 @@ from report.load.paper import Paper
 from report.text.frame_rows import highest
 from report.text.quantities import SPACE, change, number, percent, significant
 
-LINE_NAMES = {line.name for line in LINES}
+
+def growing_kinds(paper: Paper) -> list[Series]:
+    """Return the kinds of chips, not the lines of products, with chips enough for a rate of growth; maybe none."""
+    lines = {line.name for line in LINES}
+    return [series for series in available.growing(paper) if series.name not in lines]
 
 
-def _told(series: Series) -> str:
+def _growth(series: Series) -> str:
     rows = series.rows
     ridge = fit(rows.year.tolist(), rows.ridge_flop_per_byte.tolist())
     text = (
@@ -28,19 +32,19 @@ def _told(series: Series) -> str:
 
 @finding
 def ridge_growth(paper: Paper) -> str:
-    """How fast the ridge points of each kind moved."""
-    kinds = [series for series in available.growing(paper) if series.name not in LINE_NAMES]
-    return f"Ridge points moved by these rates a year: {'; '.join(_told(series) for series in kinds)}."
+    """Say how fast the ridge points of each kind moved."""
+    return f"Ridge points moved by these rates a year: {'; '.join(map(_growth, growing_kinds(paper)))}."
 
 
 @finding
 def wall(paper: Paper) -> str:
-    """Whose arithmetic outgrew its memory most."""
+    """Say whose arithmetic outgrew its memory most."""
     growths = []
     for series in available.growing(paper):
-        years = series.rows.year.tolist()
-        peak = fit(years, series.rows.peak_flop_per_s.tolist()).rate
-        bandwidth = fit(years, series.rows.bandwidth_byte_per_s.tolist()).rate
+        peak, bandwidth = (
+            fit(series.rows.year.tolist(), series.rows[column].tolist()).rate
+            for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
+        )
         growths.append({"name": series.name, "peak": peak, "bandwidth": bandwidth, "lead": peak - bandwidth})
     rates = pd.DataFrame(growths)
     most = highest(rates, "lead")

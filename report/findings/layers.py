@@ -5,23 +5,20 @@ from report.analysis.available import finding, or_missing
 from report.analysis.layer_costs import shares_by_kind
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
-from report.text.frame_rows import highest, lowest
-from report.text.quantities import intensity, listing, number, percent, significant
+from report.text.frame_rows import extremes, highest
+from report.text.quantities import by_number, intensity, listing, number, percent, significant
 
 
 @finding
 def kinds(paper: Paper) -> str:
-    """The share of the layers that multiply, in work and in bytes, and what the others move."""
+    """Say the share of the layers that multiply, in work and in bytes, and what the others move."""
     shares = shares_by_kind(available.layers(paper))
-    columns = ["flop", "traffic_byte"]
-    products = shares[shares.kind.isin(PRODUCTS)].groupby("model")[columns].sum()
+    multiplies = shares.kind.isin(PRODUCTS)
+    products = shares[multiplies].groupby("model")[["flop", "traffic_byte"]].sum()
     wide = 1 - products.traffic_byte
-    others = shares[~shares.kind.isin(PRODUCTS)].groupby("kind").traffic_byte.sum() / shares.model.nunique()
-    parts = [
-        f"{kind} {percent(share)}"
-        for kind, share in others.sort_values(ascending=False).items()
-        if share >= 0.01
-    ]
+    others = shares[~multiplies].groupby("kind").traffic_byte.sum() / shares.model.nunique()
+    others = others[others >= 0.01].sort_values(ascending=False)
+    parts = [f"{kind} {percent(share)}" for kind, share in others.items()]
     text = (
         f"In the median of {number(len(products), 'model')}, the layers that multiply (convolutions, linear layers, "
         f"attention, recurrent layers) do {percent(products.flop.median(), 3)} of the FLOP, and move "
@@ -33,7 +30,7 @@ def kinds(paper: Paper) -> str:
 
 @finding
 def parameters_apart(paper: Paper) -> str:
-    """The model whose parameters sit farthest from its work."""
+    """Name the model whose parameters sit farthest from its work."""
     shares = shares_by_kind(available.layers(paper))
     most = highest(shares.assign(apart=shares.parameter_count - shares.flop), "apart")
     return (
@@ -44,15 +41,15 @@ def parameters_apart(paper: Paper) -> str:
 
 @finding
 def depthwise(paper: Paper) -> str:
-    """Whether depthwise convolutions wait for memory in models that as a whole do not, on each machine shown."""
+    """Say whether depthwise convolutions wait for memory in models that as a whole do not, on each machine shown."""
     layers = available.layers(paper)
-    own = layers[(layers.kind == "depthwise convolution") & (layers.forward_flop > 0)]
-    if own.empty:
+    layers = layers[(layers.kind == "depthwise convolution") & (layers.forward_flop > 0)]
+    if layers.empty:
         return "Of the models that were counted none has depthwise convolutions."
-    sums = own.groupby("model")[["forward_flop", "traffic_byte"]].sum().astype(float)
+    sums = layers.groupby("model")[["forward_flop", "traffic_byte"]].sum().astype(float)
     whole = available.workloads(paper, batch=1).set_index("model").footprint_intensity
     rows = sums.assign(intensity=sums.forward_flop / sums.traffic_byte, whole=whole).reset_index()
-    least, most = lowest(rows, "intensity"), highest(rows, "intensity")
+    least, most = extremes(rows, "intensity")
     span = significant(least.intensity)
     if least.model != most.model:
         span += f" ({least.model}) to {significant(most.intensity)} ({most.model})"
@@ -61,14 +58,14 @@ def depthwise(paper: Paper) -> str:
         "they read or write at batch size 1."
     )
 
-    def part(of: Machine) -> str:
-        ridge = available.roof(of).ridge_flop_per_byte
+    def beside_ridge(machine: Machine) -> str:
+        ridge = available.roof(machine).ridge_flop_per_byte
         above = rows[rows.whole > ridge]
-        waiting = int((above.intensity < ridge).sum())
+        lie, below = by_number(len(above), "lies", "lie"), int((above.intensity < ridge).sum())
         return (
-            f"The ridge point of the {available.title(of)} is {intensity(ridge)}: by footprint {len(above) or 'none'} "
-            f"of these models as a whole {'lies' if len(above) == 1 else 'lie'} above it, and in "
-            f"{waiting or 'none'} of those the depthwise convolutions lie below."
+            f"The ridge point of the {available.title(machine)} is {intensity(ridge)}: by footprint "
+            f"{len(above) or 'none'} of these models as a whole {lie} above it, and in "
+            f"{below or 'none'} of those the depthwise convolutions lie below."
         )
 
-    return f"{text} {or_missing(available.told_of_each)(paper, part)}"
+    return f"{text} {or_missing(available.told_of_each)(paper, beside_ridge)}"

@@ -20,7 +20,7 @@ TARGET = Prose(f"±{percent(conventions.TARGET, 1)}")
 """The width that an interval is measured to, by default."""
 
 CALL_LIMIT = Prose(si(conventions.CALL_LIMIT_S, "s", 2))
-"""A call that takes longer is given up, by default."""
+"""A call that takes longer is aborted, by default."""
 
 BLOCK = Prose(si(conventions.SUSTAINED_BLOCK_S, "s", 2))
 """How long a block of calls lasts at least, where a roof is measured."""

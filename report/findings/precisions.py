@@ -3,18 +3,17 @@
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import finding
-from report.load import chips as table
+from report.analysis.available import DataMissingError, finding
+from report.findings.chips import SIXTEEN_BITS, tensor_beside_vector
 from report.load.paper import Paper
-from report.text.frame_rows import each, highest, lowest
-from report.text.quantities import intensity, listing, number, si, significant
+from report.text.frame_rows import each, extremes, highest
+from report.text.quantities import by_number, intensity, listing, number, si, significant
 
-SIXTEEN_BITS = ("bf16", "fp16")
 FEWER_BITS = ("fp8", "fp6", "fp4", "int8", "int4")
 
 
 def _beside(chips: pd.DataFrame, precision: str) -> pd.DataFrame:
-    """Rates at a precision with, as ``ratio``, how far they exceed the chip's fastest 16-bit rate on the same unit."""
+    """Return rates at a precision, with their ``ratio`` to the chip's fastest 16-bit rate on the same unit."""
     base = chips[chips.precision.isin(SIXTEEN_BITS)].groupby(["chip", "unit"]).peak_flop_per_s.max()
     pairs = chips[chips.precision == precision].join(base.rename("base"), on=["chip", "unit"], how="inner")
     return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.base)
@@ -22,24 +21,23 @@ def _beside(chips: pd.DataFrame, precision: str) -> pd.DataFrame:
 
 @finding
 def low_precision(paper: Paper) -> str:
-    """How far 8 bits and fewer lift a roof above that of 16 bits."""
+    """Say how far 8 bits and fewer lift a roof above that of 16 bits."""
     chips = available.chips(paper)
     parts = []
     for precision in FEWER_BITS:
         pairs = _beside(chips, precision)
         if pairs.empty:
             continue
-        least, most = lowest(pairs, "ratio"), highest(pairs, "ratio")
-        span = (
-            f"{significant(pairs.ratio.median())} times as high in the median of {number(len(pairs), 'roof')}"
-        )
+        least, most = extremes(pairs, "ratio")
+        text = f"at {precision} the dense peak is {significant(pairs.ratio.median())} times as high in the median of "
+        text += number(len(pairs), "roof")
         if most.ratio > least.ratio:
-            span += (
+            text += (
                 f", from {significant(least.ratio)} ({least.chip}) to {significant(most.ratio)} ({most.chip})"
             )
-        parts.append(f"at {precision} the dense peak is {span}")
+        parts.append(text)
     if not parts:
-        raise available.DataMissingError(
+        raise DataMissingError(
             "No chip in data/chips.csv has a rate at 8 bits or fewer beside one at 16 bits on the same unit; add rows."
         )
     return f"Against 16-bit floating point on the same unit of the same chip, {'; '.join(parts)}."
@@ -62,22 +60,22 @@ def sparsity(paper: Paper) -> str:
 
 @finding
 def matrix_units(paper: Paper) -> str:
-    """What tensor units do to a CPU's roof: against the vector units of the same chip, and against CPUs without."""
+    """Hold tensor units of CPUs against the vector units of the same chip, and against CPUs without."""
     cpus = available.chips(paper, "cpu")
-    tensor = table.fastest(cpus[(cpus.unit == "tensor") & cpus.precision.isin(SIXTEEN_BITS)])
-    vector = cpus[(cpus.unit == "vector") & (cpus.precision == "fp32")]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
+    pairs = tensor_beside_vector(cpus)
     if pairs.empty:
         return "No CPU of the table has a 16-bit rate on tensor units beside one at fp32 on vector units."
     parts = [
         f"the {row.chip} computes {si(row.peak_flop_per_s, 'FLOP/s')} at {row.precision} on its tensor "
         f"units against {si(row.peak_flop_per_s_vector, 'FLOP/s')} at fp32 on its vector units, "
-        f"{significant(row.peak_flop_per_s / row.peak_flop_per_s_vector)} times as much, which moves its ridge point "
+        f"{significant(row.ratio)} times as much, which moves its ridge point "
         f"from {intensity(row.ridge_flop_per_byte_vector)} to {intensity(row.ridge_flop_per_byte)}"
         for row in each(pairs)
     ]
-    text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {'has' if len(pairs) == 1 else 'have'} such units: "
-    text += f"{listing(parts)}."
+    have = by_number(len(pairs), "has", "have")
+    text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {have} such units: {listing(parts)}."
+    vector = cpus[(cpus.unit == "vector") & (cpus.precision == "fp32")]
+    tensor = cpus[(cpus.unit == "tensor") & cpus.precision.isin(SIXTEEN_BITS)]
     without = vector[~vector.chip.isin(tensor.chip)]
     if without.empty:
         return text

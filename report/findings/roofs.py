@@ -1,17 +1,10 @@
 """What the measured roofs are made of: kernels, levels of memory, paces."""
 
 from report.analysis import available
-from report.analysis.available import finding
+from report.analysis.available import on_each_machine, or_missing
+from report.load import roofs
 from report.load.paper import Machine, Paper
-from report.load.roofs import (
-    ARITHMETIC,
-    STREAMS,
-    MemoryLevel,
-    burst,
-    fastest,
-    fastest_arithmetic,
-    sustained,
-)
+from report.load.roofs import ARITHMETIC, STREAMS, MemoryLevel, fastest
 from report.text.frame_rows import each
 from report.text.quantities import listing, number, percent, si
 
@@ -20,12 +13,13 @@ NOTICED = 0.02
 
 
 def peaks(machine: Machine) -> str:
-    """Which kernel each precision's roof is, and how near the best matrix product comes to it."""
+    """Say which kernel each precision's roof is, and how near the best matrix product comes to it."""
     available.roof(machine)
     rates = {
-        (what, row.precision): float(row.flop_per_s) for what, row in fastest_arithmetic(machine.ceilings)
+        (what, row.precision): float(row.flop_per_s)
+        for what, row in roofs.fastest_arithmetic(machine.ceilings)
     }
-    told, without = [], []
+    parts, without = [], []
     for roof in each(machine.roofs):
         added, product = (rates.get((what, roof.precision)) for what in ("multiply-add", "matrix product"))
         rate = si(roof.peak_flop_per_s, "FLOP/s")
@@ -34,19 +28,17 @@ def peaks(machine: Machine) -> str:
             continue
         text = f"at {roof.precision} the {ARITHMETIC[roof.peak_kernel]} with {rate}"
         if product is not None:
-            text += (
-                f" (the fastest matrix product reaches {percent(product / added)} of the multiply-add's rate)"
-            )
-        told.append(text)
+            near = percent(product / added)
+            text += f" (the fastest matrix product reaches {near} of the multiply-add's rate)"
+        parts.append(text)
     if without:
-        told.append(
-            f"the fastest matrix product at {listing(without)}, where no multiply-add in registers was measured"
-        )
-    return f"The fastest arithmetic of the {available.title(machine)} is {listing(told)}."
+        where = "where no multiply-add in registers was measured"
+        parts.append(f"the fastest matrix product at {listing(without)}, {where}")
+    return f"The fastest arithmetic of the {available.title(machine)} is {listing(parts)}."
 
 
-def level(found: MemoryLevel) -> str:
-    """A level's extent and its fastest stream."""
+def _level(found: MemoryLevel) -> str:
+    """Say a level's extent and its fastest stream."""
     rate = si(found.bandwidth_byte_per_s, "B/s")
     if found.name == "memory":
         return f"memory at {rate} ({found.fastest}) from {si(found.level.first_byte, 'B')} on"
@@ -54,47 +46,46 @@ def level(found: MemoryLevel) -> str:
 
 
 def levels(machine: Machine) -> str:
-    """The levels of memory that the sweep shows, against the caches that the system reports."""
+    """Hold the levels of memory that the sweep shows against the caches that the system reports."""
     found = available.levels(machine)
     text = (
         f"Reading working sets of growing size shows {number(len(found), 'level')} of memory: "
-        f"{listing([level(one) for one in found])}. "
+        f"{listing([_level(level) for level in found])}. "
     )
     if not machine.caches:
         return f"{text}The system reports no caches to compare them with."
-    agreed = [one.cache for one in found]
-    missed = [cache for cache in machine.caches if cache not in agreed]
-    named = [f"L{cache.level} of {si(cache.byte, 'B')}" for cache in machine.caches]
-    text += f"The system reports {listing(named)}, all cores' together"
+    agreed = [level.cache for level in found]
+    names = [f"L{cache.level} of {si(cache.byte, 'B')}" for cache in machine.caches]
+    text += f"The system reports {listing(names)}, all cores' together"
+    missed = [f"L{cache.level}" for cache in machine.caches if cache not in agreed]
     if not missed:
         return f"{text}; each level ends where one of these does."
-    silent = [f"L{cache.level}" for cache in missed]
-    return f"{text}; of these the sweep shows no end of {listing(silent)}."
+    return f"{text}; of these the sweep shows no end of {listing(missed)}."
 
 
 def paces(machine: Machine) -> str:
-    """How much faster bursts are than what lasts."""
-    parts = []
+    """Say how much faster bursts are than what lasts."""
+    gains = []
     rows = machine.ceilings
-    for kernels, rate, names in ((ARITHMETIC, "flop_per_s", ARITHMETIC), (STREAMS, "byte_per_s", STREAMS)):
-        for (kernel, precision), short in burst(rows, kernels).groupby(["kernel", "precision"], sort=False):
-            steady = sustained(rows, [str(kernel)])
+    for names, rate in ((ARITHMETIC, "flop_per_s"), (STREAMS, "byte_per_s")):
+        for (kernel, precision), short in roofs.burst(rows, names).groupby(
+            ["kernel", "precision"], sort=False
+        ):
+            steady = roofs.sustained(rows, [str(kernel)])
             steady = steady[(steady.precision == precision) & steady["size"].isin(list(short["size"]))]
             if not steady.empty:
-                gain = fastest(short, rate)[rate] / fastest(steady, rate)[rate] - 1
-                at = f" at {precision}" if kernels is ARITHMETIC else ""
-                parts.append((float(gain), f"{names[str(kernel)]}{at}"))
-    if not parts:
+                gain = float(fastest(short, rate)[rate] / fastest(steady, rate)[rate] - 1)
+                at = f" at {precision}" if names is ARITHMETIC else ""
+                gains.append((gain, f"{names[str(kernel)]}{at}"))
+    if not gains:
         return "No bursts were measured."
-    most, kernel = max(parts)
+    most, name = max(gains)
     if most < NOTICED:
         return f"No kernel is faster in bursts than over seconds by {percent(NOTICED)} or more."
-    return f"In bursts the {kernel} is {percent(most)} faster than over seconds, the others less."
+    return f"In bursts the {name} is {percent(most)} faster than over seconds, the others less."
 
 
-@finding
-def measured(paper: Paper) -> str:
-    """The roofs of each machine shown: kernels, levels, paces."""
-    return available.told_of_each(
-        paper, lambda machine: f"{peaks(machine)} {available.or_missing(levels)(machine)} {paces(machine)}"
-    )
+@on_each_machine
+def measured(paper: Paper, machine: Machine) -> str:
+    """Say what the roofs are made of: kernels, levels, paces."""
+    return f"{peaks(machine)} {or_missing(levels)(machine)} {paces(machine)}"

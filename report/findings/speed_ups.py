@@ -5,18 +5,18 @@ import pandas as pd
 from report.analysis import available, speed_up
 from report.analysis.available import Missing, finding, or_missing
 from report.load.paper import Machine, Paper
-from report.text.frame_rows import highest, lowest
+from report.text.frame_rows import extremes
 from report.text.quantities import number, significant
 
 
 @finding
 def measured(paper: Paper) -> str:
-    """The speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
+    """Say the speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
     return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_up.compared(paper))
 
 
 def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
-    high, low = highest(cells, "speed_up"), lowest(cells, "speed_up")
+    low, high = extremes(cells, "speed_up")
     text = f"The {available.title(machine)} shares {number(len(cells), 'cell')} with the {available.title(first)}"
     if len(cells) == 1:
         text += f" and runs it {significant(high.speed_up)} times as fast ({high.model}, batch size {high.batch})."
@@ -26,7 +26,8 @@ def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
             f"{significant(low.speed_up)} times ({low.model}, batch size {low.batch}) to {significant(high.speed_up)} "
             f"times ({high.model}, batch size {high.batch})."
         )
-    gaps = [gap for of in (first, machine) if isinstance(gap := or_missing(available.roof)(of), Missing)]
+    roofs = [or_missing(available.roof)(side) for side in (first, machine)]
+    gaps = [roof for roof in roofs if isinstance(roof, Missing)]
     if gaps:
         return f"{text} What the ratio of roofs predicts is not known: {' '.join(gaps)}"
     share = cells.speed_up / cells.predicted

@@ -3,10 +3,10 @@
 import pandas as pd
 
 from report.analysis import available, datasheet
-from report.analysis.available import finding
+from report.analysis.available import on_each_machine
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import highest, lowest
-from report.text.quantities import intensity, listing, number, percent, si, significant
+from report.text.frame_rows import extremes, highest
+from report.text.quantities import by_number, intensity, listing, number, percent, si, significant
 
 WANDERING = 0.03
 """A clock differs by no more than this share between the measurement of itself and that of arithmetic."""
@@ -16,22 +16,29 @@ NAMED = 4
 
 
 def named(models: list[str]) -> str:
-    """The models in brackets, where they are few enough."""
+    """List the models in brackets, where they are few enough."""
     return f" ({listing(models)})" if 0 < len(models) <= NAMED else ""
 
 
+@on_each_machine
+def attained(paper: Paper, machine: Machine) -> str:
+    """Say the machine's roofs, and how near the models come to them."""
+    roof, cells = roofs(paper, machine), available.cells(machine)
+    return f"{roof} {bounds(cells)} {_shares(cells)} {above(machine)}"
+
+
 def roofs(paper: Paper, machine: Machine) -> str:
-    """The measured roof, and the datasheet's beside it."""
+    """Say the measured roof, and the datasheet's beside it."""
     roof = available.roof(machine)
     return (
         f"The measured roof of the {available.title(machine)} at {BASE_PRECISION} is "
         f"{si(roof.peak_flop_per_s, 'FLOP/s')} for arithmetic and {si(roof.bandwidth_byte_per_s, 'B/s')} for memory; "
-        f"they meet at the ridge point of {intensity(roof.ridge_flop_per_byte)}. {expected(paper, machine)}"
+        f"they meet at the ridge point of {intensity(roof.ridge_flop_per_byte)}. {_expected(paper, machine)}"
     )
 
 
-def expected(paper: Paper, machine: Machine) -> str:
-    """The datasheet roof and what share of it was measured, or why there is none."""
+def _expected(paper: Paper, machine: Machine) -> str:
+    """Say the datasheet roof and what share of it was measured, or why there is none."""
     printed = datasheet.roof(paper, machine, BASE_PRECISION)
     if printed is None:
         return datasheet.gap(paper, machine, BASE_PRECISION)
@@ -40,8 +47,8 @@ def expected(paper: Paper, machine: Machine) -> str:
     if machine.kind == "cpu":
         return (
             f"Its datasheet roof is derived: {printed.derivation} = "
-            f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {clock(machine)} "
-            f"{excess(paper, machine)}"
+            f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {_clock(machine)} "
+            f"{_excess_over_derived(paper, machine)}"
         )
     assert printed.bandwidth_byte_per_s is not None  # every row of the chips' table has one
     return (
@@ -51,8 +58,8 @@ def expected(paper: Paper, machine: Machine) -> str:
     )
 
 
-def clock(machine: Machine) -> str:
-    """What a derived roof assumes of the clock and the cores, and the check of the clock."""
+def _clock(machine: Machine) -> str:
+    """Say what a derived roof assumes of the clock and the cores, and check the clock."""
     assert machine.clock is not None  # a roof was derived from it
     text = (
         f"This assumes that the processor is what it says ({datasheet.identity(machine.environment)}), that every core "
@@ -66,8 +73,8 @@ def clock(machine: Machine) -> str:
     )
 
 
-def excess(paper: Paper, machine: Machine) -> str:
-    """At which precisions more was measured than derived, which refutes an assumption."""
+def _excess_over_derived(paper: Paper, machine: Machine) -> str:
+    """Say at which precisions more was measured than derived, which refutes an assumption."""
     over = [
         f"{percent(measured.peak_flop_per_s / roof.peak_flop_per_s)} at {roof.precision}"
         for roof in datasheet.roofs(paper, machine)
@@ -86,7 +93,7 @@ def excess(paper: Paper, machine: Machine) -> str:
 
 
 def bounds(cells: pd.DataFrame) -> str:
-    """How many models are memory-bound at each batch size, by their footprint; sizes that say the same together."""
+    """Say how many models are memory-bound at each batch size, by footprint; sizes that say the same together."""
     if not cells.memory_bound.any():
         return "By footprint, against the measured ridge point, every model is compute-bound at every batch size."
     alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
@@ -95,17 +102,15 @@ def bounds(cells: pd.DataFrame) -> str:
         alike.setdefault((len(rows), bound), []).append(str(batch))
     parts: list[str] = []
     for (count, bound), batches in alike.items():
-        verb = "are" if len(bound) > 1 else "is"
-        said = f"{verb} memory-bound at batch size" if not parts else "at"
-        parts.append(
-            f"{len(bound) or 'none'} of {number(count, 'model')} {said} {listing(batches)}{named(list(bound))}"
-        )
+        verb = "at" if parts else f"{'are' if len(bound) > 1 else 'is'} memory-bound at batch size"
+        models = f"{len(bound) or 'none'} of {number(count, 'model')}"
+        parts.append(f"{models} {verb} {listing(batches)}{named(list(bound))}")
     return f"By footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
 
 
-def shares(cells: pd.DataFrame) -> str:
-    """Best, middle and worst share of the attainable rate."""
-    best, worst, peak = highest(cells, "attained"), lowest(cells, "attained"), highest(cells, "peak_share")
+def _shares(cells: pd.DataFrame) -> str:
+    """Say the best, middle and worst share of the attainable rate."""
+    (worst, best), peak = extremes(cells, "attained"), highest(cells, "peak_share")
     if len(cells) == 1:
         return (
             f"The one cell measured ({best.model}) achieves {percent(best.attained)} of the attainable rate."
@@ -120,31 +125,28 @@ def shares(cells: pd.DataFrame) -> str:
 
 
 def above(machine: Machine) -> str:
-    """Which cells at all precisions are above the roof, by more than the error bars of both, with the likely cause."""
+    """Say which cells at all precisions are above the roof, by more than both error bars, with the likely cause."""
     cells = available.cells(machine, None)
-    cells = cells[cells.attained.notna()]
     over = cells[cells.attained > 1]
     if over.empty:
         return "No point is above the measured roof."
     beyond = over[over.forward_flop / over.latency_high_s.fillna(over.latency_s) > _highest(machine, over)]
-    within = len(over) - len(beyond)
     parts = []
-    if within:
-        verb = "lies" if within == 1 else "lie"
-        parts.append(
-            f"{number(within, 'cell').capitalize()} {verb} above the measured roof by no more than both error bars."
-        )
+    for count, how in (
+        (len(over) - len(beyond), "no more than both error bars."),
+        (len(beyond), "more than both error bars: "),
+    ):
+        if count:
+            verb = by_number(count, "lies", "lie")
+            parts.append(f"{number(count, 'cell').capitalize()} {verb} above the measured roof by {how}")
     if not beyond.empty:
-        verb = "lies" if len(beyond) == 1 else "lie"
-        parts.append(
-            f"{number(len(beyond), 'cell').capitalize()} {verb} above the measured roof by more than both error bars: "
-            f"{listing([_excess(str(model), own) for model, own in beyond.groupby('model')])}; {_causes(beyond)}."
-        )
+        models = [_excess(str(model), rows) for model, rows in beyond.groupby("model")]
+        parts[-1] += f"{listing(models)}; {_causes(beyond)}."
     return " ".join(parts)
 
 
 def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
-    """The rate (FLOP/s) that the upper ends of the roofs' intervals allow each cell."""
+    """Return the rate (FLOP/s) that the upper ends of the roofs' intervals allow each cell."""
     ends = ["peak_high_flop_per_s", "bandwidth_high_byte_per_s"]
     highs = cells[["precision", "footprint_intensity"]].join(
         machine.roofs.set_index("precision")[ends], on="precision"
@@ -153,34 +155,23 @@ def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
 
 
 def _excess(model: str, cells: pd.DataFrame) -> str:
-    """At which batch sizes and precisions a model is above the roof, and by how much at most."""
+    """Say at which batch sizes and precisions a model is above the roof, and by how much at most."""
     where = [
         f"{batch}" if precision == BASE_PRECISION else f"{batch} ({precision})"
         for batch, precision in zip(cells.batch, cells.precision, strict=True)
     ]
-    sizes = "size" if len(where) == 1 else "sizes"
+    sizes = by_number(len(where), "size", "sizes")
     return f"{model} at batch {sizes} {listing(where)} by up to {percent(cells.attained.max() - 1)}"
 
 
 def _causes(cells: pd.DataFrame) -> str:
-    """What lets cells be above a roof."""
+    """Name what lets cells be above a roof."""
     causes = []
     if cells.memory_bound.any():
         causes.append("caches that serve activations which the footprint counts as memory traffic")
-    if (~cells.memory_bound.astype(bool)).any():
+    if not cells.memory_bound.all():
         causes.append(
             "convolution algorithms that do less arithmetic than is counted, or a kernel faster than the one that "
             "the roof was measured with"
         )
     return f"likely causes are {listing(causes)}"
-
-
-@finding
-def attained(paper: Paper) -> str:
-    """The roofs of each machine shown, and how near the models come to them."""
-
-    def part(machine: Machine) -> str:
-        limits, cells = roofs(paper, machine), available.cells(machine)
-        return f"{limits} {bounds(cells)} {shares(cells)} {above(machine)}"
-
-    return available.told_of_each(paper, part)

@@ -12,30 +12,32 @@ COUNTED = "counted"
 
 
 def workload(paper: Paper, model: str, batch: int) -> Any | None:
-    """The row of a model at a batch size and the base precision; None where it was not counted."""
+    """Return the row of a model at a batch size and the base precision; None where it was not counted."""
     rows = paper.workloads
     rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
     return None if rows.empty else rows.iloc[0]
 
 
 def command(model: str, batch: int) -> str:
-    """What counts it."""
+    """Return the command that counts a model."""
     return f"python -m measure --sections workload --models {model} --batch-sizes {batch}"
 
 
-def step_flop(row: Any) -> float | None:
-    """The products of a training step; None where the backward pass was not counted."""
-    return None if pd.isna(row.backward_flop) else float(row.forward_flop + row.backward_flop)
+def step_flop(row: Any | None) -> float | None:
+    """Return the products of a training step; None where it, or its backward pass, was not counted."""
+    return None if row is None or pd.isna(row.backward_flop) else float(row.forward_flop + row.backward_flop)
 
 
-def whole_step_flop(row: Any) -> float | None:
-    """The same with everything but products added."""
+def whole_step_flop(row: Any | None) -> float | None:
+    """Return the same with everything but products added."""
     products = step_flop(row)
-    return None if products is None else products + float(row.forward_other_flop + row.backward_other_flop)
+    if row is None or products is None:
+        return None
+    return products + float(row.forward_other_flop + row.backward_other_flop)
 
 
-def counters(paper: Paper, model: str, input_shape: str | None) -> dict[str, float]:
-    """The multiply-adds of one input by other counters, by counter, where they were given this shape (None: any)."""
+def by_program(paper: Paper, model: str, input_shape: str | None = None) -> dict[str, float]:
+    """Return the multiply-adds of one input by each counting program, where they were given this shape (None: any)."""
     rows = paper.counters
     if rows.empty:
         return {}
@@ -46,9 +48,9 @@ def counters(paper: Paper, model: str, input_shape: str | None) -> dict[str, flo
 
 
 def forward_flop(paper: Paper, model: str) -> float | None:
-    """The products of one input: of the workload table, else of the comparison of counters; None of neither."""
+    """Return the products of one input, by the workload table or the comparison of programs; None of neither."""
     row = workload(paper, model, 1)
     if row is not None:
         return float(row.forward_flop)
-    counted = counters(paper, model, None)
+    counted = by_program(paper, model)
     return 2 * counted[OURS] if OURS in counted else None

@@ -6,9 +6,10 @@ from typing import Any
 from report.load.counting_programs import name
 from report.load.paper import Paper
 from report.published import counts
+from report.published.comparisons import compares
 from report.published.counts import COUNTED
 from report.published.steps import step_counts
-from report.published.verdict import OPEN, Comparison, Verdict, judge
+from report.published.verdict import OPEN, Comparison, Verdict, judge, printed
 from report.text.frame_rows import each
 
 MILLISECONDS = "the time in milliseconds, printed as seconds"
@@ -17,63 +18,43 @@ ROUNDED_COUNTS = 0.05
 """Studies print counts at two digits and take them from each other: up to this share one is recognised."""
 
 
+@compares("step_estimates", 5)
 def comparisons(paper: Paper) -> Iterator[Comparison]:
-    """Two of each estimate: the FLOP that it begins with, and the time that follows from them."""
+    """Yield two of each estimate: the FLOP that it begins with, and the time that follows from them."""
     batches = {(row.study, row.model): int(row.batch) for row in each(paper.training_steps)}
     for row in each(paper.published.step_estimates):
-        yield _flop(paper, row, batches.get((row.study, row.model)))
-        yield _time(row)
+        subject = f"{row.model}, {row.gpu}"
+        ours, verdict = _flop(paper, row, batches.get((row.study, row.model)))
+        source = COUNTED if ours else ""
+        yield Comparison(row.study, subject, "FLOP, estimate", "FLOP", row.flop, ours, source, verdict)
+        time_s, rounding = printed(row, "time_s_as_printed")
+        ours = float(row.flop / row.peak_flop_per_s)
+        verdict = judge(time_s, rounding, ours, {MILLISECONDS: 1000 * ours})
+        yield Comparison(row.study, subject, "theoretical time", "s", time_s, ours, "arithmetic", verdict)
 
 
-def _flop(paper: Paper, row: Any, batch: int | None) -> Comparison:
-    """The FLOP of a step at the batch size at which the study measured that model."""
-    asked = None if batch is None else counts.workload(paper, row.model_key, batch)
-    ours = None if asked is None else counts.step_flop(asked)
+def _flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | None, Verdict]:
+    """Return the FLOP of a step at the batch size at which the study measured that model, and the verdict on it.
+
+    The printed figure is ours, a count by another rule, or roughly that, or what another program counts.
+    """
     if batch is None:
-        verdict = Verdict(OPEN, "it does not say at which batch size")
-    elif ours is None:
-        verdict = Verdict(OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does")
-    else:
-        verdict = _recognised(paper, row, batch, ours)
-    return Comparison(
-        row.study,
-        f"{row.model}, {row.gpu}",
-        "FLOP, estimate",
-        "FLOP",
-        row.flop,
-        ours,
-        COUNTED if ours else "",
-        verdict,
-    )
-
-
-def _recognised(paper: Paper, row: Any, batch: int, ours: float) -> Verdict:
-    """Ours, a count by another rule, or roughly that, or what another counter gives."""
+        return None, Verdict(OPEN, "it does not say at which batch size")
+    ours = counts.step_flop(counts.workload(paper, row.model_key, batch))
+    if ours is None:
+        return None, Verdict(
+            OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does"
+        )
     rules = step_counts(paper, row.model_key, batch)
-    verdict = judge(row.flop, row.flop_rounding, ours, rules)
+    verdict = judge(*printed(row, "flop"), ours, rules)
     if not verdict.explained:
         rough = {f"about {what}": value for what, value in rules.items()}
-        verdict = judge(row.flop, row.flop_rounding, ours, rough, ROUNDED_COUNTS)
+        verdict = judge(*printed(row, "flop"), ours, rough, ROUNDED_COUNTS)
     if not verdict.explained:
         others = {
             f"about the multiply-adds of {row.model_key}'s forward pass alone by {name(counter)}": batch * mac
-            for counter, mac in counts.counters(paper, row.model_key, None).items()
+            for counter, mac in counts.by_program(paper, row.model_key).items()
         }
         nearest = dict(sorted(others.items(), key=lambda pair: abs(pair[1] - row.flop)))
-        verdict = judge(row.flop, row.flop_rounding, ours, nearest, ROUNDED_COUNTS)
-    return verdict
-
-
-def _time(row: Any) -> Comparison:
-    ours = float(row.flop / row.peak_flop_per_s)
-    verdict = judge(row.time_s_as_printed, row.time_s_as_printed_rounding, ours, {MILLISECONDS: 1000 * ours})
-    return Comparison(
-        row.study,
-        f"{row.model}, {row.gpu}",
-        "theoretical time",
-        "s",
-        row.time_s_as_printed,
-        ours,
-        "arithmetic",
-        verdict,
-    )
+        verdict = judge(*printed(row, "flop"), ours, nearest, ROUNDED_COUNTS)
+    return ours, verdict

@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from report.load import counting_programs as counter_names
+from report.load import counting_programs
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import counts
+from report.published.comparisons import compares
 from report.published.counts import COUNTED
-from report.published.verdict import AGREES, OPEN, Comparison, Verdict, judge
+from report.published.verdict import AGREES, OPEN, TOLERANCE, Comparison, Verdict, judge, printed
 from report.text.frame_rows import each
 
 MEBI = 1024**2 / 1000**2
@@ -28,52 +29,64 @@ FOOTPRINT_TOLERANCE = 0.02
 """Programs differ a little in what they take for a layer."""
 
 
+@compares("models", 2)
 def comparisons(paper: Paper) -> Iterator[Comparison]:
-    """Three of each model that a study prints: its FLOP, its footprint and its intensity."""
+    """Yield three of each model that a study prints: its FLOP, its footprint and its intensity.
+
+    Our FLOP are products; others are those with everything else, multiply-adds, and what other programs count. The
+    intensity is by footprint. Where it is the quotient of what is printed, it is as right as these.
+    """
     for row in each(paper.published.models):
         asked = counts.workload(paper, row.model_key, 1)
-        yield _flop(paper, row, asked)
-        yield _footprint(paper, row, asked)
-        yield _intensity(row, asked)
+        flop = counts.forward_flop(paper, row.model_key)
+        others = {} if flop is None else {"the number of multiply-adds, half the FLOP": flop / 2}
+        others |= _other_counts(paper, row.model_key, asked)
+        yield _compared(row, asked, "FLOP, forward", "FLOP", "flop", flop, others)
+        footprint, intensity = (
+            None if asked is None else float(asked[column])
+            for column in ("footprint_byte", "footprint_intensity")
+        )
+        others = footprints(paper, row.model_key)
+        yield _compared(
+            row, asked, "footprint", "B", "footprint_byte", footprint, others, FOOTPRINT_TOLERANCE
+        )
+        quotient = row.flop / row.footprint_byte
+        others = {"the quotient of its FLOP and its footprint, as wrong as these": quotient}
+        yield _compared(row, asked, "intensity", "FLOP/B", "intensity_flop_per_byte", intensity, others)
 
 
-def _gap(row: Any, asked: Any | None) -> Verdict | None:
-    """Why a figure of a model has nothing of ours beside it; None where it has."""
-    if not row.model_key:
-        return Verdict(OPEN, "it does not say which model it means")
-    if asked is None:
-        return Verdict(OPEN, f"it has not been counted; {counts.command(row.model_key, 1)} counts it")
-    return None
+def _compared(
+    row: Any, asked: Any | None, quantity: str, unit: str, column: str,
+    ours: float | None, others: dict[str, float], tolerance: float = TOLERANCE,
+) -> Comparison:  # fmt: skip
+    """Compare a figure of a model; open where the study may have given it an input of its other models' size."""
+    if ours is None and not row.model_key:
+        verdict = Verdict(OPEN, "it does not say which model it means")
+    elif ours is None and asked is None:
+        verdict = Verdict(OPEN, f"it has not been counted; {counts.command(row.model_key, 1)} counts it")
+    else:
+        verdict = judge(*printed(row, column), ours, others, tolerance)
+        if verdict.outcome != AGREES and asked is not None and asked.input_shape != USUAL_SHAPE:
+            size = f"it does not say at which size of input; ours is counted at {asked.input_shape}"
+            verdict = Verdict(OPEN, size)
+    source = COUNTED if ours else ""
+    return Comparison(row.study, row.model, quantity, unit, getattr(row, column), ours, source, verdict)
 
 
-def _at_our_size(verdict: Verdict, asked: Any | None) -> Verdict:
-    """The verdict, open where the study may have given the model an input of its other models' size."""
-    if verdict.outcome == AGREES or asked is None or asked.input_shape == USUAL_SHAPE:
-        return verdict
-    return Verdict(OPEN, f"it does not say at which size of input; ours is counted at {asked.input_shape}")
-
-
-def _flop(paper: Paper, row: Any, asked: Any | None) -> Comparison:
-    """Ours are products; others are those with everything else, multiply-adds, and what other counters give."""
-    ours = counts.forward_flop(paper, row.model_key)
-    others: dict[str, float] = {}
-    if ours is not None:
-        others["the number of multiply-adds, half the FLOP"] = ours / 2
+def _other_counts(paper: Paper, model: str, asked: Any | None) -> dict[str, float]:
+    """Return the FLOP of one input by other ways of counting: with everything but products, and by other programs."""
+    found, shape = {}, None
     if asked is not None:
-        others["products and everything else together"] = float(asked.forward_flop + asked.forward_other_flop)
-    shape = None if asked is None else str(asked.input_shape)
-    for counter, mac in counts.counters(paper, row.model_key, shape).items():
-        if counter != counter_names.OURS:
-            others[f"what {counter_names.name(counter)} counts"] = 2 * mac
-    gap = _gap(row, asked) if ours is None else None
-    verdict = gap or _at_our_size(judge(row.flop, row.flop_rounding, ours, others), asked)
-    return Comparison(
-        row.study, row.model, "FLOP, forward", "FLOP", row.flop, ours, COUNTED if ours else "", verdict
-    )
+        found["products and everything else together"] = float(asked.forward_flop + asked.forward_other_flop)
+        shape = str(asked.input_shape)
+    for counter, mac in counts.by_program(paper, model, shape).items():
+        if counter != counting_programs.OURS:
+            found[f"what {counting_programs.name(counter)} counts"] = 2 * mac
+    return found
 
 
 def footprints(paper: Paper, model: str) -> dict[str, float]:
-    """What the footprint of one input is by other definitions than ours, in bytes, where the model was counted."""
+    """Return the footprint of one input by other definitions than ours, in bytes, where the model was counted."""
     asked = counts.workload(paper, model, 1)
     if asked is None:
         return {}
@@ -90,7 +103,7 @@ def footprints(paper: Paper, model: str) -> dict[str, float]:
 
 
 def output_byte(paper: Paper, model: str) -> float:
-    """The outputs of all layers of one input, also of those that write over their input, in bytes.
+    """Return the outputs of all layers of one input, also of those that write over their input, in bytes.
 
     A layer that does that has no activations of its own: of its traffic a half is written, and of a sum of
     two inputs, which moves three numbers for each FLOP, a third.
@@ -104,31 +117,10 @@ def output_byte(paper: Paper, model: str) -> float:
     return float(rows.activation_byte.where(rows.activation_byte > 0, written).sum())
 
 
-def _footprint(paper: Paper, row: Any, asked: Any | None) -> Comparison:
-    ours = None if asked is None else float(asked.footprint_byte)
-    printed, rounding = row.footprint_byte, row.footprint_byte_rounding
-    gap = _gap(row, asked)
-    others = footprints(paper, row.model_key)
-    verdict = gap or judge(printed, rounding, ours, others, FOOTPRINT_TOLERANCE)
-    verdict = _at_our_size(verdict, asked)
-    return Comparison(row.study, row.model, "footprint", "B", printed, ours, COUNTED if ours else "", verdict)
-
-
-def _intensity(row: Any, asked: Any | None) -> Comparison:
-    """By footprint. Where it is the quotient of what is printed, it is as right as these."""
-    ours = None if asked is None else float(asked.footprint_intensity)
-    others = {"the quotient of its FLOP and its footprint, as wrong as these": row.flop / row.footprint_byte}
-    printed, rounding = row.intensity_flop_per_byte, row.intensity_flop_per_byte_rounding
-    verdict = _at_our_size(_gap(row, asked) or judge(printed, rounding, ours, others), asked)
-    return Comparison(
-        row.study, row.model, "intensity", "FLOP/B", printed, ours, COUNTED if ours else "", verdict
-    )
-
-
 def betrayed(paper: Paper, study: str) -> pd.DataFrame:
-    """One row is a way of counting: of how many models of a study it gives the printed FLOP, within their rounding.
+    """Count for each way of counting of how many models of a study it gives the printed FLOP, within their rounding.
 
-    ``models`` is how many it counted at the input that we count at. The best first.
+    ``models`` is how many it counted at the input that we count at. The best ``way`` is first.
     """
     rows = []
     for row in each(paper.published.models[paper.published.models.study == study]):
@@ -137,14 +129,10 @@ def betrayed(paper: Paper, study: str) -> pd.DataFrame:
             continue
         ways = {"products and everything else": float(asked.forward_flop + asked.forward_other_flop)}
         ways["products alone"] = float(asked.forward_flop)
-        for counter, mac in counts.counters(paper, row.model_key, str(asked.input_shape)).items():
-            if counter != counter_names.OURS:
-                ways[counter_names.name(counter)] = 2 * mac
-        rows += [
-            {"way": way, "equal": abs(row.flop - value) <= row.flop_rounding} for way, value in ways.items()
-        ]
-    if not rows:
-        return pd.DataFrame(columns=["way", "equal", "models"])
-    found = pd.DataFrame(rows).groupby("way", sort=False).equal.agg(["sum", "count"]).reset_index()
-    found = found.rename(columns={"sum": "equal", "count": "models"})
+        for counter, mac in counts.by_program(paper, row.model_key, str(asked.input_shape)).items():
+            if counter != counting_programs.OURS:
+                ways[counting_programs.name(counter)] = 2 * mac
+        rows += [(way, abs(row.flop - value) <= row.flop_rounding) for way, value in ways.items()]
+    ways_of_models = pd.DataFrame(rows, columns=["way", "equal"]).groupby("way", sort=False).equal
+    found = ways_of_models.agg(equal="sum", models="count").reset_index()
     return found.sort_values("equal", ascending=False, kind="stable", ignore_index=True)

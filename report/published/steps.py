@@ -8,6 +8,7 @@ from report.load.chips import datasheet, fastest
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import counts
+from report.published.comparisons import compares
 from report.published.counts import COUNTED
 from report.published.verdict import (
     AGREES,
@@ -19,6 +20,7 @@ from report.published.verdict import (
     interval_between,
     judge,
     near,
+    printed,
 )
 from report.text.frame_rows import each
 from report.text.quantities import percent, si
@@ -53,7 +55,7 @@ class Step:
 
     @property
     def misprinted(self) -> bool:
-        """Whether the rate has the digits of the DRAM rate times the time, which means nothing."""
+        """True where the rate has the digits of the DRAM rate times the time, which means nothing."""
         return near(self.row.flop_per_s, 0, self.row.dram_byte_per_s * self.row.time_s, MISPRINT)
 
 
@@ -62,7 +64,7 @@ def steps(paper: Paper) -> list[Step]:
 
 
 def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roof | None:
-    """The datasheet roof of a chip's fastest units at a precision; None where the table has none."""
+    """Return the datasheet roof of a chip's fastest units at a precision; None where the table has none."""
     rows = paper.chips[(paper.chips.chip == chip) & (paper.chips.precision == precision)]
     if rows.empty:
         return None
@@ -70,8 +72,9 @@ def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roof 
     return Roof(float(row.peak_flop_per_s), float(row.bandwidth_byte_per_s))
 
 
+@compares("training_steps", 4)
 def comparisons(paper: Paper) -> Iterator[Comparison]:
-    """Four of each step: its FLOP, its intensity, the share of the bandwidth, and its time."""
+    """Yield four of each step: its FLOP, its intensity, the share of the bandwidth, and its time."""
     for step in steps(paper):
         yield _flop(paper, step)
         yield _intensity(step)
@@ -80,7 +83,7 @@ def comparisons(paper: Paper) -> Iterator[Comparison]:
 
 
 def step_counts(paper: Paper, model: str, batch: int) -> dict[str, float]:
-    """What the FLOP of a step are by rules that a study may have followed, other than the products of its model."""
+    """Return the FLOP of a step by rules that a study may have followed, other than the products of its model."""
     found: dict[str, float] = {}
     for candidate in (model, *CANDIDATES.get(model, ())):
         asked = counts.workload(paper, candidate, batch)
@@ -96,73 +99,52 @@ def step_counts(paper: Paper, model: str, batch: int) -> dict[str, float]:
 
 
 def _flop(paper: Paper, step: Step) -> Comparison:
-    """The rate times the time. Counters may see less than the count: a fast algorithm, or tensor cores."""
-    row = step.row
-    asked = counts.workload(paper, row.model_key, int(row.batch))
-    ours = None if asked is None else counts.step_flop(asked)
+    """Compare the rate times the time. Counters may see less than the count: a fast algorithm, or tensor cores."""
+    model, batch = step.row.model_key, int(step.row.batch)
+    ours = counts.step_flop(counts.workload(paper, model, batch))
     if ours is None:
-        verdict = Verdict(
-            OPEN, f"the step has not been counted; {counts.command(row.model_key, int(row.batch))} does"
-        )
+        verdict = Verdict(OPEN, f"the step has not been counted; {counts.command(model, batch)} does")
     elif step.misprinted:
-        verdict = Verdict(
-            DIFFERS, "because its rate has the digits of its DRAM rate times its time: likely a misprint"
-        )
+        reason = "because its rate has the digits of its DRAM rate times its time: likely a misprint"
+        verdict = Verdict(DIFFERS, reason)
     else:
-        verdict = judge(
-            step.flop, 0, ours, step_counts(paper, row.model_key, int(row.batch)), COUNTERS_TOLERANCE
-        )
+        verdict = judge(step.flop, 0, ours, step_counts(paper, model, batch), COUNTERS_TOLERANCE)
         if not verdict.explained and step.flop < ours:
             verdict = Verdict(
                 DIFFERS,
                 f"because the counters saw {percent(step.flop / ours)} of the count: convolution by a fast algorithm "
                 "takes fewer multiplications, and FLOP of tensor cores are not among those counted",
             )
-    return Comparison(
-        row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, COUNTED if ours else "", verdict
-    )
+    source = COUNTED if ours else ""
+    return Comparison(step.row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, source, verdict)
 
 
 def _intensity(step: Step) -> Comparison:
-    row = step.row
-    verdict = judge(row.intensity_flop_per_byte, row.intensity_flop_per_byte_rounding, step.intensity, {})
+    figure, rounding = printed(step.row, "intensity_flop_per_byte")
+    verdict = judge(figure, rounding, step.intensity, {})
+    source = "its own rates"
     return Comparison(
-        row.study,
-        step.name,
-        "intensity",
-        "FLOP/B",
-        row.intensity_flop_per_byte,
-        step.intensity,
-        "its own rates",
-        verdict,
+        step.row.study, step.name, "intensity", "FLOP/B", figure, step.intensity, source, verdict
     )
 
 
 def _bandwidth(paper: Paper, step: Step) -> Comparison:
-    """The DRAM rate beside the datasheet's bandwidth, which nothing exceeds."""
+    """Compare the DRAM rate with the datasheet's bandwidth, which nothing exceeds."""
     row = step.row
     roof = chip_roof(paper, row.chip_key)
-    ours = roof.bandwidth_byte_per_s if roof else None
+    ours, rate = roof.bandwidth_byte_per_s if roof else None, row.dram_byte_per_s
     if ours is None:
         verdict = Verdict(OPEN, f"data/chips.csv holds no {BASE_PRECISION} roof of {row.chip_key}")
-    elif row.dram_byte_per_s <= ours:
-        verdict = Verdict(AGREES, f"with the roof: {percent(row.dram_byte_per_s / ours)} of it")
+    elif rate <= ours:
+        verdict = Verdict(AGREES, f"with the roof: {percent(rate / ours)} of it")
     else:
         verdict = Verdict(DIFFERS, "because it is above the roof, which is impossible")
-    return Comparison(
-        row.study,
-        step.name,
-        "DRAM rate",
-        "B/s",
-        row.dram_byte_per_s,
-        ours,
-        "datasheet" if ours else "",
-        verdict,
-    )
+    source = "datasheet" if ours else ""
+    return Comparison(row.study, step.name, "DRAM rate", "B/s", rate, ours, source, verdict)
 
 
 def measured_step(paper: Paper, chip: str, model: str, batch: int) -> Any | None:
-    """The step as we measured it on the same chip at the base precision; None where it was not."""
+    """Return the step as we measured it on the same chip at the base precision; None where it was not."""
     for machine in paper.machines:
         rows = machine.steps
         if chip not in set(datasheet(paper.chips, machine.environment.name).chip) or rows.empty:
@@ -175,27 +157,19 @@ def measured_step(paper: Paper, chip: str, model: str, batch: int) -> Any | None
 
 
 def _time(paper: Paper, step: Step) -> Comparison:
-    """The time beside ours on that chip; where it was not measured, beside the least that its roof allows."""
-    row = step.row
+    """Compare the time with ours on that chip; where it was not measured, with the least that its roof allows."""
+    row, quantity = step.row, "time of a step"
     measured = measured_step(paper, row.chip_key, row.model_key, int(row.batch))
     if measured is not None:
         ours = float(measured.latency_s)
         interval = interval_between(float(measured.latency_low_s), float(measured.latency_high_s))
-        verdict = judge(row.time_s, row.time_s_rounding, ours, {}, MEASURED_TOLERANCE)
+        verdict = judge(*printed(row, "time_s"), ours, {}, MEASURED_TOLERANCE)
+        source = row.chip_key
         return Comparison(
-            row.study,
-            step.name,
-            "time of a step",
-            "s",
-            row.time_s,
-            ours,
-            row.chip_key,
-            verdict,
-            interval,
-            True,
+            row.study, step.name, quantity, "s", row.time_s, ours, source, verdict, interval, is_measured=True
         )
-    asked, roof = counts.workload(paper, row.model_key, int(row.batch)), chip_roof(paper, row.chip_key)
-    flop = None if asked is None else counts.step_flop(asked)
+    flop = counts.step_flop(counts.workload(paper, row.model_key, int(row.batch)))
+    roof = chip_roof(paper, row.chip_key)
     reason = "no step was measured on that chip"
     if flop is not None and roof is not None:
         least = flop / roof.peak_flop_per_s
@@ -204,6 +178,4 @@ def _time(paper: Paper, step: Step) -> Comparison:
             reason += f", {percent(least / row.time_s)} of the printed time"
         else:
             reason += ", more than the printed time: the model or the precision is another"
-    return Comparison(
-        row.study, step.name, "time of a step", "s", row.time_s, None, "", Verdict(OPEN, reason)
-    )
+    return Comparison(row.study, step.name, quantity, "s", row.time_s, None, "", Verdict(OPEN, reason))

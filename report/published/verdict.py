@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
+from typing import Any
 
 from report.text.quantities import percent, significant
 
@@ -32,12 +33,12 @@ class Verdict:
 
     @property
     def what(self) -> str:
-        """The verdict as the rest of a sentence about a figure: ``is the sparse peak``, ``agrees within 1 %``."""
+        """The rest of a sentence about a figure: ``is the sparse peak``, ``agrees within 1 %``."""
         return str(self).replace("differs because it is", "is")
 
 
 def interval_between(one: float, other: float) -> tuple[float, float] | None:
-    """The ends of an interval, the lower first; None where they are not known: one round of few samples has none."""
+    """Return an interval's ends, the lower first; None where they are not known: one round of few samples has none."""
     return None if isnan(one) or isnan(other) else (min(one, other), max(one, other))
 
 
@@ -68,8 +69,13 @@ class Comparison:
 
 
 def near(printed: float, rounding: float, value: float, tolerance: float = TOLERANCE) -> bool:
-    """Whether a value is the printed one within its rounding, or within a tolerance."""
+    """Return whether a value is the printed one within its rounding, or within a tolerance."""
     return abs(printed - value) <= max(rounding, tolerance * abs(value))
+
+
+def printed(row: Any, column: str) -> tuple[float, float]:
+    """Return what a row prints in a column, and its rounding."""
+    return getattr(row, column), getattr(row, f"{column}_rounding")
 
 
 def judge(
@@ -79,7 +85,7 @@ def judge(
     others: Mapping[str, float],
     tolerance: float = TOLERANCE,
 ) -> Verdict:
-    """The verdict on a printed figure: it is ours, or one of ``others`` (what each would be), or neither.
+    """Return the verdict on a printed figure: it is ours, or one of ``others`` (what each would be), or neither.
 
     Of several others that fit, the first: they come in the order of their likelihood. Without ours a figure that is
     one of the others differs all the same: it is not what it is called.
@@ -92,6 +98,5 @@ def judge(
         return Verdict(DIFFERS, f"because it is {what}")
     if ours is None:
         return Verdict(OPEN, "nothing of ours means the same")
-    return Verdict(
-        DIFFERS, f"by a factor of {significant(printed / ours)}, for no reason known here", explained=False
-    )
+    factor = significant(printed / ours)
+    return Verdict(DIFFERS, f"by a factor of {factor}, for no reason known here", explained=False)

@@ -1,9 +1,6 @@
 """The tables of published results: each printed figure beside ours with a verdict, and the claims with a mark."""
 
-from types import ModuleType
-
-from report import published
-from report.analysis.available import lacking, or_missing
+from report.analysis.available import at_least_one, lacking, or_missing
 from report.load.paper import Paper
 from report.published import claims
 from report.published.claims import MARKS
@@ -27,13 +24,8 @@ def _ours(comparison: Comparison) -> str:
     return f"{value}{interval}, {escape(comparison.source)}"
 
 
-def _compared(paper: Paper, table: ModuleType) -> str:
-    found = compared(paper, table)
-    if not found:
-        name = {published.steps: "training_steps", published.estimates: "step_estimates"}.get(
-            table, table.__name__.split(".")[-1]
-        )
-        raise lacking(f"published/{name}", "row")
+def _compared(paper: Paper, table: str) -> str:
+    found = at_least_one(compared(paper, table), lacking(f"published/{table}", "row"))
     rows = [
         [
             escape(f"{row.subject}: {row.quantity}"), quantity(row.printed, row.unit, 4), _ours(row),
@@ -57,31 +49,31 @@ def _by_study(studies: list[str], rows: list[list[str]]) -> list[list[str]]:
 @or_missing
 def chips(paper: Paper) -> str:
     """Compare the printed roofs of chips."""
-    return _compared(paper, published.chips)
+    return _compared(paper, "chips")
 
 
 @or_missing
 def models(paper: Paper) -> str:
     """Compare the printed FLOP, footprints and intensities of models."""
-    return _compared(paper, published.models)
+    return _compared(paper, "models")
 
 
 @or_missing
 def training(paper: Paper) -> str:
     """Compare the printed forward and backward passes."""
-    return _compared(paper, published.training)
+    return _compared(paper, "training")
 
 
 @or_missing
 def steps(paper: Paper) -> str:
     """Compare the printed steps under hardware counters."""
-    return _compared(paper, published.steps)
+    return _compared(paper, "training_steps")
 
 
 @or_missing
 def estimates(paper: Paper) -> str:
     """Compare the printed theoretical times of steps."""
-    return _compared(paper, published.estimates)
+    return _compared(paper, "step_estimates")
 
 
 @or_missing

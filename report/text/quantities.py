@@ -93,3 +93,18 @@ def rate_unit(precision: str) -> str:
 
 def ridge_unit(precision: str) -> str:
     return "OP/B" if precision.startswith("int") else "FLOP/B"
+
+
+def signed_percent(share: float) -> str:
+    """Format a share that may be negative as a percentage, with a minus sign in place of the hyphen."""
+    return percent(share).replace("-", "−")
+
+
+def by_number(count: int, one: str, several: str) -> str:
+    """Return the word that agrees with a count: ``by_number(3, "has", "have")`` is ``have``."""
+    return one if count == 1 else several
+
+
+def capitalised(text: str) -> str:
+    """Return the text with its first letter as a capital and the rest as it is."""
+    return f"{text[:1].upper()}{text[1:]}"

@@ -4,18 +4,16 @@ from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect, median_of
 from report.analysis.growth import fit
-from report.analysis.product_lines import DATA_CENTER_GPUS, LINES
-from report.findings.conclusions.conclusion import Conclusion
-from report.load import chips as table
+from report.findings.comparisons import tensor_gpus
+from report.findings.conclusions.conclusion import Answer, of_paper
+from report.findings.generations import growing_kinds
 from report.load.paper import Paper
 from report.text.quantities import change, number
 
-SIXTEEN_BITS = ("bf16", "fp16")
-LINE_NAMES = {line.name for line in LINES}
 
-
-def sparsity(paper: Paper) -> Conclusion:
-    """How far sparse peaks exceed dense ones, chip by chip: the roofs of one chip say the same."""
+@of_paper(6, "Sparse peaks", "sec-chip-table")
+def sparsity(paper: Paper) -> Answer:
+    """Say how far sparse peaks exceed dense ones, chip by chip: the roofs of one chip say the same."""
     chips = available.chips(paper)
     both = chips[chips.sparse_peak_flop_per_s.notna()]
     if both.empty:
@@ -23,49 +21,36 @@ def sparsity(paper: Paper) -> Conclusion:
             "No chip in data/chips.csv has a sparse peak beside the dense one; add rows to it."
         )
     effect = median_of((both.sparse_peak_flop_per_s / both.peak_flop_per_s).groupby(both.chip).median())
-    return Conclusion(
-        "Sparse peaks",
+    return (
         effect,
-        "",
         "make sure that a peak is the dense one before you compare with it: the sparse peak over the dense one is "
         f"{effect} in the median of {number(effect.count, 'chip')} that print both, and holds only where the hardware "
         "may skip zeros.",
         f"sparse peaks are {effect} times the dense ones",
-        ("sec-chip-table",),
     )
 
 
-def tensor_units(paper: Paper) -> Conclusion:
-    """What the tensor units of data-center GPUs promise at 16 bits over the vector units at fp32."""
-    gpus = DATA_CENTER_GPUS.of(available.chips(paper))
-    tensor = table.fastest(gpus[gpus.precision.isin(SIXTEEN_BITS) & (gpus.unit == "tensor")])
-    vector = gpus[(gpus.precision == "fp32") & (gpus.unit == "vector")]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
-    if pairs.empty:
-        raise DataMissingError(
-            "The table data/chips.csv holds no data-center GPU with a 16-bit rate on tensor units beside one at fp32 "
-            "on vector units; add rows to it, or restore it."
-        )
-    effect = median_of(pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
+@of_paper(4, "Tensor units", "fig-chip-precisions", "sec-chip-table")
+def tensor_units(paper: Paper) -> Answer:
+    """Say what the tensor units of data-center GPUs promise at 16 bits over the vector units at fp32."""
+    effect = median_of(tensor_gpus(paper).ratio)
     advice = {
         1: "run at 16 bits on a data-center GPU, and give it models or batches of high operational intensity",
         0: "do not count on the tensor units of a data-center GPU",
         -1: "stay at fp32 on a data-center GPU",
     }[effect.side]
-    return Conclusion(
-        "Tensor units",
+    return (
         effect,
-        "",
         f"{advice}: the peak of its tensor units at 16 bits over that of its vector units at fp32 is {effect} in the "
         f"median of {number(effect.count, 'chip')}, and the ridge point moves by as much.",
         f"at 16 bits the tensor units of data-center GPUs promise {effect} times what their vector units do at fp32",
-        ("fig-chip-precisions", "sec-chip-table"),
     )
 
 
-def ridge(paper: Paper) -> Conclusion:
-    """How far the ridge points of the kind with most chips moved over the years of the table."""
-    kinds = [series for series in available.growing(paper) if series.name not in LINE_NAMES]
+@of_paper(5, "Ridge points", "fig-chip-generations", "tbl-growth")
+def ridge(paper: Paper) -> Answer:
+    """Say how far the ridge points of the kind with most chips moved over the years of the table."""
+    kinds = growing_kinds(paper)
     if not kinds:
         raise DataMissingError(
             "No kind of chip in data/chips.csv has chips enough at one precision for a rate of growth; add rows to it."
@@ -83,12 +68,9 @@ def ridge(paper: Paper) -> Conclusion:
         -1: "expect arithmetic to bound models on newer chips, and look at a chip's peak first",
     }[effect.side]
     period = f"from {years.min():.0f} to {years.max():.0f}"
-    return Conclusion(
-        "Ridge points",
+    return (
         effect,
-        "",
         f"{advice}: the ridge points of {number(effect.count, series.name.removesuffix('s'))} ({series.rate}) moved by "
         f"{change(growth.rate, growth.low, growth.high)} a year, {period} by a factor of {effect}.",
         f"the ridge points of {series.name} moved {period} by a factor of {effect}",
-        ("fig-chip-generations", "tbl-growth"),
     )

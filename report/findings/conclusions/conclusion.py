@@ -1,12 +1,16 @@
 """A conclusion: by what factor something matters, the advice that follows, and the figures that show it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import pandas as pd
 
+from report.analysis import available
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import common_batches
-from report.text.quantities import listing, number
+from report.load.paper import Machine, Paper
+from report.text.quantities import capitalised, listing, number
 
 LITTLE = 1.25
 """Up to this factor an effect that cannot be below 1 is little, and the advice is the opposite."""
@@ -34,45 +38,82 @@ class Conclusion:
         return on(self.where, self.text)
 
 
+Answer = tuple[Effect, str, str]
+"""What a conclusion's function returns: the effect, the text and the brief of its ``Conclusion``."""
+
+Conclude = Callable[..., Conclusion]
+Mark = Callable[[Callable[..., Answer]], Conclude]
+
+OF_PAPER: list[tuple[int, Conclude]] = []
+OF_MACHINES: list[tuple[int, Conclude]] = []
+"""The places and functions of the conclusions about all machines, and of those about each that figures show."""
+
+
+def of_paper(place: int, topic: str, *figures: str) -> Mark:
+    """Mark a conclusion that needs no machine; where effects are equally large, that with the lower place is first."""
+
+    def register(function: Callable[..., Answer]) -> Conclude:
+        @wraps(function)
+        def concluded(paper: Paper) -> Conclusion:
+            effect, text, brief = function(paper)
+            return Conclusion(topic, effect, "", text, brief, figures)
+
+        OF_PAPER.append((place, concluded))
+        return concluded
+
+    return register
+
+
+def of_machine(place: int, topic: str, *figures: str) -> Mark:
+    """Mark a conclusion about each machine that figures show; ``{kind}`` in a figure's label is the machine's."""
+
+    def register(function: Callable[..., Answer]) -> Conclude:
+        @wraps(function)
+        def concluded(paper: Paper, machine: Machine) -> Conclusion:
+            effect, text, brief = function(paper, machine)
+            labels = tuple(label.format(kind=machine.kind) for label in figures)
+            return Conclusion(topic, effect, available.title(machine), text, brief, labels)
+
+        OF_MACHINES.append((place, concluded))
+        return concluded
+
+    return register
+
+
 def on(where: str, text: str) -> str:
-    """What holds on a machine, as a sentence."""
-    return f"On the {where}, {text}" if where else f"{text[:1].upper()}{text[1:]}"
+    """Write what holds on a machine as a sentence."""
+    return f"On the {where}, {text}" if where else capitalised(text)
 
 
 def by_batch(rows: pd.DataFrame, column: str) -> dict[int, Effect]:
-    """The median of a column over the models at each batch size that at least half as many have as the commonest."""
+    """Return a column's median over models at each batch size that at least half as many have as the commonest."""
     return {batch: median_of(rows[rows.batch == batch][column]) for batch in common_batches(rows)}
 
 
 def largest(effects: dict[int, Effect]) -> int:
-    """Of the batch sizes with the most models that with the largest effect, where one has any; else the first."""
+    """Return, of the batch sizes with the most models, that with the largest effect; without any, the first."""
     most = max(effect.count for effect in effects.values())
     known = {batch: effect for batch, effect in effects.items() if effect.count == most}
     return max(known, key=lambda batch: (known[batch].side != 0, known[batch].size))
 
 
-def told(effects: dict[int, Effect], of: str = "") -> str:
-    """Effects by batch size: ``1.8 (1.6 to 2.0) in the median of 24 models at batch size 1 and 2.2 of 20 at 64``."""
-    parts: list[str] = []
-    for batch, effect in effects.items():
-        if not parts:
-            parts.append(
-                f"{effect} in the median of {of}{number(effect.count, 'model')} at batch size {batch}"
-            )
-        else:
-            parts.append(f"{effect} of {effect.count} at {batch}")
-    return listing(parts)
+def medians(effects: dict[int, Effect], pairs: str = "") -> str:
+    """List effects: ``1.8 (1.6 to 2.0) in the median of 24 models at batch size 1 and 2.2 of 20 at 64``."""
+    (batch, first), *others = effects.items()
+    models = f"{pairs}{number(first.count, 'model')}"
+    parts = [f"{effect} of {effect.count} at {batch}" for batch, effect in others]
+    return listing([f"{first} in the median of {models} at batch size {batch}", *parts])
 
 
 def at(batches: list[int], effects: dict[int, Effect]) -> str:
-    """Where advice holds: empty at all batch sizes, else which."""
+    """Say where advice holds: nothing at all batch sizes, else which."""
     return (
-        "" if len(batches) == len(effects) else f" at batch size {listing([str(batch) for batch in batches])}"
+        "" if len(batches) == len(effects) else f" at batch size {listing([str(size) for size in batches])}"
     )
 
 
 def advised(effects: dict[int, Effect], take: str, leave: str, avoid: str, neither: str) -> str:
-    """The advice on a choice, with the batch sizes at which it holds.
+    """Return the advice on a choice, with the batch sizes at which it holds.
 
     To ``take`` it where the effect is above 1, and beside that to ``leave`` it where the effect is below; to ``avoid``
     it where the effect is below 1 and nowhere above; ``neither`` where there is none.
@@ -84,5 +125,5 @@ def advised(effects: dict[int, Effect], take: str, leave: str, avoid: str, neith
 
 
 def on_side(effects: dict[int, Effect], side: int) -> list[int]:
-    """The batch sizes at which the effect is on this side."""
+    """Return the batch sizes at which the effect is on this side."""
     return [batch for batch, effect in effects.items() if effect.side == side]

@@ -1,23 +1,33 @@
-"""What to run a model with: the precision, the batch size, the device."""
+"""What to run a model with: the precision, the batch size, the variant, the device."""
 
 from report.analysis import available, saturation, speed_up, variants
-from report.analysis.available import DataMissingError
-from report.findings.conclusions.conclusion import Conclusion, advised, at, by_batch, largest, on_side, told
+from report.analysis.available import missing_on
+from report.findings.conclusions.conclusion import (
+    Answer,
+    advised,
+    at,
+    by_batch,
+    largest,
+    medians,
+    of_machine,
+    of_paper,
+    on_side,
+)  # fmt: skip
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.text.quantities import listing, number, percent, significant
 
 
-def precision(paper: Paper, of: Machine) -> Conclusion:
-    """What a lower precision buys, by batch size."""
-    cells, title = available.cells(of, None), available.title(of)
+@of_machine(1, "Precision", "sec-throughput", "fig-attained")
+def precision(paper: Paper, machine: Machine) -> Answer:
+    """Say what a lower precision buys, by batch size."""
+    cells = available.cells(machine, None)
     pairs = cells[cells.precision == BASE_PRECISION].merge(
         cells[cells.precision == LOWER_PRECISION], on=["model", "batch"], suffixes=("", "_lower")
     )
     if pairs.empty:
-        raise DataMissingError(
-            f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION} on the {title}; python -m measure "
-            f"--device {of.environment.device} --precisions {BASE_PRECISION} {LOWER_PRECISION} does."
-        )
+        both = f"{BASE_PRECISION} and {LOWER_PRECISION}"
+        what = f"Nothing was measured at both {both} on the {available.title(machine)}"
+        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {LOWER_PRECISION}", does="does")
     effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
     advice = advised(
         effects,
@@ -27,52 +37,24 @@ def precision(paper: Paper, of: Machine) -> Conclusion:
         neither=f"expect no speed of {LOWER_PRECISION}",
     )
     batch = largest(effects)
-    return Conclusion(
-        "Precision",
+    return (
         effects[batch],
-        title,
-        f"{advice}: the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is {told(effects)}.",
+        f"{advice}: the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is {medians(effects)}.",
         f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER_PRECISION} as at "
         f"{BASE_PRECISION}",
-        ("sec-throughput", "fig-attained"),
     )
 
 
-def variant(paper: Paper, of: Machine) -> Conclusion:
-    """What the variant that matters most brings over eager mode, by batch size."""
-    rows, title = variants.compared(of, BASE_PRECISION), available.title(of)
-    tried = {str(name): by_batch(own, "speed_up") for name, own in rows.groupby("variant")}
-    strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
-    name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
-    effects = tried[name]
-    advice = advised(
-        effects,
-        take=f"run inference with {name}",
-        leave="without it",
-        avoid=f"do without {name}",
-        neither=f"expect no speed of {name}",
-    )
-    return Conclusion(
-        "Variant",
-        strongest[name],
-        title,
-        f"{advice}: the speed with it over that in eager mode is {told(effects)}.",
-        f"inference at batch size {largest(effects)} runs {strongest[name]} times as fast with {name} as without",
-        ("tbl-variants",),
-    )
-
-
-def batch_size(paper: Paper, of: Machine) -> Conclusion:
-    """What a larger batch buys or costs, and up to which size it buys much."""
-    saturated, cells, title = saturation.of(of), available.cells(of), available.title(of)
+@of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
+def batch_size(paper: Paper, machine: Machine) -> Answer:
+    """Say what a larger batch buys or costs, and up to which size it buys much."""
+    saturated, cells = saturation.of(machine), available.cells(machine)
     first = int(cells.batch.min())
     alone = cells[cells.batch == first][["model", "throughput_per_s"]]
     rows = cells[cells.batch > first].merge(alone, on="model", suffixes=("", "_first"))
     if rows.empty:
-        raise DataMissingError(
-            f"No model was measured on the {title} at batch size {first} and at a larger one; python -m measure "
-            f"--device {of.environment.device} --sections inference measures them."
-        )
+        where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
+        raise missing_on(machine, f"No model was measured {where}", "inference")
     effects = by_batch(rows.assign(gain=rows.throughput_per_s / rows.throughput_per_s_first), "gain")
     better, worse = on_side(effects, 1), on_side(effects, -1)
     batch = max(better, key=lambda size: effects[size].factor) if better else largest(effects)
@@ -83,20 +65,40 @@ def batch_size(paper: Paper, of: Machine) -> Conclusion:
     else:
         advice = "expect no throughput of a larger batch"
     counts = saturated.batch.value_counts()
-    return Conclusion(
-        "Batch size",
+    return (
         effects[batch],
-        title,
-        f"{advice}: the throughput over that at batch size {first} is {told(effects)}. The smallest batch size with "
+        f"{advice}: the throughput over that at batch size {first} is {medians(effects)}. The smallest batch size with "
         f"{percent(saturation.SHARE)} of the best throughput is {int(counts.index[0])} for {int(counts.iloc[0])} of "
         f"{number(len(saturated), 'model')}.",
         f"the throughput at batch size {batch} is {effects[batch]} times that at {first}",
-        ("fig-throughput", "tbl-saturation"),
     )
 
 
-def device(paper: Paper) -> Conclusion:
-    """How much faster another machine runs the same cells than the first that figures show."""
+@of_machine(3, "Variant", "tbl-variants")
+def variant(paper: Paper, machine: Machine) -> Answer:
+    """Say what the variant that matters most brings over eager mode, by batch size."""
+    rows = variants.compared(machine, BASE_PRECISION)
+    tried = {str(name): by_batch(cells, "speed_up") for name, cells in rows.groupby("variant")}
+    strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
+    name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
+    effects = tried[name]
+    advice = advised(
+        effects,
+        take=f"run inference with {name}",
+        leave="without it",
+        avoid=f"do without {name}",
+        neither=f"expect no speed of {name}",
+    )
+    return (
+        strongest[name],
+        f"{advice}: the speed with it over that in eager mode is {medians(effects)}.",
+        f"inference at batch size {largest(effects)} runs {strongest[name]} times as fast with {name} as without",
+    )
+
+
+@of_paper(1, "Device", "tbl-speed-ups")
+def device(paper: Paper) -> Answer:
+    """Say how much faster another machine runs the same cells than the first that figures show."""
     found = speed_up.compared(paper)
     other, cells = next((pair for pair in found if pair[0] in paper.shown), found[0])
     name, first = available.title(other), available.title(paper.shown[0])
@@ -111,16 +113,13 @@ def device(paper: Paper) -> Conclusion:
     else:
         advice = f"do not choose between the {name} and the {first} by speed"
     batch = largest(effects)
-    text = f"{advice}: the speed of the {name} over that of the {first} is {told(effects)}"
+    text = f"{advice}: the speed of the {name} over that of the {first} is {medians(effects)}"
     predicted = cells[cells.predicted.notna()].groupby("batch").predicted.median()
     parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
     if parts:
         text += f", where the measured roofs would have it {listing(parts)}"
-    return Conclusion(
-        "Device",
+    return (
         effects[batch],
-        "",
         f"{text}.",
         f"the {name} runs the same cell {effects[batch]} times as fast as the {first} at batch size {batch}",
-        ("tbl-speed-ups",),
     )

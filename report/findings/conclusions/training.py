@@ -2,61 +2,50 @@
 
 from report.analysis import available
 from report.analysis.effect import median_of
-from report.findings.conclusions.conclusion import Conclusion
-from report.findings.steps import of_batch
+from report.analysis.layer_costs import at_shown_batch
+from report.findings.conclusions.conclusion import Answer, of_machine, of_paper
 from report.load.paper import Machine, Paper
-from report.load.steps import MEMORY_PARTS
 from report.text.quantities import number, percent, significant
-
-ACTIVATIONS = "saved activations"
 
 HALF = 0.5
 """What holds more than this share of a step's memory decides how to save it."""
 
 
-def step(paper: Paper, of: Machine) -> Conclusion:
-    """The time of a training step over that of its forward pass, beside the same of the FLOP."""
-    rows = of_batch(available.steps(of))
+@of_machine(10, "Training step", "tbl-steps", "fig-ratios")
+def step(paper: Paper, machine: Machine) -> Answer:
+    """Hold the time of a training step over that of its forward pass against the same of the FLOP."""
+    rows = at_shown_batch(available.steps(machine))
     times, asked = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
     effect, batch = median_of(times), int(rows.batch.iloc[0])
     than = {1: "reckon with more time than", 0: "reckon with the time that", -1: "reckon with less time than"}
-    return Conclusion(
-        "Training step",
+    return (
         effect,
-        available.title(of),
         f"{than[median_of(times / asked).side]} its FLOP say for a training step: its time over that of its forward "
         f"pass is {effect} in the median of {number(effect.count, 'model')} at batch size {batch}, and its FLOP are "
         f"{significant(asked.median())} times those of the forward pass.",
         f"a training step takes {effect} times as long as its forward pass at batch size {batch}",
-        ("tbl-steps", "fig-ratios"),
     )
 
 
-def memory(paper: Paper) -> Conclusion:
-    """The peak of memory in training over that in inference, and what fills it."""
+@of_paper(3, "Memory of training", "fig-training-memory", "tbl-training")
+def memory(paper: Paper) -> Answer:
+    """Hold the peak of memory in training against that in inference, and say what fills it."""
     rows = available.trained(paper)
     effect, batch = median_of(rows.training_peak_byte / rows.inference_peak_byte), int(rows.batch.iloc[0])
-    shares = {
-        part: (rows[column].astype(float) / rows.training_peak_byte).median()
-        for part, column in MEMORY_PARTS.items()
-    }
-    saved = shares[ACTIVATIONS]
+    saved, parameters = (
+        (rows[column].astype(float) / rows.training_peak_byte).median()
+        for column in ("saved_byte", "parameter_byte")
+    )
+    advice = "keep less of each parameter to train in less memory, by a leaner optimiser or by frozen layers"
     if saved > HALF:
         advice = (
             "keep fewer activations to train in less memory, by a smaller batch or by computing them again"
         )
-    else:
-        advice = (
-            "keep less of each parameter to train in less memory, by a leaner optimiser or by frozen layers"
-        )
-    return Conclusion(
-        "Memory of training",
+    return (
         effect,
-        "",
         f"{advice}: at batch size {batch} a step's peak over that of inference is {effect} in the median of "
         f"{number(effect.count, 'model')}; of that peak, saved activations are {percent(saved)} in the median and "
-        f"parameters {percent(shares['parameters'])}.",
+        f"parameters {percent(parameters)}.",
         f"training at batch size {batch} takes {effect} times the memory of inference, {percent(saved)} of it for "
         "activations saved for the backward pass",
-        ("fig-training-memory", "tbl-training"),
     )

@@ -1,7 +1,8 @@
-"""What the cache says of a claim, and how parts of a claim make one ruling."""
+"""What the cache says of a claim, the marks of the functions that say it, and how parts make one ruling."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from report.analysis import available
 from report.analysis.available import DataMissingError
@@ -15,60 +16,78 @@ MARKS = {CONFIRMED: "✓", REFUTED: "✗", UNDECIDED: "?"}
 
 @dataclass(frozen=True)
 class Ruling:
-    """One of ``MARKS``, and the sentences with the numbers that decide, or with what would."""
-
-    mark: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Part:
-    """Whether a part of a claim holds (None: it cannot be told), and a sentence with its numbers."""
+    """Whether a claim or a part of one holds (None: undecided), and what decides, with its numbers, or would."""
 
     holds: bool | None
     text: str
 
+    @property
+    def mark(self) -> str:
+        """One of ``MARKS``."""
+        return UNDECIDED if self.holds is None else CONFIRMED if self.holds else REFUTED
 
-Claim = Callable[[Paper], Ruling]
+
+CLAIMS: dict[str, Callable[[Paper], Ruling]] = {}
+"""The rules by the ids in ``data/published/claims.csv``."""
+
+Rule = Callable[..., Ruling]
 
 
-def whole(parts: Iterable[Callable[[], Part]]) -> Ruling:
-    """A claim that holds where all of its parts do: one that fails refutes it, one that lacks data leaves it open."""
-    found: list[Part] = []
+def claim(key: str, *arguments: Any) -> Callable[[Rule], Rule]:
+    """Mark the function that rules on a claim, given the paper and these arguments."""
+
+    def register(rule: Rule) -> Rule:
+        CLAIMS[key] = lambda paper: rule(paper, *arguments)
+        return rule
+
+    return register
+
+
+def claim_anywhere(key: str, *arguments: Any) -> Callable[[Rule], Rule]:
+    """Mark the function that rules on a claim that names no device (``anywhere``): it is also given a machine."""
+
+    def register(rule: Rule) -> Rule:
+        CLAIMS[key] = lambda paper: anywhere(paper, lambda machine: rule(paper, machine, *arguments))
+        return rule
+
+    return register
+
+
+def whole(parts: Iterable[Callable[[], Ruling]]) -> Ruling:
+    """Rule on a claim that holds where all parts do: one that fails refutes it, one that lacks data leaves it open."""
+    found: list[Ruling] = []
     for part in parts:
         try:
             found.append(part())
         except DataMissingError as gap:
-            found.append(Part(None, str(gap)))
+            found.append(Ruling(None, str(gap)))
     holds = [part.holds for part in found]
-    mark = REFUTED if False in holds else UNDECIDED if None in holds else CONFIRMED
-    return Ruling(mark, " ".join(part.text for part in found))
+    outcome = False if False in holds else None if None in holds else True
+    return Ruling(outcome, " ".join(part.text for part in found))
 
 
-def anywhere(paper: Paper, part: Callable[[Machine], Part]) -> Ruling:
-    """A claim that names no device, held against each machine that has the data; open where machines contradict."""
-    found: list[Part] = []
+def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:
+    """Rule on a claim on each machine shown that has the data; undecided where machines contradict."""
+    found: list[Ruling] = []
     gaps: list[str] = []
     for machine in available.machines(paper):
         if machine not in paper.shown:
             continue
         try:
-            found.append(part(machine))
+            found.append(rule(machine))
         except DataMissingError as gap:
             gaps.append(str(gap))
     if not found:
         raise DataMissingError(" ".join(gaps))
     holds = {part.holds for part in found}
-    mark = CONFIRMED if holds == {True} else REFUTED if holds == {False} else UNDECIDED
-    return Ruling(mark, " ".join(part.text for part in found))
+    return Ruling(holds.pop() if len(holds) == 1 else None, " ".join(part.text for part in found))
 
 
 def at_batches(holds: dict[int, bool], text: str) -> Ruling:
-    """A claim that names no batch size: open where it holds at some that were counted and not at others."""
-    if all(holds.values()):
-        return Ruling(CONFIRMED, text)
-    if not any(holds.values()):
-        return Ruling(REFUTED, text)
-    yes = listing([str(batch) for batch, held in holds.items() if held])
-    no = listing([str(batch) for batch, held in holds.items() if not held])
-    return Ruling(UNDECIDED, f"{text} It holds at batch size {yes}, not at {no}; the claim names none.")
+    """Rule on a claim that names no batch size: undecided where it holds at some that were counted, not at others."""
+    if len(set(holds.values())) == 1:
+        return Ruling(all(holds.values()), text)
+    yes, no = (
+        listing([str(batch) for batch, held in holds.items() if held == side]) for side in (True, False)
+    )
+    return Ruling(None, f"{text} It holds at batch size {yes}, not at {no}; the claim names none.")

@@ -81,3 +81,10 @@ def test_guards():
     told = finding(lambda: "All is well.")()
     assert isinstance(told, Prose)
     assert not isinstance(told, Missing)
+
+
+def test_what_a_machine_lacks_names_the_command_that_runs_there():
+    gap = available.missing_on(tiny().machine("cpu"), "Nothing", "workload", "training", flags="--models a")
+    assert str(gap) == (
+        "Nothing; python -m measure --device cpu --sections workload training --models a measures them."
+    )

@@ -16,7 +16,7 @@ from helpers.training_papers import trained
 from report.analysis.available import DataMissingError, Missing, or_missing
 from report.analysis.effect import Effect
 from report.findings import conclusions
-from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, on, told
+from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, medians, on
 from report.findings.conclusions.spread import apart, closer, weighted_medians
 from report.text.prose import Prose
 
@@ -41,7 +41,7 @@ def test_effects_by_batch():
     effects = by_batch(rows, "factor")
     # At 64 are fewer models than at the others; of these 0.2 is farther from 1 than 3.
     assert largest(effects) == 8
-    assert plain(told(effects)) == (
+    assert plain(medians(effects)) == (
         "3.00 (3.00 to 3.00) in the median of 6 models at batch size 1, 0.200 (0.200 to 0.200) of 6 at 8 and 9.0 of 5 "
         "at 64"
     )

@@ -8,8 +8,7 @@ from helpers.published_papers import printed
 from helpers.training_papers import trained
 
 from report.published import claims
-from report.published.claims import CONFIRMED, REFUTED, UNDECIDED
-from report.published.claims.ruling import Part, anywhere, at_batches, whole
+from report.published.claims.ruling import CONFIRMED, REFUTED, UNDECIDED, Ruling, anywhere, at_batches, whole
 from report.text.quantities import SPACE
 
 
@@ -95,7 +94,7 @@ def test_a_backward_pass_that_was_measured():
 
 def test_parts_of_a_claim():
     def part(holds):
-        return lambda: Part(holds, "It is so.")
+        return lambda: Ruling(holds, "It is so.")
 
     assert whole([part(True), part(True)]).mark == CONFIRMED
     assert whole([part(True), part(None)]).mark == UNDECIDED
@@ -104,7 +103,7 @@ def test_parts_of_a_claim():
 
 def test_machines_that_contradict_leave_a_claim_open():
     def on(*kinds):
-        return lambda machine: Part(machine.kind in kinds, "It is so.")
+        return lambda machine: Ruling(machine.kind in kinds, "It is so.")
 
     assert anywhere(tiny(), on("cpu", "gpu")).mark == CONFIRMED
     assert anywhere(tiny(), on()).mark == REFUTED

@@ -101,3 +101,10 @@ def test_integers_do_operations():
 def test_change():
     assert plain(change(0.258, 0.2, 0.331)) == "26 % (20 to 33 %)"
     assert plain(change(0.03, -0.085, 0.16)) == "3.0 % (−8.5 to 16 %)"
+
+
+def test_words_that_agree_with_a_number():
+    assert [quantities.by_number(count, "has", "have") for count in (0, 1, 2)] == ["have", "has", "have"]
+    assert quantities.capitalised("the FLOP") == "The FLOP"
+    assert quantities.capitalised("") == ""
+    assert plain(quantities.signed_percent(-0.25)) == "−25 %"
