@@ -2,15 +2,7 @@
 
 from collections.abc import Iterator
 
-from measure.diagnosis.finding import (
-    OK,
-    PROBLEM,
-    UNCHECKED,
-    WARNING,
-    Finding,
-    gigabytes,
-    temperature_finding,
-)
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, temperature_finding
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
 
