@@ -13,8 +13,7 @@ from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.host_checks import memory_findings, processor_findings
-from measure.diagnosis.library_checks import library_findings
-from measure.diagnosis.tuning_checks import tuning_findings
+from measure.diagnosis.library_checks import library_findings, tuning_findings
 from measure.errors import UserError
 from measure.machine.environment import installed_version
 from measure.run.destination import check_folder
