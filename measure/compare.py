@@ -97,6 +97,5 @@ def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:
 
 
 def as_json(a: Side, b: Side, rows: Iterable[Comparison]) -> dict[str, Any]:
-    """Return both sides' environments, and all rows."""
     environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
     return environments | {"comparisons": [dataclasses.asdict(row) for row in rows]}

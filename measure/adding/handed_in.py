@@ -27,11 +27,11 @@ MOST_BYTE = 2**28
 """The largest table: some hundred times the largest that a day of measuring wrote."""
 MOST_BYTE_TOGETHER = 2**29
 BOMB_BYTE, BOMB_RATIO = 2**24, 200
-"""A file that unpacks to more than this, and to more than so many times its size in the zip, is no table."""
+"""A file that unpacks to more than this, and to more than so many times its size in the zip, is not a table."""
 CHUNK_BYTE = 2**20
 
 BY_THE_WAY = re.compile(r"(.*/)?(\.lock|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
-"""What systems and this program leave in folders: left out without a word."""
+"""Files that systems and this program leave in folders: left out silently."""
 
 
 class Member(NamedTuple):
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 class HandedIn:
     """The tables of one machine in ``folder``, copies; ``name`` is that of the folder that they lay in, if any.
 
-    ``origin`` says in complaints where that was, ``left_out`` names the files that are no tables.
+    ``origin`` names the source in error messages, ``left_out`` the files that are not tables.
     """
 
     folder: Path

@@ -50,7 +50,6 @@ def connected(address: str) -> Iterator[None]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return the cluster's nodes, as Ray lists them."""
     import ray
 
     return ray.nodes()

@@ -29,7 +29,6 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Name the place for people."""
         what = "processor" if self.device == "cpu" else f"{self.accelerator or 'GPU'} {self.number}"
         return f"{self.host} {what}"
 

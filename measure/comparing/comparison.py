@@ -14,7 +14,7 @@ RUNS, CEILINGS = "runs", "ceilings"
 """The tables that are compared."""
 
 SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
-"""What B is beside A, where both have a result."""
+"""B compared with A, where both have a result."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Comparison:
 
     @property
     def label(self) -> str:
-        """Name the cell or ceiling in words."""
         if self.table == RUNS:
             return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
         return " ".join(str(part) for part in (self.kernel, self.size, self.precision, self.pace) if part)

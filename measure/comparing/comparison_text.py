@@ -55,7 +55,6 @@ def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
 
 
 def described(side: Side) -> str:
-    """Describe a side in one line."""
     environment = side.environment
     return (
         f"{environment.name} ({environment.device}, {environment.threads} threads, torch {environment.torch}), "

@@ -122,7 +122,7 @@ def error_of_interval(low: float, high: float, samples: int) -> float | None:
     return log(high / low) / 2 / critical(min(CONFIDENCE, 1 - 2.0 ** (1 - samples)), inf)
 
 
-def own_spread(pair: Pair) -> Spread:
+def pair_spread(pair: Pair) -> Spread:
     """Pool the variance between the rounds of each side; no freedom where neither has two rounds."""
     sides = [[log(value) for value in side.medians_s] for side in pair if len(side.medians_s) > 1]
     freedom = sum(len(side) - 1 for side in sides)
@@ -137,7 +137,7 @@ def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). Where the variances differ no more than by chance, the
     weight is infinite and the centre is their pooled mean. One cell alone says nothing about others: no weight.
     """
-    spreads = [spread for spread in map(own_spread, pairs) if spread.freedom]
+    spreads = [spread for spread in map(pair_spread, pairs) if spread.freedom]
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
@@ -154,14 +154,14 @@ def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
     return CommonSpread(exp(fmean(logs) + digamma(weight / 2) - log(weight / 2)), weight, freedom)
 
 
-def moderated(own: Spread, common: CommonSpread) -> Spread:
+def moderated(spread: Spread, common: CommonSpread) -> Spread:
     """Move a cell's variance towards the common centre, each weighted by its degrees of freedom."""
-    freedom = own.freedom + common.weight
+    freedom = spread.freedom + common.weight
     if common.weight == inf:
         return Spread(common.variance, common.freedom)
     if freedom == 0:
-        return own
-    squares = own.variance * own.freedom + common.variance * common.weight
+        return spread
+    squares = spread.variance * spread.freedom + common.variance * common.weight
     return Spread(squares / freedom, min(freedom, common.freedom))
 
 
@@ -175,9 +175,9 @@ def differences(pairs: Sequence[Pair], common: CommonSpread) -> list[Difference]
 def _difference(pair: Pair, common: CommonSpread) -> Difference:
     a, b = pair
     shift = b.log_s - a.log_s
-    own = own_spread(pair)
-    spread = moderated(own, common)
-    basis = ROUNDS if own.freedom else OTHERS if spread.freedom else PROCESS
+    between = pair_spread(pair)
+    spread = moderated(between, common)
+    basis = ROUNDS if between.freedom else OTHERS if spread.freedom else PROCESS
     squared = spread.variance * (1 / len(a.medians_s) + 1 / len(b.medians_s))
     freedom = spread.freedom
     if a.error is not None and b.error is not None and a.error**2 + b.error**2 > squared:

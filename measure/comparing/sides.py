@@ -14,7 +14,7 @@ from measure.errors import UserError
 
 
 class Cell(NamedTuple):
-    """What a run measured, on any machine."""
+    """The key of a run on any machine."""
 
     model: str
     batch: int
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What a ceiling measured, on any machine."""
+    """The key of a ceiling on any machine."""
 
     kernel: str
     size: int
@@ -137,7 +137,7 @@ def _environment(folder: Path, chosen: str) -> Environment:
         ids = ", ".join(row.environment_id for row in known) or "none"
         if not chosen:
             raise UserError(f"{folder / 'machine.csv'} has no environment; measure with python -m measure")
-        raise UserError(f"{folder}: there is no one environment {chosen!r}; name one of {ids}")
+        raise UserError(f"{folder}: {chosen!r} does not select one environment; name one of {ids}")
     return max(fitting, key=lambda row: row.recorded_at)
 
 

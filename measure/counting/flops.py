@@ -1,7 +1,7 @@
 """The registry of formulas: what an operator computes, by its name.
 
 A multiply-add is 2 FLOP; any other scalar operation (an addition, a comparison, an exponential, a square root) is 1.
-Integers and booleans are not counted: their arithmetic is no floating-point operation.
+Integers and booleans are not counted: their arithmetic is not in floating point.
 """
 
 from collections.abc import Callable, Mapping, Sequence

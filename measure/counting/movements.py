@@ -1,6 +1,6 @@
 """Operators that compute nothing: they allocate, copy, choose or rearrange. Their work is bytes.
 
-Random numbers are among them: how many operations a generator takes is no property of the model.
+Random numbers are among them: the cost of a generator is not a property of the model.
 """
 
 from typing import Any

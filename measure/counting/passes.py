@@ -56,7 +56,6 @@ class Pass:
         return self.parts[module]
 
     def book(self, module: "nn.Module", call: Call) -> None:
-        """Add a call to its module's share."""
         part = self.part(module)
         part.flop += call.work.flop
         part.other_flop += call.work.other_flop

@@ -3,7 +3,7 @@
 The forward products are torch's own formulas (``torch.utils.flop_counter``). Ours stand where those are wrong or
 silent: a gradient of a convolution costs what the convolution costs, also where it is grouped or transposed (each
 multiply-add of the forward pass takes part in one of either gradient); attention's backward pass is four products of
-the forward pass's two sizes, so 2.0 times forward, and what a fused kernel computes again is told apart.
+the forward pass's two sizes, so 2.0 times forward, and what a fused operator recomputes is counted separately.
 """
 
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Gradients of values, weights, queries and keys, a product each; the scores and their softmax again.
 
-    Of n scores in r rows: softmax's backward (4n - r, ``scalars.softmax_backward``) and scaling (n). A fused kernel
+    Of n scores in r rows: softmax's backward (4n - r, ``scalars.softmax_backward``) and scaling (n). A fused operator
     may take the sum over a row of scores as one over its outputs, which is equal (Dao et al. 2022).
     """
     _gradient, query, key, value = args[:4]

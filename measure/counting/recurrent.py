@@ -84,7 +84,6 @@ def _cudnn_units(inputs: Any, hidden: int, layers: int, bidirectional: bool) -> 
 
 @formula("aten::_cudnn_rnn")
 def cudnn(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """All layers and directions."""
     inputs, weights, stride, mode, hidden = args[0], args[1], args[2], CUDNN_MODES[args[6]], args[7]
     units = _cudnn_units(inputs, hidden, args[9], args[13])
     return Work(2 * _steps(inputs) * _matrices(weights), _scalars(mode, units, stride >= 4))

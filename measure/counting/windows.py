@@ -15,24 +15,24 @@ def _each(value: Any, dimensions: int) -> list[int]:
     return values * dimensions if len(values) == 1 else values
 
 
-def window_total(size: int, kernel: int, stride: int, padding: int, outputs: int, dilation: int = 1) -> int:
+def window_total(size: int, window: int, stride: int, padding: int, outputs: int, dilation: int = 1) -> int:
     """Elements of the input that all windows along one dimension hold together."""
     total = 0
     for place in range(outputs):
         start = place * stride - padding
-        total += sum(0 <= start + tap * dilation < size for tap in range(kernel))
+        total += sum(0 <= start + tap * dilation < size for tap in range(window))
     return total
 
 
 def pooled(
-    dimensions: int, inputs: Any, out: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+    dimensions: int, inputs: Any, out: Any, window: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> int:
     """Elements that all windows of a pooling hold together: the product over the dimensions."""
-    kernels = _each(kernel, dimensions)
-    strides = _each(stride, dimensions) if stride not in (None, [], ()) else kernels
+    windows = _each(window, dimensions)
+    strides = _each(stride, dimensions) if stride not in (None, [], ()) else windows
     paddings, dilations = _each(padding, dimensions), _each(dilation, dimensions)
     sizes, outputs = inputs.shape[-dimensions:], out.shape[-dimensions:]
-    along = map(window_total, sizes, kernels, strides, paddings, outputs, dilations)
+    along = map(window_total, sizes, windows, strides, paddings, outputs, dilations)
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
@@ -57,8 +57,8 @@ def _adaptive_average_backward(dimensions: int, args: Args) -> int:
 
 def _average_backward(dimensions: int, args: Args) -> int:
     """A division for each window and an addition for each element in it."""
-    gradient, inputs, kernel, stride, padding = args[:5]
-    return int(gradient.numel() + pooled(dimensions, inputs, gradient, kernel, stride, padding))
+    gradient, inputs, window, stride, padding = args[:5]
+    return int(gradient.numel() + pooled(dimensions, inputs, gradient, window, stride, padding))
 
 
 def _pooling(dimensions: int) -> None:

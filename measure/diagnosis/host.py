@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.machine import processor
-from measure.machine.processor import line_of
+from measure.machine.processor import content_of
 from measure.machine.sensors import Conditions, ProcessorSensors
 
 WINDOW_S = 1.0
@@ -134,22 +134,22 @@ def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
 
 def governors(system: Path = Path("/sys")) -> tuple[str, ...] | None:
     """Return the rules that set the frequency of the cores, each once."""
-    found = map(line_of, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
+    found = map(content_of, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
     return tuple(sorted({name for name in found if name})) or None
 
 
 def has_turbo(system: Path = Path("/sys")) -> bool | None:
     """Return whether the clock may rise above what the processor sustains on all cores."""
-    if off := line_of(system / CPUS / "intel_pstate/no_turbo"):
+    if off := content_of(system / CPUS / "intel_pstate/no_turbo"):
         return off == "0"
-    if on := line_of(system / CPUS / "cpufreq/boost"):
+    if on := content_of(system / CPUS / "cpufreq/boost"):
         return on == "1"
     return None
 
 
 def throttle_count(system: Path = Path("/sys")) -> int | None:
     """Return how often the cores lowered their clock for heat since the machine started."""
-    counts = map(line_of, (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count"))
+    counts = map(content_of, (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count"))
     known = [int(count) for count in counts if count.isdigit()]
     return sum(known) if known else None
 
@@ -163,7 +163,7 @@ def quota_cores(
     its own group at the root.
     """
     limits = []
-    for line in line_of(process).splitlines():
+    for line in content_of(process).splitlines():
         _, controllers, path = line.split(":", 2)
         names: tuple[str, ...]
         if controllers == "":
@@ -174,7 +174,7 @@ def quota_cores(
             continue
         innermost = root / path.lstrip("/")
         for group in (innermost, *innermost.parents):
-            limits.append(" ".join(filter(None, (line_of(group / name) for name in names))).split())
+            limits.append(" ".join(filter(None, (content_of(group / name) for name in names))).split())
             if group == root:
                 break
     known = [int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()]

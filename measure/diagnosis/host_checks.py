@@ -13,7 +13,7 @@ STOLEN = (0.005, 0.05)
 """The part of the time that a hypervisor gave to others."""
 
 LEAST_MEMORY_BYTE = 2 * 2**30
-"""What torch and the smallest models take."""
+"""The memory that torch and the smallest models take."""
 
 LEAST_SHARED_BYTE = 256 * 2**20
 """Docker gives a container 64 MiB; torch hands tensors between processes through it."""

@@ -2,12 +2,12 @@
 
 import importlib.metadata
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import eq, ge, gt, le, lt
+
+from packaging.requirements import Requirement
 
 from measure.machine.environment import installed_version
 
@@ -84,31 +84,10 @@ def unmet(versions: Mapping[str, str | None], asked: Mapping[str, list[str]]) ->
     """Say, a sentence each, which requirements of installed packages on each other's versions are not met."""
     found = []
     for name, requirements in asked.items():
-        for requirement in requirements:
-            match = re.match(r"[A-Za-z0-9._-]+", requirement)
-            other = match[0].lower() if match else ""
-            version = versions.get(other)
-            condition = requirement[len(other) :].partition(";")[0].strip(" ()")
-            if version and "extra ==" not in requirement and not _meets(version, condition):
-                found.append(
-                    f"{name} {versions[name]} asks for {other} {condition}, and {version} is installed"
-                )
+        for requirement in map(Requirement, requirements):
+            version = versions.get(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if version and applies and not requirement.specifier.contains(version, prereleases=True):
+                wanted = f"{requirement.name} {requirement.specifier}"
+                found.append(f"{name} {versions[name]} asks for {wanted}, and {version} is installed")
     return tuple(found)
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, without what follows + and without zeros at the end."""
-    match = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in match[0].split(".")] if match else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
-
-
-COMPARISONS = {"==": eq, ">=": ge, "<=": le, "<": lt, ">": gt}
-
-
-def _meets(version: str, condition: str) -> bool:
-    """Return whether a version meets clauses such as ``==2.14.1`` or ``>=2.14,<3``; others are taken as met."""
-    clauses = re.findall(r"(?<![!~=<>])(==|>=|<=|<|>)\s*(\d[\d.]*)(?![\d.]*\*)", condition)
-    return all(COMPARISONS[sign](_release(version), _release(bound)) for sign, bound in clauses)

@@ -145,28 +145,20 @@ class Cuda(Device):
     is_asynchronous = True
 
     def __init__(self, index: int) -> None:
+        import pynvml
+
         self.torch_name = f"cuda:{index}"
-        self._handle = nvidia_handles()[index]
+        self._nvml, self._handle = pynvml, nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
-        import pynvml
-
-        bus = pynvml.nvmlDeviceGetPciInfo(self._handle)
-        return {
-            "name": _text(pynvml.nvmlDeviceGetName(self._handle)),
-            "memory": str(self.memory_byte()),
-            "pci": f"{bus.pciDeviceId:08x}",
-        }
+        name, bus = self._nvml.nvmlDeviceGetName(self._handle), self._nvml.nvmlDeviceGetPciInfo(self._handle)
+        return {"name": _text(name), "memory": str(self.memory_byte()), "pci": f"{bus.pciDeviceId:08x}"}
 
     def driver(self) -> str | None:
-        import pynvml
-
-        return _text(pynvml.nvmlSystemGetDriverVersion())
+        return _text(self._nvml.nvmlSystemGetDriverVersion())
 
     def memory_byte(self) -> int:
-        import pynvml
-
-        return int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+        return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -299,6 +291,6 @@ def find(name: str) -> Device:
     wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
     if wanted not in there:
         raise UserError(f"--device: there is no {name} on this machine; say {' or '.join(there)}")
-    if wanted == "cpu":
-        return Cpu()
-    return Mps() if wanted == "mps" else Cuda(int(wanted.partition(":")[2]))
+    if wanted in ("cpu", "mps"):
+        return Cpu() if wanted == "cpu" else Mps()
+    return Cuda(int(wanted.partition(":")[2]))

@@ -58,7 +58,7 @@ def siblings() -> tuple[tuple[int, ...], ...] | None:
     """Return the logical cores that this process may use, grouped by physical core; None where that is unknown."""
     groups: dict[str, list[int]] = {}
     for core in sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ():
-        shared = line_of(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
+        shared = content_of(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
         if not shared:
             return None
         groups.setdefault(shared, []).append(core)
@@ -80,7 +80,7 @@ def caches() -> tuple[Cache, ...]:
     for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
         for folder in (SYSTEM_CPUS / f"cpu{core}" / "cache").glob("index*"):
             level, kind, size, sharers = (
-                line_of(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
+                content_of(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
             )
             match = re.fullmatch(r"(\d+)([KMG]?)", size)
             if kind != "Instruction" and level.isdigit() and match:
@@ -91,7 +91,7 @@ def caches() -> tuple[Cache, ...]:
     return tuple(Cache(level, sum(byte), len(byte)) for level, byte in sizes.items())
 
 
-def line_of(path: Path) -> str:
+def content_of(path: Path) -> str:
     """Return a file's text, stripped; empty where it cannot be read, as now and then with sensors."""
     try:
         return path.read_text().strip()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from measure.machine.processor import line_of
+from measure.machine.processor import content_of
 
 WINDOW_S = 0.5
 """The shortest time over which load and energy are taken."""
@@ -116,13 +116,13 @@ class ProcessorSensors:
         self._thermometers = _readable(
             thermometer
             for name in system.glob("class/hwmon/hwmon*/name")
-            if line_of(name) in THERMOMETERS
+            if content_of(name) in THERMOMETERS
             for thermometer in name.parent.glob("temp*_input")
         )
         self._packages = [
             Package(name.parent)
             for name in system.glob("class/powercap/intel-rapl:*/name")
-            if line_of(name).startswith("package") and _readable([name.parent / "energy_uj"])
+            if content_of(name).startswith("package") and _readable([name.parent / "energy_uj"])
         ]
 
     def read(self) -> Reading:
@@ -150,24 +150,24 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         self._counter = folder / "energy_uj"
-        self._range_uj = int(line_of(folder / "max_energy_range_uj"))
-        self._last_uj = int(line_of(self._counter))
+        self._range_uj = int(content_of(folder / "max_energy_range_uj"))
+        self._last_uj = int(content_of(self._counter))
         self._used_uj = 0
 
     def energy_j(self) -> float:
         """Return the energy used since this object was made, if called at least once in a range: some minutes."""
-        now_uj = int(line_of(self._counter))
+        now_uj = int(content_of(self._counter))
         self._used_uj += (now_uj - self._last_uj) % self._range_uj
         self._last_uj = now_uj
         return self._used_uj / 1e6
 
 
 def _readable(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if line_of(path).isdigit()]
+    return [path for path in paths if content_of(path).isdigit()]
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
-    return [int(text) for text in map(line_of, paths) if text.isdigit()]
+    return [int(text) for text in map(content_of, paths) if text.isdigit()]
 
 
 class NvidiaSensors:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 
 def torch_dtype(precision: str) -> "torch.dtype":
-    """Return the type in which a precision is stored and computed."""
     import torch
 
     return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]

@@ -45,7 +45,7 @@ def describe(name: str) -> Model:
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
     except Exception as problem:  # a user's function may raise anything
-        why = f"--models: {name}({PROBE}) raised {in_short(problem)}; mend it: its argument is the batch size"
+        why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
         raise UserError(why) from None
     first = next(tensor for _, tensor in _tensors(call) if _is_batched(tensor, PROBE))
     return Model(name, OWN, OWN, tuple(first.shape[1:]) or (1,))
@@ -104,13 +104,13 @@ def _is_function_of(module: ModuleType, value: Any) -> bool:
 
 def _imported(path: str, name: str) -> ModuleType:
     if not all(part.isidentifier() for part in path.split(".")):
-        raise UserError(f"--models: {name} is no package.module:function; its module has no such name")
+        raise UserError(f"--models: {name} is not of the form package.module:function")
     try:
         return importlib.import_module(path)
     except (Exception, SystemExit) as problem:  # a module may raise anything, and a script may end
         missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
         if missing is None or not f"{path}.".startswith(f"{missing}."):
-            why = f"--models: importing the module {path} raised {in_short(problem)}; mend that first"
+            why = f"--models: importing the module {path} raised {in_short(problem)}; fix that first"
             raise UserError(why) from None
     near = nearest(path, _modules_beside(path))
     hint = f"the nearest are {', '.join(near)}" if near else "run where python can import it"
@@ -232,7 +232,7 @@ def _check_placement(call: Call) -> None:
     named = [*call.network.named_parameters(), *call.network.named_buffers()]
     for place, tensor in named:
         if is_lazy(tensor):
-            raise ContractError(f"has no size for {place} before a first call; say the sizes of lazy layers")
+            raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
     for place, tensor in [*named, *_tensors(call)]:
         if tensor.device.type not in ("meta", "cpu"):
             raise ContractError(

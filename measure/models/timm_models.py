@@ -33,14 +33,12 @@ def native_shape(name: str) -> tuple[int, ...]:
 
 
 def build(model: Model) -> "nn.Module":
-    """Build the network with random weights."""
     import timm
 
     return timm.create_model(model.name.removeprefix(PREFIX), pretrained=False)
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-    """Return images of shape (batch, *input_shape)."""
     import torch
 
     return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)

@@ -80,7 +80,7 @@ def test_the_log_goes_to_standard_error_and_once(capsys, monkeypatch):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.count("\n") == 1
-    assert printed.err.endswith(" measure.plan: 3 to do\n")
+    assert printed.err.endswith(" measure.run.plan: 3 to do\n")
     log.setLevel(logging.NOTSET)  # what this remembers of the level is forgotten again
 
 
