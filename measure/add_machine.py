@@ -38,9 +38,7 @@ def parser() -> CommandLine:
         metavar="NAME",
         help="the folder to add it as (default: that of the same machine, else the name that it comes with)",
     )
-    flags.add_argument(
-        "--replace", action="store_true", help="replace the folder of that name, whatever it holds"
-    )
+    flags.add_argument("--replace", action="store_true", help="replace the folder of that name")
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
     )
@@ -82,7 +80,7 @@ def _name(data: Path, given: HandedIn, environment: Environment) -> str:
         check_folder_name(name)
     except UserError:
         raise UserError(
-            f"{given.origin}: {name[:80]!r} is not a folder name; choose one with --machine NAME"
+            f"{given.origin}: {name[:80]!r} is not a folder name; choose one with --machine"
         ) from None
     return name
 
@@ -97,9 +95,7 @@ def _report(
     else:
         print(f"{place} holds all of this already; nothing was added")
     if left_out:
-        print(
-            f"Left out, since they are not tables of a machine: {_listed([repr(path) for path in left_out])}"
-        )
+        print(f"Left out, not tables of a machine: {_listed([repr(path) for path in left_out])}")
 
 
 def _not_counted(

@@ -36,9 +36,7 @@ def parser() -> CommandLine:
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
     )
-    flags.add_argument(
-        "--csv", metavar="FILE", help="write every cell and ceiling as CSV (- for standard output)"
-    )
+    flags.add_argument("--csv", metavar="FILE", help="write all cells and ceilings as CSV (- for stdout)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
     flags.add_argument(
         "--fail-on-regression",

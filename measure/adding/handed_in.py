@@ -82,9 +82,7 @@ def opened(source: Path) -> Iterator[HandedIn]:
                 f"{source}: cannot be read ({problem.strerror or problem}); name a machine's folder or a zip of it"
             ) from None
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
-            raise UserError(
-                f"{source}: is not a zip, or a damaged one ({problem}); zip the folder again"
-            ) from None
+            raise UserError(f"{source}: is not a sound zip ({problem}); zip the folder again") from None
         yield handed_in
 
 
@@ -110,9 +108,7 @@ def _in_zip(source: Path, archive: zipfile.ZipFile) -> list[Member]:
     seen: set[str] = set()
     for entry in entries:
         if problem := _problem(entry, seen):
-            raise UserError(
-                f"{source}: the file {_shown(entry.orig_filename)} {problem}; zip the folder again"
-            )
+            raise UserError(f"{source}: {_shown(entry.orig_filename)} {problem}; zip the folder again")
         seen.add(entry.filename.casefold())
     return [Member(PurePosixPath(entry.filename), True, partial(archive.open, entry)) for entry in entries]
 
@@ -159,9 +155,7 @@ def _copied(source: Path, folder_name: str | None, members: list[Member], folder
         )
     if len(homes) > 1:
         named = ", ".join(_shown(str(home)) for home in homes)
-        raise UserError(
-            f"{source}: holds {len(homes)} machines ({named}); add them one by one, each folder or zip"
-        )
+        raise UserError(f"{source}: holds {len(homes)} machines ({named}); add them one by one")
     home = homes[0]
     left_out, together = [], 0
     for member in members:
@@ -174,9 +168,7 @@ def _copied(source: Path, folder_name: str | None, members: list[Member], folder
             raise UserError(f"{place}: is not a plain file; put the table itself there")
         together += _copy(member, folder / member.path.name, place)
         if together > MOST_BYTE_TOGETHER:
-            raise UserError(
-                f"{source}: its tables have more than {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer"
-            )
+            raise UserError(f"{source}: its tables exceed {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer")
     return HandedIn(folder, home.name or folder_name, str(source / home), tuple(left_out))
 
 
@@ -187,7 +179,5 @@ def _copy(member: Member, target: Path, place: str) -> int:
         while chunk := source.read(CHUNK_BYTE):
             written += file.write(chunk)
             if written > MOST_BYTE:
-                raise UserError(
-                    f"{place}: has more than {MOST_BYTE // 2**20} MiB, and no table is that large"
-                )
+                raise UserError(f"{place}: has more than {MOST_BYTE // 2**20} MiB, unlike any table")
     return written

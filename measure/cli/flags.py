@@ -47,9 +47,7 @@ class CommandLine(argparse.ArgumentParser):
         given = [word.partition("=")[0] for word in words]
         for flag in given:
             if flag in self._taking_values and given.count(flag) > 1:
-                raise UserError(
-                    f"{flag}: given {given.count(flag)} times; give all its values after one {flag}"
-                )
+                raise UserError(f"{flag}: given {given.count(flag)} times; give all values after one {flag}")
 
     def error(self, message: str) -> NoReturn:
         """Turn argparse's error into one that says what to do."""

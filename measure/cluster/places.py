@@ -37,9 +37,7 @@ def parse_accelerators(text: str) -> list[str]:
     """Return the kinds in ``T4,L4,A100``, each once."""
     kinds = list(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
-        raise UserError(
-            f"--accelerators: {text!r} is not a list of kinds; name them as Ray does, such as T4,L4,A100"
-        )
+        raise UserError(f"--accelerators: {text!r} is not a list of kinds; write it as T4,L4,A100")
     return kinds
 
 

@@ -63,10 +63,8 @@ def described(side: Side) -> str:
 
 
 def _changed_environment(a: Side, b: Side) -> str:
-    pairs = {name: (getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT}
-    changes = [
-        f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in pairs.items() if old != new
-    ]
+    pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
+    changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
     return "Changed: " + (", ".join(changes) or "nothing that the environment tells")
 
 
@@ -134,42 +132,35 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
     compared = [row for row in rows if row.ratio is not None]
     lines = []
     if compared:
-        counts = ", ".join(
-            f"{sum(row.change == change for row in compared)} {change}"
-            for change in (SLOWER, FASTER, WITHIN_ERROR)
-        )
-        lines.append(
-            f"{_count(thing, len(compared))} compared: {counts}; geometric mean of B/A "
-            f"{geometric_mean_ratio(compared):.3f}"
-        )
+        changes = [row.change for row in compared]
+        counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
+        mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
+        lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
+    bases = [row.basis for row in compared]
     lines += [
-        f"{_count(thing, number)} measured {said}"
-        for basis, said in BASES.items()
-        if (number := sum(row.basis == basis for row in compared))
+        f"{_count(thing, bases.count(basis))} measured {how}"
+        for basis, how in BASES.items()
+        if basis in bases
     ]
-    for name, other, side, across in (("A", "B", "a_", "b_"), ("B", "A", "b_", "a_")):
-        alone = [row for row in rows if getattr(row, f"{across}status") is None]
-        lines += _named(f"{_count(thing, len(alone))} only in {name}", [row.label for row in alone])
-        failed = [
-            row
-            for row in rows
-            if getattr(row, f"{side}status") not in (None, "ok") and getattr(row, f"{across}status") == "ok"
-        ]
-        reasons = [
-            f"{row.label}: {getattr(row, side + 'status')}, {getattr(row, side + 'reason')}" for row in failed
-        ]
-        lines += _named(
-            f"{_count(thing, len(failed))} without a result in {name}, with one in {other}", reasons
-        )
+    for name, other in (("A", "B"), ("B", "A")):
+        alone, failed = [], []
+        for row in rows:
+            status, across = (getattr(row, f"{side.lower()}_status") for side in (name, other))
+            if across is None:
+                alone.append(row.label)
+            elif across == "ok" and status not in (None, "ok"):
+                failed.append(f"{row.label}: {status}, {getattr(row, f'{name.lower()}_reason')}")
+        lines += _named(thing, f"only in {name}", alone)
+        lines += _named(thing, f"without a result in {name}, with one in {other}", failed)
     both = [row.label for row in rows if not {row.a_status, row.b_status} & {None, "ok"}]
-    lines += _named(f"{_count(thing, len(both))} without a result on both sides", both)
-    return lines
+    return lines + _named(thing, "without a result on both sides", both)
 
 
 def _count(thing: str, number: int) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _named(title: str, names: Sequence[str]) -> list[str]:
+def _named(thing: str, where: str, names: Sequence[str]) -> list[str]:
     more = [f"  and {len(names) - NAMED} more; --csv names all"] if len(names) > NAMED else []
-    return [f"{title}:", *(f"  {name}" for name in names[:NAMED]), *more] if names else []
+    title = f"{_count(thing, len(names))} {where}:"
+    return [title, *(f"  {name}" for name in names[:NAMED]), *more] if names else []

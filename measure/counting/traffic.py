@@ -15,13 +15,9 @@ UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 """Views that torch's schemas call new tensors."""
 
 
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "untyped_storage")
-
-
 def tensors_in(value: Any) -> list[Any]:
     """Return all tensors in a value: a tensor, or tuples, lists and dictionaries of them."""
-    if _is_tensor(value):
+    if hasattr(value, "untyped_storage"):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())

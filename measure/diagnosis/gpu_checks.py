@@ -73,7 +73,6 @@ def _gpu_load(gpu: Gpu) -> Finding:
         return Finding(UNCHECKED, at, f"{gpu.name} does not tell whether it serves others")
     busy, used_byte = gpu.busy or 0.0, gpu.used_byte or 0
     level = PROBLEM if busy >= GPU_BUSY else WARNING if used_byte >= GPU_USED_BYTE else OK
-    fact = f"{gpu.name} is {100 * busy:.0f} % busy, with {gigabytes(used_byte)} in use"
-    return judged(
-        level, at, fact if level == OK else f"{fact}, by processes that are not visible here", advice
-    )
+    who = "" if level == OK else ", by processes that are not visible here"
+    fact = f"{gpu.name} is {100 * busy:.0f} % busy, with {gigabytes(used_byte)} in use{who}"
+    return judged(level, at, fact, advice)

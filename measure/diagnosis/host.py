@@ -189,9 +189,8 @@ def is_virtual() -> bool | None:
 
 def nearest_to_limit(sensors: dict[str, list[Any]]) -> tuple[float, float | None] | None:
     """Return the temperature nearest to its limit (the hottest, where none has one), and the limit."""
-    found = [
-        (entry.current, entry.high or entry.critical or None) for chip in sensors.values() for entry in chip
-    ]
+    entries = [entry for chip in sensors.values() for entry in chip]
+    found = [(entry.current, entry.high or entry.critical or None) for entry in entries]
     limited = [(heat, limit) for heat, limit in found if limit]
     if limited:
         return max(limited, key=lambda pair: pair[0] - pair[1])

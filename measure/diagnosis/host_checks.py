@@ -60,7 +60,7 @@ def _stolen(processor: Processor) -> Finding:
     )
     level = PROBLEM if level_of(stolen, STOLEN) == PROBLEM else WARNING
     return Finding(
-        level, "virtual machine", fact, "measure again at another hour and compare, or use dedicated hardware"
+        level, "virtual machine", fact, "measure again later and compare, or use dedicated hardware"
     )
 
 
@@ -70,18 +70,14 @@ def _cores(processor: Processor) -> Finding:
         advice = "start it without taskset or --cpuset-cpus to measure the whole processor, else keep the rest idle"
         return Finding(WARNING, "cores", fact, advice)
     level = WARNING if processor.usable_cores == 1 else OK
-    return judged(
-        level, "cores", fact, "give it a second core: with one, the figures include the system's own work"
-    )
+    return judged(level, "cores", fact, "give it a second core: with one, figures include the system's work")
 
 
 def _quota(processor: Processor) -> Finding:
     if processor.quota_cores is None:
         return Finding(OK, "quota", "no control group limits processor time")
     fact = f"a control group allows {processor.quota_cores:g} cores of time, and {processor.threads} threads measure"
-    advice = (
-        "they are stopped when it is used up: give whole cores instead (docker --cpuset-cpus, not --cpus)"
-    )
+    advice = "they stop when it is used up: give whole cores instead (docker --cpuset-cpus, not --cpus)"
     return judged(PROBLEM if processor.quota_cores < processor.threads else OK, "quota", fact, advice)
 
 
@@ -130,9 +126,7 @@ def _throttling(processor: Processor) -> Finding:
     if not processor.throttle_count:
         return Finding(OK, "throttling", "heat has not lowered the clock since this machine started")
     fact = f"heat has lowered the clock {processor.throttle_count} times since this machine started"
-    return Finding(
-        WARNING, "throttling", fact, "mind rounds flagged throttled in runs.csv, and improve the cooling"
-    )
+    return Finding(WARNING, "throttling", fact, "mind rounds flagged throttled, and improve the cooling")
 
 
 def _battery(processor: Processor) -> Finding:

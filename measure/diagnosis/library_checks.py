@@ -6,9 +6,7 @@ from measure.diagnosis.finding import OK, PROBLEM, WARNING, Finding
 from measure.diagnosis.libraries import Libraries
 from measure.machine.tuning import overriding, tuning
 
-SET = (
-    "pip install --constraint constraints.txt torch torchvision torchaudio (an exact set that works together)"
-)
+SET = "pip install --constraint constraints.txt torch torchvision torchaudio (a set that works together)"
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 

@@ -109,7 +109,7 @@ class Cpu(Device):
 def _refuse_tf32(wanted: bool) -> None:
     if wanted:
         raise NotImplementedError(
-            "tf32 is a format of NVIDIA's tensor cores from Ampere on; this device has none"
+            "tf32 is a format of NVIDIA's tensor cores (Ampere on); this device has none"
         )
 
 
@@ -259,7 +259,7 @@ class Mps(Device):
 
         if not torch.backends.mps.is_available():
             raise UserError(
-                "--device mps: this torch cannot use the GPU; it needs macOS 12.3 and a build for arm64"
+                "--device mps: this torch cannot use the GPU; use macOS 12.3 and a build for arm64"
             )
         torch.set_num_threads(threads)
 

@@ -45,9 +45,8 @@ def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
 
     Of preloaded libraries only the files' names are given.
     """
-    return (
-        ";".join(f"{name}={_plain(name, variables[name])}" for name in SPEED if variables.get(name)) or None
-    )
+    settings = [f"{name}={_plain(name, value)}" for name in SPEED if (value := variables.get(name))]
+    return ";".join(settings) or None
 
 
 def overriding(variables: Mapping[str, str] = os.environ) -> list[str]:
@@ -58,9 +57,7 @@ def overriding(variables: Mapping[str, str] = os.environ) -> list[str]:
 def check_precisions(variables: Mapping[str, str] = os.environ) -> None:
     """Raise UserError where a variable would change the precision that a cell is named by."""
     for setting in overriding(variables):
-        raise UserError(
-            f"{setting} sets the precision of fp32 products, whatever --precisions asks for; unset it"
-        )
+        raise UserError(f"{setting} sets the precision of fp32 products whatever --precisions says; unset it")
 
 
 def _plain(name: str, value: str) -> str:

@@ -236,7 +236,7 @@ def _check_placement(call: Call) -> None:
     for place, tensor in [*named, *_tensors(call)]:
         if tensor.device.type not in ("meta", "cpu"):
             raise ContractError(
-                f"makes {place} on {tensor.device}; name no device: --device chooses torch's default one"
+                f"makes {place} on {tensor.device}; name no device: --device sets torch's default"
             )
 
 

@@ -133,8 +133,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        ("MOST_BYTE", "has more than 0 MiB, and no table is that large"),
-        ("MOST_BYTE_TOGETHER", "tables have more than 0 MiB"),
+        ("MOST_BYTE", "has more than 0 MiB, unlike any table"),
+        ("MOST_BYTE_TOGETHER", "tables exceed 0 MiB"),
     ],
 )
 def test_tables_beyond_the_limits_are_refused(folder, tmp_path, monkeypatch, limit, words):
@@ -153,16 +153,16 @@ def test_a_damaged_zip_is_refused(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    assert "is not a zip, or a damaged one" in refused(path)
+    assert "is not a sound zip" in refused(path)
     at = whole.find(b"PK\x03\x04") + 60  # within the first file's compressed bytes
     path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
-    assert "is not a zip, or a damaged one" in refused(path)
+    assert "is not a sound zip" in refused(path)
 
 
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path):
     assert "cannot be read (No such file or directory)" in refused(tmp_path / "nowhere")
     (tmp_path / "table.csv").write_text("a,b\n")
-    assert "is not a zip" in refused(tmp_path / "table.csv")
+    assert "is not a sound zip" in refused(tmp_path / "table.csv")
     (tmp_path / "empty").mkdir()
     assert "holds no machine.csv" in refused(tmp_path / "empty")
 
