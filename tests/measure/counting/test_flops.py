@@ -14,7 +14,11 @@ FORMULAS = ("movements", "normalisations", "products", "recurrent", "scalars", "
 
 def test_every_formula_has_a_case_by_hand():
     assert formula_of("aten::mm") is not None
-    cases = [case for name in FORMULAS for case in importlib.import_module(f"tests.measure.counting.test_{name}").CASES]
+    cases = [
+        case
+        for name in FORMULAS
+        for case in importlib.import_module(f"tests.measure.counting.test_{name}").CASES
+    ]
     assert {case.operator for case in cases} == set(flops.FORMULAS)
 
 
