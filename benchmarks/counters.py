@@ -1,10 +1,10 @@
-"""How this program and others count torchvision's classification models, in accuracy, time and memory, in one run.
+"""Compares this program with other counting programs on torchvision's classification models: accuracy, time, memory.
 
     python benchmarks/counters.py
 
-Each counter has a process of its own, one after another, and counts one model after another at batch size 1 and the
-size of its default weights, in eval mode without gradients and with torch's fused inference path of attention off,
-which suits all of them. torchvision publishes multiply-adds and parameters with these weights.
+Each counting program runs in a process of its own, one after another, and counts one model after another at batch size
+1 and the size of its default weights, in eval mode without gradients and with torch's fused inference path of attention
+off, which suits all of them. torchvision publishes multiply-adds and parameters with these weights.
 """
 
 import argparse
@@ -37,7 +37,7 @@ MEMORY_LIMIT_BYTE = 2_000_000_000
 
 
 def classification_models(pattern: str) -> list[Model]:
-    """The classification models of torchvision whose names match, at the size of their default weights."""
+    """Return torchvision's classification models whose names match, at the size of their default weights."""
     from torchvision import models
 
     from measure.models import catalog
@@ -50,7 +50,7 @@ def classification_models(pattern: str) -> list[Model]:
 
 
 def count_model(counter: Counter, model: Model) -> dict[str, Any]:
-    """The columns that a counter fills for a model."""
+    """Return the columns that a counting program fills for a model."""
     import torch
 
     from measure.models import catalog
@@ -79,11 +79,11 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
 
 
 def results_of(name: str, pattern: str) -> list[CounterResult]:
-    """What a counter says of each model: the main function of its process."""
+    """Count each model with a counting program; the main function of its process."""
     import torch
     from torchvision import models
 
-    warnings.simplefilter("ignore")  # peers warn of each operator that they do not know, and of their age
+    warnings.simplefilter("ignore")  # peers warn of each unknown operator, and of their age
     logging.disable(logging.WARNING)
     torch.backends.mha.set_fastpath_enabled(False)  # it would hide attention's projections from some
     counter = COUNTERS[name]
@@ -116,7 +116,7 @@ def results_of(name: str, pattern: str) -> list[CounterResult]:
 
 
 def show_scores(results: Sequence[CounterResult]) -> None:
-    """A line a counter, then a line a target."""
+    """Print a line for each counting program, then a line for each target."""
     from report.load import counting_programs
     from report.load.paper import frame
 
@@ -158,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
         prog="python benchmarks/counters.py",
         description="Count torchvision's classification models with this program and with others, compare with what "
         "torchvision publishes, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
-        epilog="The other counters: pip install -e '.[benchmark]'",
+        epilog="The other counting programs: pip install -e '.[benchmark]'",
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
     flags.add_argument(

@@ -1,4 +1,4 @@
-"""A decoder-only transformer of 7 billion parameters, from torch.nn: as large as a network that one wants counted.
+"""A decoder-only transformer of 7 billion parameters from torch.nn, as large as the networks that users count.
 
 Its sizes are those of LLaMA 7B (Touvron et al. 2023, arXiv:2302.13971), without its rotary embedding, which has no
 parameters.
@@ -26,7 +26,7 @@ class Sizes:
 
 
 def decoder(sizes: Sizes) -> "nn.Module":
-    """From token numbers of shape (batch, length) to scores of shape (batch, length, vocabulary)."""
+    """Build a network from token ids (batch, length) to scores (batch, length, vocabulary)."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -80,7 +80,7 @@ class DecoderCount:
 
 
 def count(sizes: Sizes) -> DecoderCount:
-    """What one input asks for, forward and backward: the main function of a process of its own."""
+    """Count one input, forward and backward; the main function of a process of its own."""
     import torch
 
     from measure.counting.count import count_network

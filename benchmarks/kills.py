@@ -1,14 +1,14 @@
-"""Whether a measurement that is killed again and again loses anything of what it had, or has anything twice.
+"""Tests whether a measurement that is killed again and again loses rows, or duplicates them.
 
     python benchmarks/kills.py
     python benchmarks/kills.py --kills 20 --seed 7
 
-``python -m measure`` counts and times a few small networks, and some roofs, into a folder that is thrown away. It is
-killed (SIGKILL) and started again, a hundred times, and then left to its end. Every other kill ends all its processes
-at once, the others the first alone, whose worker must then end by itself; half of each come at any moment, half within
-milliseconds of a write. After each, every table must be readable, all that stood there before must still stand there,
-no key may stand twice, and each run must have its samples. A measurement that comes to its end before it is killed is
-followed by another in a new folder. What is measured meanwhile means nothing.
+``python -m measure`` counts and times a few small networks, and measures some roofs, into a temporary folder. It is
+killed (SIGKILL) and restarted a hundred times, and then left to finish. Every other kill ends all its processes at
+once, the others only the first, whose worker must then end by itself; half of each come at any moment, half within
+milliseconds of a write. After each kill every table must be readable, every earlier row must still be there, no key may
+occur twice, and each run must have its samples. A measurement that finishes before it is killed is followed by another
+in a new folder. The measured values mean nothing.
 """
 
 import argparse
@@ -53,11 +53,11 @@ Rows = dict[tuple[Any, ...], Any]
 
 
 class Violation(Exception):  # noqa: N818 - of what this program is about
-    """What must not be, in one sentence."""
+    """A broken promise, in one sentence."""
 
 
 def kept(data: Path) -> Rows:
-    """Every committed row of a cache by its table and key. Raises Violation where rows contradict each other."""
+    """Return every committed row of a cache by table and key. Raises Violation where rows contradict each other."""
     workloads = Workloads(data)
     tables: list[Iterable[Any]] = [workloads.models(), workloads.layers(), workloads.operators()]
     for name in machine_names(data):
@@ -88,14 +88,14 @@ def _said(key: tuple[Any, ...]) -> str:
 
 
 def check_nothing_is_lost(before: Rows, now: Rows) -> None:
-    """Raises Violation that names the first row which is gone, or is another."""
+    """Raise Violation that names the first row that is missing or changed."""
     for key, row in before.items():
         if now.get(key) != row:
             raise Violation(f"{_said(key)} is {'changed' if key in now else 'lost'}")
 
 
 def is_half_written(data: Path) -> bool:
-    """Whether there is what no row commits: a torn line, the next version of a table, samples without their run."""
+    """Return whether anything is uncommitted: a torn line, a table's next version, samples without their run."""
     folders = [MachineFolder(data, name) for name in machine_names(data)]
     return (
         any(data.rglob("*.part"))
@@ -116,7 +116,7 @@ class Kill:
 
 
 def kills(chance: Random, count: int, longest_s: float) -> list[Kill]:
-    """All four kinds by turns."""
+    """Return kills of all four kinds in turn."""
     return [
         Kill(
             chance.uniform(0, longest_s),
@@ -128,7 +128,7 @@ def kills(chance: Random, count: int, longest_s: float) -> list[Kill]:
 
 
 class Measurement:
-    """A command that measures into a folder, and may be killed."""
+    """A command that measures into a folder and may be killed."""
 
     def __init__(self, command: Sequence[str], data: Path) -> None:
         self.data = data
@@ -136,7 +136,7 @@ class Measurement:
         self._log = data.with_suffix(".log")
 
     def is_killed(self, kill: Kill) -> bool:
-        """Starts it and kills it; False where it came to its end before.
+        """Start and kill it; return False if it finished first.
 
         Raises Violation where it failed by itself, or leaves a process behind.
         """
@@ -196,7 +196,7 @@ class Measurement:
 
 
 def _others(pid: int) -> list[psutil.Process]:
-    """The processes that a process started."""
+    """Return the processes that a process started."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -212,7 +212,7 @@ def _has_ended(process: psutil.Process) -> bool:
 
 @dataclass
 class Tally:
-    """What became of the kills."""
+    """The outcome of the kills."""
 
     kills: int = 0
     half_written: int = 0
@@ -223,7 +223,7 @@ class Tally:
 def torment(
     command: Sequence[str], folder: Path, planned: Iterable[Kill], say: Callable[[str], None]
 ) -> Tally:
-    """Kills a measurement as planned, lets it end, and checks its cache after each. Raises Violation."""
+    """Kill a measurement as planned, let it finish, and check its cache after each kill. Raises Violation."""
     tally, before = Tally(), Rows()
     measurement = Measurement(command, folder / "0")
     for kill in planned:
@@ -249,8 +249,8 @@ def torment(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 where something was lost, stood twice, could not be read, or did not end."""
-    flags = argparse.ArgumentParser(description="Kill a measurement again and again, and see what it lost.")
+    """Exit code 0, or 1 if something was lost, duplicated or unreadable, or did not end."""
+    flags = argparse.ArgumentParser(description="Kill a measurement again and again, and check what it lost.")
     flags.add_argument(
         "--kills", type=int, default=KILLS, metavar="N", help="how often (default: %(default)s)"
     )

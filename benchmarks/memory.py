@@ -1,4 +1,4 @@
-"""How much memory a step takes at most: as counted without running anything, beside what the allocator gave out.
+"""Compares the peak memory of a step, as counted without running it, with what the allocator gave out.
 
     python benchmarks/memory.py
     python benchmarks/memory.py --device cuda --batch 64 --models 'resnet*' vit_b_32
@@ -97,14 +97,14 @@ def byte(tensors: "Sequence[torch.Tensor]") -> int:
 
 
 def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
-    """The peak of a step that was run before, beside what stays in memory."""
+    """Trace the peak of a step that was run before, beside the memory that stays."""
     allocations = traced(step, device.kind)
-    own_byte, _ = peak(without_workspace(allocations))
+    tensor_byte, _ = peak(without_workspace(allocations))
     _, alive = peak(allocations)
     largest = max((each for each in alive if each.is_workspace), key=lambda each: each.byte, default=None)
     whole_byte = peak_byte(step, resident, device)
     assert whole_byte is not None  # the devices that do not tell are refused
-    return Peak(byte(resident) + own_byte, whole_byte, largest.operator if largest else None)
+    return Peak(byte(resident) + tensor_byte, whole_byte, largest.operator if largest else None)
 
 
 def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
@@ -125,12 +125,14 @@ def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
 
 
 def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison]:
-    """Inference and training of a model. Raises whatever the network raises."""
+    """Compare inference and training of a model. Raises whatever the network raises."""
     row = count.count(model, batch).workload
     phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
     if row.training_peak_byte is not None:
         phases.append((TRAINING, row.training_peak_byte, training_peak))
-    return [Comparison(model.name, phase, counted, of(model, batch, device)) for phase, counted, of in phases]
+    return [
+        Comparison(model.name, phase, counted, peak(model, batch, device)) for phase, counted, peak in phases
+    ]
 
 
 def show(comparison: Comparison) -> None:
@@ -149,9 +151,9 @@ def show(comparison: Comparison) -> None:
 def run(arguments: argparse.Namespace) -> None:
     device = devices.find(arguments.device)
     if device.kind == "mps":
-        raise UserError("--device: torch does not trace the allocations of mps; say cpu or cuda")
+        raise UserError("--device: torch does not trace the allocations of mps; use cpu or cuda")
     if arguments.batch < 1:
-        raise UserError(f"--batch: {arguments.batch} is no number of inputs; say 1 or more")
+        raise UserError(f"--batch: {arguments.batch} is not a number of inputs; use 1 or more")
     models = catalog.find(arguments.models)
     device.prepare(processor.physical_cores())
     print(f"{'model':20}{'phase':10}{'counted':>12}{'traced':>13}{'difference':>11}  {'':11}with workspace")

@@ -1,4 +1,4 @@
-"""Programs that count multiply-adds, by name, this one among them: each called as its documentation tells its user to.
+"""Counting programs by name, this one among them, each called as its documentation says.
 
 The peers are the versions that ``pip install -e '.[benchmark]'`` brings.
 """
@@ -20,7 +20,7 @@ Count = tuple[float, int | None]
 
 
 def ridgepoint(network: "nn.Module", images: "torch.Tensor") -> Count:
-    """All that the paper needs: forward, backward, bytes, memory and layers."""
+    """Count all that the paper needs: forward, backward, bytes, memory and layers."""
     from measure.counting.count import count_network
 
     columns, *_ = count_network(network, (images,))
@@ -78,7 +78,7 @@ def torchinfo(network: "nn.Module", images: "torch.Tensor") -> Count:
 
 @dataclass(frozen=True)
 class Counter:
-    """A program: the package it comes in (None: this one), the device that its network lies on, and the call."""
+    """A counting program: its package (None: this one), the device of its network, and the call."""
 
     package: str | None
     device: str

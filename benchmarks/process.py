@@ -1,4 +1,4 @@
-"""A process of its own for each thing that is measured, so that its memory and its imports are its own."""
+"""Runs each measurement in a process of its own, with its own memory and imports."""
 
 import multiprocessing
 import platform
@@ -10,13 +10,13 @@ Result = TypeVar("Result")
 
 
 def apart(function: Callable[..., Result], *arguments: Any) -> Result:
-    """A function's result from a process of its own: started afresh, since a copy of this one would hold its memory."""
+    """Run a function in a new process, not a copy of this one, which would hold its memory; return its result."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
 
 
 def peak_byte() -> int:
-    """The most memory that this process held until now."""
+    """Return the most memory that this process has held."""
     import resource
 
     unit = 1 if platform.system() == "Darwin" else 1024
@@ -24,7 +24,7 @@ def peak_byte() -> int:
 
 
 def prepare() -> str:
-    """Sets this process up to measure on all cores; gives this machine's key."""
+    """Set this process up to measure on all cores; return this machine's environment id."""
     from measure.machine import devices, environment, processor
 
     threads = processor.physical_cores()

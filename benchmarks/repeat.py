@@ -1,11 +1,11 @@
-"""Whether two runs of the same cells on the same machine differ by no more than chance.
+"""Tests whether two runs of the same cells on the same machine differ by no more than chance.
 
     python benchmarks/repeat.py
     python benchmarks/repeat.py --models alexnet --batch-sizes 1 2
 
-``python -m measure`` measures twenty cells into a folder that is thrown away, and then once more into another. Nothing
-changed between, so of what ``python -m measure compare`` flags as slower or faster all is false; at most a tenth of
-the cells may be. Further flags are those of ``python -m measure`` and choose other cells. Nothing else should run.
+``python -m measure`` measures twenty cells into one temporary folder and then again into another. Nothing changed in
+between, so every cell that ``python -m measure compare`` flags as slower or faster is a false alarm; at most a tenth of
+the cells may be. Other flags are those of ``python -m measure`` and choose other cells. Nothing else should run.
 """
 
 import argparse
@@ -30,13 +30,13 @@ FLAGGED = 0.1
 
 
 def measure(data: Path, flags: Sequence[str]) -> None:
-    """One run. Raises CalledProcessError where it fails, having said why."""
+    """Measure once. Raises CalledProcessError if that fails, having said why."""
     command = [sys.executable, "-m", "measure", "--sections", "inference", "--data", str(data)]
     subprocess.run([*command, *CELLS.split(), *flags], cwd=ROOT, check=True)
 
 
 def verdict(rows: Sequence[Comparison]) -> str:
-    """How many cells are flagged, of those that have a result in both runs."""
+    """Say how many cells are flagged, of those with a result in both runs."""
     cells = [row for row in rows if row.table == RUNS and row.ratio is not None]
     flagged = sum(row.change in (SLOWER, FASTER) for row in cells)
     most = int(FLAGGED * len(cells))

@@ -1,4 +1,4 @@
-"""Whether the measured roofs are as high as other programs reach, side by side in one run.
+"""Tests whether the measured roofs are as high as other programs reach, side by side in one run.
 
     python benchmarks/roofs.py
 
@@ -34,14 +34,14 @@ CPU = devices.find("cpu")
 
 
 def rate(kernel: str, precision: str, size: int) -> float:
-    """FLOP or bytes per second of a kernel, as ``python -m measure`` measures it."""
+    """Return the FLOP or bytes per second of a micro-benchmark, as ``python -m measure`` measures it."""
     row = roofs.measure(CPU, "", kernel, precision, size, SUSTAINED, lambda: None)
     assert row.latency_s is not None
     return (row.byte if kernel in STREAM_ARRAYS else row.flop) / row.latency_s
 
 
 def kernels(name: str) -> list[tuple[str, str, int]]:
-    """The kernels of this name and of all precisions and sizes that are measured over seconds."""
+    """Return the micro-benchmarks of this name that are measured over seconds, in all precisions and sizes."""
     return [task[:3] for task in roofs.kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
 
 
@@ -58,7 +58,7 @@ def show(name: str, ours: float, theirs: float, unit: str, peer: str, least: flo
 
 
 def turns(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
-    """The medians of both, measured in turn."""
+    """Return the medians of both, measured in turn."""
     pairs = [(ours(), theirs()) for _ in range(TURNS)]
     return median(one for one, _ in pairs), median(other for _, other in pairs)
 
@@ -84,7 +84,7 @@ def bandwidth(folder: Path) -> None:
 
 
 def product(multiply: Callable[..., object], left: Any, right: Any, out: Any) -> float:
-    """FLOP per second of a matrix product, by the median of a plain loop."""
+    """Return the FLOP per second of a matrix product, by the median of a plain loop."""
     multiply(left, right, out=out)
     taken: list[float] = []
     while len(taken) < 5 or sum(taken) < 0.5:
@@ -95,7 +95,7 @@ def product(multiply: Callable[..., object], left: Any, right: Any, out: Any) ->
 
 
 def products() -> float:
-    """The fastest product of NumPy and torch in plain loops."""
+    """Return the rate of NumPy's or torch's fastest product in a plain loop."""
     import numpy as np
     import torch
 
@@ -107,7 +107,7 @@ def products() -> float:
 
 
 def derived(here: Environment) -> Callable[[], float] | None:
-    """Cores times FLOP per cycle times the clock of now; None for a processor that the table does not know."""
+    """Return a call for cores times FLOP per cycle times the clock now; None for an unknown processor."""
     keys = bibliography.read_keys(ROOT / "bib" / "references.bib")
     table = flop_per_cycle.read(ROOT / "data" / "flop_per_cycle.csv", keys)
     known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]

@@ -1,9 +1,9 @@
-"""How long the commands take that a user waits for, each beside a peer in the same run.
+"""Times the commands that users wait for, each beside a peer in the same run.
 
     python benchmarks/speed.py
 
 A command line is compared with the bare interpreter's start; the embedded renderer with the time that pandoc and
-Typst alone need for a page of one sentence, so that a slow machine is told from a slow renderer.
+Typst alone need for a page of one sentence, which distinguishes a slow machine from a slow renderer.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ HTML_LIMIT_BYTE = 5_000_000
 
 
 def seconds(command: Callable[[], object], repeats: int) -> float:
-    """The median of a few runs."""
+    """Return the median time of a few runs."""
     taken = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -33,7 +33,7 @@ def python(*arguments: str) -> Callable[[], object]:
 
 
 def smallest_paper() -> None:
-    """One sentence to HTML and PDF, by the same pandoc and Typst."""
+    """Render one sentence to HTML and PDF with the same pandoc and Typst."""
     import pypandoc
     import typst
 

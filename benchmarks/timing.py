@@ -1,12 +1,12 @@
-"""How this program's timing compares with torch's own, and how much of a run's time is spent in what it measures.
+"""Compares this program's timing with torch's own, and finds the share of a run spent in what it measures.
 
     python benchmarks/timing.py
     python benchmarks/timing.py --only share --models resnet18 --batch-sizes 1 --budget 2m
 
 Ten cells are timed by this program's sampling loop and by ``torch.utils.benchmark.Timer``, in turn, each cell in a
-process of its own, the network and its input the same for both. Then one round of the default list is measured into a
-folder that is thrown away (its other rounds are alike), and the time within calls, those of warm-up included, is set
-against the time that passed. Nothing else should run.
+process of its own, with the same network and input for both. Then one round of the default list is measured into a
+temporary folder (its other rounds are alike), and the time within calls, including warm-up, is compared with the time
+that passed. Nothing else should run.
 """
 
 import argparse
@@ -57,10 +57,10 @@ SHARE = 0.7
 
 
 def ratio(name: str, batch: int) -> tuple[float, float]:
-    """This program's median (s) of a cell, and its ratio to torch's: the medians of many short turns.
+    """Return this program's median (s) of a cell, and its ratio to torch's: the medians of many short turns.
 
-    What else the machine does changes from second to second: turns are short, as long for both, and begin with one
-    and the other by turns.
+    Other load on the machine changes from second to second, so turns are short and equally long, and each program
+    begins every second turn.
     """
     prepare()
     import torch
@@ -94,7 +94,7 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
 
 
 def compare() -> None:
-    """Prints each cell's ratio."""
+    """Print each cell's ratio."""
     lowest, highest = RATIOS
     within = 0
     for name, batch in CELLS:
@@ -110,7 +110,7 @@ def compare() -> None:
 
 
 def share(flags: Sequence[str]) -> None:
-    """Prints the share of a run's time that is spent within calls."""
+    """Print the share of a run's time that is spent within calls."""
     asked = arguments.parser().parse_args(["--sections", "inference", *flags])
     request = dataclasses.replace(arguments.make_request(asked), rounds=1)
     device, threads = devices.find(asked.device), arguments.parse_threads(asked.threads)
@@ -139,8 +139,8 @@ def share(flags: Sequence[str]) -> None:
 def main(argv: Sequence[str]) -> int:
     """Exit code 0, 2 for bad input."""
     flags = argparse.ArgumentParser(
-        description="How this program's timing compares with torch's own, and how much of a run's time is spent in "
-        "what it measures.",
+        description="Compare this program's timing with torch's own, and find the share of a run that is spent in what "
+        "it measures.",
         epilog="Further flags are those of python -m measure, and choose what the share is taken over.",
     )
     flags.add_argument("--only", choices=("peer", "share"), help="one of the two figures (default: both)")

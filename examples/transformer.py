@@ -20,7 +20,7 @@ WINDOW, HOP = 400, 160
 
 
 class Attention(nn.Module):
-    """Self-attention with several heads; where the mask is False nothing is attended to."""
+    """Self-attention with several heads; positions where the mask is False are ignored."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each added to what goes around it."""
+    """Attention and a perceptron, each with a residual connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class Trunk(nn.Module):
-    """A transformer over positions that it knows by heart; their mean."""
+    """A transformer with learned positions; returns their mean."""
 
     def __init__(self, positions: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Text(nn.Module):
 
 
 class Pair(nn.Module):
-    """Scores of how two texts belong together, by one trunk for both (Reimers and Gurevych 2019)."""
+    """Scores for a pair of texts, with one trunk for both (Reimers and Gurevych 2019)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,17 +108,17 @@ class Speech(nn.Module):
 
 
 def encoder(batch_size: int) -> tuple[nn.Module, dict[str, Any]]:
-    """A text encoder; its inputs are keyword arguments."""
+    """Return a text encoder; its inputs are keyword arguments."""
     shape = (batch_size, TOKENS)
     return Text(), {"tokens": torch.randint(VOCABULARY, shape), "mask": torch.ones(shape, dtype=torch.bool)}
 
 
 def pair(batch_size: int) -> tuple[nn.Module, tuple[Any, ...]]:
-    """A network of two inputs."""
+    """Return a network of two inputs."""
     shape = (batch_size, TOKENS)
     return Pair(), (torch.randint(VOCABULARY, shape), torch.randint(VOCABULARY, shape))
 
 
 def speech(batch_size: int) -> tuple[nn.Module, Tensor]:
-    """A network of one input, a second of sound."""
+    """Return a network of one input, a second of sound."""
     return Speech(), torch.randn(batch_size, SAMPLES)

@@ -1,4 +1,4 @@
-"""The command ``python -m measure add-machine FOLDER|ZIP``: another person's measurements, checked and added."""
+"""The command ``python -m measure add-machine FOLDER|ZIP``: checks another person's measurements and adds them."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ from measure.run.arguments import check_folder_name
 from measure.run.destination import check_folder, data_flag
 
 NAMED = 5
-"""So many names stand in a line; of more, how many there are."""
+"""How many names a line holds; of the others it gives the number."""
 
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure add-machine",
         description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
-        "cache. What the same machine measured before stays beside what is new. Files that are no tables are left "
-        "out, and nothing is added where a row cannot have been measured.",
+        "cache. Earlier measurements of the same machine are kept. Files that are not tables are left out, and nothing "
+        "is added if a row cannot have been measured.",
     )
     flags.add_argument(
         "source",
@@ -38,11 +38,7 @@ def parser() -> CommandLine:
         metavar="NAME",
         help="the folder to add it as (default: that of the same machine, else the name that it comes with)",
     )
-    flags.add_argument(
-        "--replace",
-        action="store_true",
-        help="put it in the place of the folder of that name, whatever that holds",
-    )
+    flags.add_argument("--replace", action="store_true", help="replace the folder of that name")
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
     )
@@ -64,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         name = asked.machine or _name(asked.data, given, newest)
         check_folder(MachineFolder(asked.data, name).folder, "--machine")
         added = placing.put(asked.data, name, tables, asked.replace)
-    _tell(asked.data, name, newest, added, given.left_out)
+    _report(asked.data, name, newest, added, given.left_out)
     missing = _not_counted(tables, {(row.model, row.batch) for row in counted})
     if missing:
         models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
@@ -78,18 +74,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _name(data: Path, given: HandedIn, environment: Environment) -> str:
-    """The folder to add a machine as, where the user does not say."""
+    """Choose the folder to add a machine as, where the user does not."""
     name = placing.home(data, given.name, environment.hardware_id) or folder_name(environment)
     try:
         check_folder_name(name)
     except UserError:
         raise UserError(
-            f"{given.origin}: {name[:80]!r} is no folder name; choose one with --machine NAME"
+            f"{given.origin}: {name[:80]!r} is not a folder name; choose one with --machine"
         ) from None
     return name
 
 
-def _tell(
+def _report(
     data: Path, name: str, environment: Environment, added: Mapping[type, int], left_out: Sequence[str]
 ) -> None:
     place = MachineFolder(data, name).folder
@@ -99,15 +95,13 @@ def _tell(
     else:
         print(f"{place} holds all of this already; nothing was added")
     if left_out:
-        print(
-            f"Left out, since they are no tables of a machine: {_listed([repr(path) for path in left_out])}"
-        )
+        print(f"Left out, not tables of a machine: {_listed([repr(path) for path in left_out])}")
 
 
 def _not_counted(
     tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]
 ) -> set[tuple[str, int]]:
-    """The models and batch sizes that were measured and are in no row of the workload."""
+    """Return the models and batch sizes that were measured but not counted."""
     measured = {(row.model, row.batch) for record in (Run, Profile, CounterProfile) for row in tables[record]}
     return measured - set(counted)
 

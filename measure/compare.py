@@ -1,4 +1,4 @@
-"""The command ``python -m measure compare A B``: what changed between two caches, and whether by more than chance."""
+"""The command ``python -m measure compare A B``: what changed between two caches, beyond chance."""
 
 import csv
 import dataclasses
@@ -22,28 +22,26 @@ from measure.run.destination import check_folder
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure compare",
-        description="Compare what was measured before and after a change (a driver, another torch), or on two "
-        "machines, cell by cell. B/A above 1: B takes longer. A change is called slower or faster where it is "
-        "significant at 5 % after Benjamini and Hochberg's correction for the number of cells.",
+        description="Compare measurements before and after a change (a driver, another torch), or of two machines, "
+        "cell by cell. B/A above 1 means that B takes longer. A change is called slower or faster if it is significant "
+        "at 5 % after Benjamini and Hochberg's correction for the number of cells.",
     )
     flags.add_argument(
         "a",
         metavar="A",
-        help="a machine (its folder, or its name in --data), or a data folder; with @ and an environment's id after "
-        "it for an older environment than the newest",
+        help="a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id for one "
+        "that is not the newest",
     )
-    flags.add_argument("b", metavar="B", help="the same, of what A is compared with")
+    flags.add_argument("b", metavar="B", help="what to compare A with, named alike")
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
     )
-    flags.add_argument(
-        "--csv", metavar="FILE", help="write every cell and ceiling as CSV (- for standard output)"
-    )
+    flags.add_argument("--csv", metavar="FILE", help="write all cells and ceilings as CSV (- for stdout)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
     flags.add_argument(
         "--fail-on-regression",
         metavar="PERCENT",
-        help="exit with 1 where a cell became significantly slower by more than this, or no longer runs",
+        help="exit with 1 if a cell became significantly slower by more than this, or no longer runs",
     )
     return flags
 
@@ -52,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 for a regression. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
     if arguments.json and arguments.csv == "-":
-        raise UserError("--csv - and --json: both would be standard output; name a file for --csv")
+        raise UserError("--csv - and --json: both write to standard output; name a file for --csv")
     allowed = None
     if arguments.fail_on_regression is not None:
         allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
@@ -72,17 +70,16 @@ def main(argv: Sequence[str]) -> int:
             with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
                 write_csv(file, rows)
         except OSError as problem:
-            raise UserError(
-                f"--csv: {arguments.csv} cannot be written ({problem.strerror}); name a file that can be"
-            ) from None
+            why = f"--csv: {arguments.csv} cannot be written ({problem.strerror}); name a file that can be"
+            raise UserError(why) from None
     regressed = [] if allowed is None else [row for row in rows if _is_regression(row, allowed)]
     if arguments.json:
         print(json.dumps(as_json(a, b, rows), indent=2, allow_nan=False))
     elif arguments.csv != "-":
         show(a, b, rows)
     if regressed:
-        said = ", ".join(row.label for row in regressed)
-        print(f"--fail-on-regression {arguments.fail_on_regression}: {said}", file=sys.stderr)
+        labels = ", ".join(row.label for row in regressed)
+        print(f"--fail-on-regression {arguments.fail_on_regression}: {labels}", file=sys.stderr)
     return 1 if regressed else 0
 
 
@@ -91,13 +88,12 @@ def _is_regression(row: Comparison, allowed: float) -> bool:
 
 
 def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:
-    """All rows, with every column; an empty cell is a value that is not known."""
+    """Write all rows, with every column; an empty cell is an unknown value."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([field.name for field in dataclasses.fields(Comparison)])
     writer.writerows(map(as_text, dataclasses.astuple(row)) for row in rows)
 
 
 def as_json(a: Side, b: Side, rows: Iterable[Comparison]) -> dict[str, Any]:
-    """Both sides' environments, and all rows."""
     environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
     return environments | {"comparisons": [dataclasses.asdict(row) for row in rows]}

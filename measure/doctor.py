@@ -1,4 +1,4 @@
-"""The command ``python -m measure doctor``: what would spoil a measurement here, each with what to do."""
+"""The command ``python -m measure doctor``: what would spoil a measurement here, and how to fix it."""
 
 import dataclasses
 import json
@@ -13,8 +13,7 @@ from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.host_checks import memory_findings, processor_findings
-from measure.diagnosis.library_checks import library_findings
-from measure.diagnosis.tuning_checks import tuning_findings
+from measure.diagnosis.library_checks import library_findings, tuning_findings
 from measure.errors import UserError
 from measure.machine.environment import installed_version
 from measure.run.destination import check_folder
@@ -25,9 +24,9 @@ STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure doctor",
-        description="Say what would spoil a measurement on this machine, and what to do about it; it measures and "
-        "changes nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. "
-        "Exit code 1 where there is a problem.",
+        description="Find what would spoil a measurement on this machine, and say how to fix it; measure and change "
+        "nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. The exit code "
+        "is 1 if there is a problem.",
     )
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
@@ -49,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def examine(data: Path) -> list[Finding]:
-    """All findings of this machine. The load is watched before the libraries are tried, which is load itself."""
+    """Examine this machine. The load is watched before the libraries are tried, which is load itself."""
     found: list[Finding] = []
     needed = None
     try:
@@ -65,7 +64,7 @@ def examine(data: Path) -> list[Finding]:
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
-    """The label and the memory of the largest forward pass in full precision that was counted."""
+    """Return label and memory of the largest forward pass in full precision that was counted."""
     needs = [
         (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
         for row in workloads
@@ -75,7 +74,7 @@ def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
 
 
 def show(findings: Sequence[Finding]) -> None:
-    """A line each; in colour on a terminal."""
+    """Print a line for each finding; in colour on a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)

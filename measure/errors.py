@@ -1,4 +1,4 @@
-"""The one error that a user's input can cause, and what is said of those that libraries raise."""
+"""The one error that a user's input can cause, and short descriptions of others."""
 
 
 class UserError(Exception):
@@ -9,7 +9,7 @@ class UserError(Exception):
 
 
 def in_short(problem: BaseException) -> str:
-    """An exception's kind and the first sentence of its text, as a table's column holds it."""
+    """Return an exception's type and the first sentence of its text, as a table's column holds it."""
     lines = str(problem).strip().splitlines()
     first = lines[0].partition(". ")[0] if lines else "no message"
     return f"{type(problem).__name__}: {first}"

@@ -4,5 +4,5 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """The time, in UTC, as ISO 8601 to the second."""
+    """Return the time in UTC, as ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

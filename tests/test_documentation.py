@@ -126,7 +126,7 @@ def compare_an_example_with_its_copy(words, scratch):
 
 @rule("python", "-m", "measure", "doctor")
 def parse_what_watches_the_machine(words, _scratch):
-    """It watches the machine for seconds and tries its libraries: tests/test_doctor.py has its findings."""
+    """It watches the machine for seconds and tries its libraries: tests/measure/test_doctor.py has its findings."""
     doctor.parser().parse_args(words)
 
 
@@ -147,7 +147,7 @@ def add_the_reference_machine(words, scratch):
 
 @rule("python", "-m", "measure.cache.dictionary")
 def compare_what_is_written(words, _scratch):
-    """tests/test_dictionary.py compares the file with what the command prints."""
+    """tests/measure/cache/test_dictionary.py compares the file with what the command prints."""
     assert words in ([], [">", "docs/data.md"])
 
 
@@ -307,3 +307,11 @@ def test_links_lead_somewhere(document):
         assert file.exists(), f"{document.name}: {target}"
         headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE) if name else []
         assert not name or name in map(anchor, headings), f"{document.name}: {target}"
+
+
+PUBLIC = (*DOCUMENTS, *ROOT.glob("*.cff"), *ROOT.glob("*.toml"), *ROOT.glob(".github/**/*.yml"))
+
+
+def test_no_placeholder_stands_for_an_address():
+    for file in PUBLIC:
+        assert "OWNER" not in file.read_text("utf-8"), file.name

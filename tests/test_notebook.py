@@ -1,6 +1,5 @@
 """The notebook for Colab, run to its end on this machine."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from measure.cache.folders import MachineFolder
 from measure.machine import devices
 
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
-ADDRESS = re.compile(r"github\.com/([\w.-]+/[\w.-]+)|colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)")
 
 
 @pytest.fixture
@@ -47,14 +45,13 @@ def test_it_is_sound_and_holds_no_results(notebook):
     assert all(each.outputs == [] and each.execution_count is None for each in code)
 
 
-def test_the_badge_opens_the_repository_that_the_notebook_clones(notebook):
-    """The address of the repository stands in the parameters; the badge must not name another."""
-    named = {}
-    exec(cell(notebook, "parameters").source, named)
-    (cloned,) = {one or other for one, other in ADDRESS.findall(named["REPOSITORY"])}
-    readme = (ROOT / "README.md").read_text("utf-8")
-    badge = re.search(r"colab\.research\.google\.com/github/(\S+?)/blob/main/(\S+?)\)", readme)
-    assert (badge[1], ROOT / badge[2]) == (cloned, NOTEBOOK)
+def test_elsewhere_it_asks_for_the_address_of_the_repository(notebook, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    defined = {}
+    exec(cell(notebook, "parameters").source, defined)
+    with pytest.raises(RuntimeError, match="into REPOSITORY above"):
+        exec(cell(notebook, "clone").source, defined)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, data, tmp_path):
@@ -95,7 +92,7 @@ def elsewhere(notebook, tmp_path, monkeypatch):
     """What the cells define when they run outside any clone, of a repository that a test made."""
     origin = tmp_path / "origin"
     (origin / "measure").mkdir(parents=True)
-    (origin / "measure" / "records.py").touch()
+    (origin / "measure" / "__main__.py").touch()
     git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "--quiet"], check=True)
     subprocess.run([*git, "add", "."], check=True)
@@ -109,7 +106,7 @@ def elsewhere(notebook, tmp_path, monkeypatch):
 
 def test_elsewhere_it_makes_a_clone_once(notebook, elsewhere, tmp_path):
     assert elsewhere["clone"] == tmp_path / "work" / "ridgepoint"
-    assert (elsewhere["clone"] / "measure" / "records.py").exists()
+    assert (elsewhere["clone"] / "measure" / "__main__.py").exists()
     again = {"REPOSITORY": "file:///nowhere"}
     exec(cell(notebook, "clone").source, again)
     assert again["clone"] == elsewhere["clone"]

@@ -1,7 +1,7 @@
-"""What another person hands in: the tables of one machine, copied out of a folder or a zip that nobody vouches for.
+"""The tables of one machine that another person hands in, copied out of an untrusted folder or zip.
 
-Only files that are called as a machine's tables are copied, under those names: no path that a zip holds is ever
-written to, and everything else is left out.
+Only files named like a machine's tables are copied, under those names: no path from a zip is ever written to, and
+everything else is left out.
 """
 
 import os
@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, NamedTuple
 
 from measure.cache.folders import FILE_NAMES, FILES
 from measure.cache.records import Environment
@@ -26,15 +27,14 @@ MOST_BYTE = 2**28
 """The largest table: some hundred times the largest that a day of measuring wrote."""
 MOST_BYTE_TOGETHER = 2**29
 BOMB_BYTE, BOMB_RATIO = 2**24, 200
-"""A file that unpacks to more than this, and to more than so many times its size in the zip, is no table."""
+"""A file that unpacks to more than this, and to more than so many times its size in the zip, is not a table."""
 CHUNK_BYTE = 2**20
 
 BY_THE_WAY = re.compile(r"(.*/)?(\.lock|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
-"""What systems and this program leave in folders: left out without a word."""
+"""Files that systems and this program leave in folders: left out silently."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A file in a folder or zip; one that is not ``plain`` is a link, a pipe or a device."""
 
     path: PurePosixPath
@@ -46,7 +46,7 @@ class Member:
 class HandedIn:
     """The tables of one machine in ``folder``, copies; ``name`` is that of the folder that they lay in, if any.
 
-    ``origin`` says in complaints where that was, ``left_out`` names the files that are no tables.
+    ``origin`` names the source in error messages, ``left_out`` the files that are not tables.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class HandedIn:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Lets complaints about the copies name the files that they were copied from."""
+        """Let error messages about the copies name the original files."""
         try:
             yield
         except UserError as problem:
@@ -65,10 +65,10 @@ class HandedIn:
 
 @contextmanager
 def opened(source: Path) -> Iterator[HandedIn]:
-    """The tables of the one machine in a folder or zip, for as long as the context lasts.
+    """Copy the tables of the one machine in a folder or zip, for as long as the context lasts.
 
-    Raises UserError for what is neither, for no machine or several, and for whatever a zip or folder of tables does
-    not hold: names that lead out of it, links, passwords, files beyond the limits.
+    Raises UserError for anything else, for no machine or several, and for what a zip or folder of tables never holds:
+    names that lead out of it, links, passwords, files beyond the limits.
     """
     with TemporaryDirectory(prefix="ridgepoint-") as temporary:
         try:
@@ -82,14 +82,12 @@ def opened(source: Path) -> Iterator[HandedIn]:
                 f"{source}: cannot be read ({problem.strerror or problem}); name a machine's folder or a zip of it"
             ) from None
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
-            raise UserError(
-                f"{source}: is no zip, or a damaged one ({problem}); zip the folder again"
-            ) from None
+            raise UserError(f"{source}: is not a sound zip ({problem}); zip the folder again") from None
         yield handed_in
 
 
 def _in_folder(source: Path) -> list[Member]:
-    """All files below a folder, of a machine's own folder only those right in it. Links are not followed."""
+    """Return all files below a folder, of a machine's folder only those right in it. Links are not followed."""
     found = []
     for directory, below, names in os.walk(source):
         if FILES[Environment] in names:
@@ -98,26 +96,19 @@ def _in_folder(source: Path) -> list[Member]:
             path = Path(directory) / name
             plain = stat.S_ISREG(path.lstat().st_mode)
             inside = PurePosixPath(path.relative_to(source).as_posix())
-            found.append(Member(inside, plain, _opener(path)))
+            found.append(Member(inside, plain, partial(FileIO, path)))
         _check_number(source, len(found))
     return found
 
 
-def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    return lambda: path.open("rb")
-
-
 def _in_zip(source: Path, archive: zipfile.ZipFile) -> list[Member]:
-    """All files in a zip, which are refused together where one of them is what no honest zip of tables holds."""
+    """Return all files in a zip; refuse all if one of them is what no honest zip of tables holds."""
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _check_number(source, len(entries))
     seen: set[str] = set()
     for entry in entries:
-        problem = _problem(entry, seen)
-        if problem:
-            raise UserError(
-                f"{source}: the file {_shown(entry.orig_filename)} {problem}; zip the folder again"
-            )
+        if problem := _problem(entry, seen):
+            raise UserError(f"{source}: {_shown(entry.orig_filename)} {problem}; zip the folder again")
         seen.add(entry.filename.casefold())
     return [Member(PurePosixPath(entry.filename), True, partial(archive.open, entry)) for entry in entries]
 
@@ -130,7 +121,7 @@ def _check_number(source: Path, count: int) -> None:
 
 
 def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
-    """Why a zip with this file is refused."""
+    """Say why a zip with this file is refused."""
     name, kind = entry.orig_filename, stat.S_IFMT(entry.external_attr >> 16)
     parts = name.split("/")
     if name.startswith("/") or re.match("[A-Za-z]:", name):
@@ -138,7 +129,7 @@ def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
     if "\\" in name or not name.isprintable() or {"", ".", ".."} & set(parts):
         return "has a name that leads elsewhere"
     if kind not in (0, stat.S_IFREG):
-        return "is a link or no plain file"
+        return "is not a plain file"
     if entry.flag_bits & 1:
         return "is encrypted"
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -154,19 +145,17 @@ def _shown(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:80] + "…")
 
 
-def _copied(source: Path, own_name: str | None, members: list[Member], folder: Path) -> HandedIn:
-    """Copies the tables of the one machine among the files."""
+def _copied(source: Path, folder_name: str | None, members: list[Member], folder: Path) -> HandedIn:
+    """Copy the tables of the one machine among the files."""
     homes = sorted({member.path.parent for member in members if member.path.name == FILES[Environment]})
     if not homes:
         raise UserError(
-            f"{source}: holds no {FILES[Environment]}, and so no machine; name its folder, as data/machines/NAME, or a "
-            "zip of that"
+            f"{source}: holds no {FILES[Environment]}, and so no machine; name its folder, such as data/machines/NAME, "
+            "or a zip of it"
         )
     if len(homes) > 1:
         named = ", ".join(_shown(str(home)) for home in homes)
-        raise UserError(
-            f"{source}: holds {len(homes)} machines ({named}); add them one by one, each folder or zip"
-        )
+        raise UserError(f"{source}: holds {len(homes)} machines ({named}); add them one by one")
     home = homes[0]
     left_out, together = [], 0
     for member in members:
@@ -176,21 +165,19 @@ def _copied(source: Path, own_name: str | None, members: list[Member], folder: P
             continue
         place = f"{source}/{member.path}"
         if not member.plain:
-            raise UserError(f"{place}: is a link or no plain file; put the table itself there")
+            raise UserError(f"{place}: is not a plain file; put the table itself there")
         together += _copy(member, folder / member.path.name, place)
         if together > MOST_BYTE_TOGETHER:
-            raise UserError(
-                f"{source}: its tables have more than {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer"
-            )
-    return HandedIn(folder, home.name or own_name, str(source / home), tuple(left_out))
+            raise UserError(f"{source}: its tables exceed {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer")
+    return HandedIn(folder, home.name or folder_name, str(source / home), tuple(left_out))
 
 
 def _copy(member: Member, target: Path, place: str) -> int:
-    """Copies a file, which may say less of its size than is true; its bytes."""
+    """Copy a file, whose stated size may be too small; return the bytes written."""
     written = 0
     with member.open() as source, target.open("wb") as file:
         while chunk := source.read(CHUNK_BYTE):
             written += file.write(chunk)
             if written > MOST_BYTE:
-                raise UserError(f"{place}: has more than {MOST_BYTE // 2**20} MiB, which no table has")
+                raise UserError(f"{place}: has more than {MOST_BYTE // 2**20} MiB, unlike any table")
     return written

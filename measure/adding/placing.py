@@ -1,4 +1,4 @@
-"""Putting a machine into the cache: beside the others, together with what is known of it, or in another's place."""
+"""Puts a machine into the cache: beside the others, joined with its earlier rows, or in another's place."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,7 +15,7 @@ Tables = Mapping[type, Sequence[Any]]
 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
-    """The name of the folder that holds this machine already, ``name`` where several do."""
+    """Return the folder that already holds this machine, ``name`` where several do."""
     holders = [
         known
         for known in machine_names(data)
@@ -25,11 +25,10 @@ def home(data: Path, name: str | None, hardware_id: str) -> str | None:
 
 
 def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]:
-    """Puts tables into ``machines/name``, whole or not at all; how many rows that added, by what a row is.
+    """Put tables into ``machines/name``, whole or not at all; return how many rows that added, by record.
 
-    What the same machine measured before stays, unless ``replace`` puts the tables in the place of all that is there.
-    Raises UserError, and changes nothing, where another machine is there, or other results of the same cells, and
-    where another process writes there.
+    Earlier rows of the same machine stay, unless ``replace`` replaces everything there. Raises UserError, and changes
+    nothing, where another machine or other results of the same cells are there, or another process writes there.
     """
     target = MachineFolder(data, name)
     alone = target.locked() if target.folder.exists() else nullcontext()
@@ -43,22 +42,22 @@ def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]
 
 
 def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
-    """The rows of both. Raises UserError where they are of two machines, or differ on a cell."""
-    of = {row.hardware_id for row in known[Environment]}
-    if of and of != {row.hardware_id for row in new[Environment]}:
+    """Join the rows of both. Raises UserError where they are of two machines, or differ on a cell."""
+    hardware = {row.hardware_id for row in known[Environment]}
+    if hardware and hardware != {row.hardware_id for row in new[Environment]}:
         raise UserError(
             f"{place}: holds another machine ({known[Environment][0].name!r}); name another folder with --machine "
-            "NAME, or say --replace to put this one in its place"
+            "NAME, or use --replace to put this one in its place"
         )
     for record, rows in new.items():
         if record is Environment:  # the same one, seen first at another time
             continue
         differing = [row for row, other in _beside(known[record], rows) if other not in (None, row)]
         if differing:
-            told = " ".join(str(getattr(differing[0], column)) for column in KEYS[record][1:])
+            example = " ".join(str(getattr(differing[0], column)) for column in KEYS[record][1:])
             raise UserError(
-                f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as {told!r}; "
-                "say --replace to put the new folder in the place of the old one, or keep both with --machine NAME"
+                f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as "
+                f"{example!r}; use --replace to replace the old folder, or keep both with --machine NAME"
             )
     return {
         record: [*known[record], *(row for row, other in _beside(known[record], rows) if other is None)]
@@ -67,7 +66,7 @@ def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
 
 
 def _beside(known: Sequence[Any], new: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Each new row with the known one that has its key; None where there is none."""
+    """Pair each new row with the known one that has its key, or None."""
     if not new:
         return []
     key = attrgetter(*KEYS[type(new[0])])
@@ -76,9 +75,9 @@ def _beside(known: Sequence[Any], new: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 
 def _swap(target: MachineFolder, tables: Tables) -> None:
-    """Puts a folder with these tables where the target is: readers see the old one or the new one.
+    """Replace the target by a folder with these tables: readers see the old one or the new one.
 
-    It is written in a folder beside, which no reader takes for a machine's: machines lie one level higher.
+    It is written in a folder beside it, which no reader mistakes for a machine's: machines lie one level higher.
     """
     place = target.folder
     try:
@@ -96,6 +95,6 @@ def _swap(target: MachineFolder, tables: Tables) -> None:
                 raise
     except OSError as problem:
         raise UserError(
-            f"{place}: could not be written ({problem.strerror}); what stood there is intact: mend that and run the "
+            f"{place}: could not be written ({problem.strerror}); its old content is intact: fix that and run the "
             "same command again"
         ) from None

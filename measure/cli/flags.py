@@ -1,4 +1,4 @@
-"""A command's flags, whose complaints are one sentence each instead of argparse's pages of usage."""
+"""A command's flags, whose errors are one sentence each instead of argparse's pages of usage."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ from measure.errors import UserError
 
 
 class CommandLine(argparse.ArgumentParser):
-    """Parses a command's words. A flag that takes values may stand once: argparse would keep the last one alone.
+    """Parses a command's words. A flag that takes values may be given once: argparse would keep only the last.
 
     ``parse_args`` raises UserError where argparse ends the program.
     """
@@ -29,7 +29,7 @@ class CommandLine(argparse.ArgumentParser):
         return action
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
-        """What the words say; ``command`` is the whole command, as a shell takes it."""
+        """Parse the words; ``command`` is the whole command, as a shell takes it."""
         self._refuse_unknown(words)
         self._refuse_repeated(words)
         said = super().parse_args(words, namespace)
@@ -37,7 +37,7 @@ class CommandLine(argparse.ArgumentParser):
         return said
 
     def _refuse_unknown(self, words: Iterable[str]) -> None:
-        """Raises UserError first: argparse would rather complain of what stands after an unknown flag."""
+        """Raise UserError first: argparse would complain about what follows an unknown flag instead."""
         for word in words:
             flag = word.partition("=")[0]
             if word.startswith("--") and not any(known.startswith(flag) for known in self._flags):
@@ -47,12 +47,10 @@ class CommandLine(argparse.ArgumentParser):
         given = [word.partition("=")[0] for word in words]
         for flag in given:
             if flag in self._taking_values and given.count(flag) > 1:
-                raise UserError(
-                    f"{flag}: stands {given.count(flag)} times; give all its values after one {flag}"
-                )
+                raise UserError(f"{flag}: given {given.count(flag)} times; give all values after one {flag}")
 
     def error(self, message: str) -> NoReturn:
-        """Turns argparse's complaint into one that says what to do."""
+        """Turn argparse's error into one that says what to do."""
         raise self._complaint(message)
 
     def _complaint(self, message: str) -> UserError:

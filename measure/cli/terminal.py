@@ -1,4 +1,4 @@
-"""What every command has in common on a terminal: its exit codes, how it complains, and its log."""
+"""What all commands share on a terminal: exit codes, error messages and the log."""
 
 import logging
 import os
@@ -15,9 +15,9 @@ RED, PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 def answer(command: str, action: Callable[[], int]) -> int:
-    """The exit code of a command: what ``action`` returns, or that of what ended it, told in one line.
+    """Run a command; return the exit code of ``action``, or that of what ended it.
 
-    Bad input is told on standard error, Ctrl-C as well, neither with a traceback.
+    Bad input and Ctrl-C print one line on standard error, without a traceback.
     """
     try:
         code = action()
@@ -37,7 +37,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
 
 
 def _is_read() -> bool:
-    """Whether standard output takes one line more."""
+    """Return whether standard output takes one more line."""
     try:
         print(flush=True)
     except BrokenPipeError:
@@ -46,31 +46,31 @@ def _is_read() -> bool:
 
 
 def _one_line(text: str) -> str:
-    """A text whose control characters, which a file's or a model's name may have, show instead of acting."""
+    """Escape control characters, which a file's or a model's name may contain."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _in_colour(text: str) -> str:
-    """A complaint in red on a terminal, unless NO_COLOR (https://no-color.org) is set."""
+    """Colour a message red on a terminal, unless NO_COLOR (https://no-color.org) is set."""
     wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return f"{RED}{text}{PLAIN}" if wanted else text
 
 
 class _Handler(logging.StreamHandler):
-    """Writes to standard error; on a terminal to whatever stands in its place, so that a progress bar stays whole."""
+    """Writes to standard error; on a terminal to whatever replaces it, so that a progress bar stays whole."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
-        self._own = sys.stderr
+        self._original = sys.stderr
         self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr if self._own.isatty() else self._own
+        self.stream = sys.stderr if self._original.isatty() else self._original
         super().emit(record)
 
 
 def log_to_stderr() -> None:
-    """Lets this package say what it decides and why."""
+    """Log what this package decides and why."""
     log = logging.getLogger("measure")
     log.handlers = [_Handler()]
     log.setLevel(logging.INFO)

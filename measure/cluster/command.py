@@ -1,4 +1,4 @@
-"""``python -m measure --cluster``: what the flags ask for, done by the stations of a Ray cluster."""
+"""``python -m measure --cluster``: measures on the stations of a Ray cluster."""
 
 import argparse
 import time
@@ -20,28 +20,28 @@ from measure.timing.sampling import Sampling
 
 
 class Crew:
-    """The stations that are open, and how to get more."""
+    """The open stations, and how to get more."""
 
     def __init__(self, arguments: argparse.Namespace, sampling: Sampling, station: type) -> None:
         self._arguments, self._sampling, self._station = arguments, sampling, station
         self._accelerators = (
-            places.parse_accelerators(arguments.accelerators) if arguments.accelerators else ()
+            places.parse_accelerators(arguments.accelerators) if arguments.accelerators else []
         )
         self.open: list[Manned] = []
 
     def fill(self) -> None:
-        """Opens stations on all places that have none. Raises UserError where there is none in the end."""
+        """Open stations on all places without one. Raises UserError where none is open in the end."""
         found = places.find(nodes(), self._arguments.device, self._accelerators)
         taken = {each.place for each in self.open}
         free = [place for place in found if place not in taken]
         self.open += manned(free, self._arguments.threads, self._sampling, _say, self._station)
         if not self.open:
             raise UserError(
-                f"--cluster: none of its {len(found)} devices can be measured now; mend what the lines above name"
+                f"--cluster: none of its {len(found)} devices can be measured now; fix what the lines above name"
             )
 
     def replace(self, lost: Sequence[Manned]) -> bool:
-        """Does without those that were lost, with others where there are any; whether any station is open."""
+        """Replace lost stations by others where there are any; return whether any station is open."""
         dismiss(lost)
         self.open = [each for each in self.open if each not in lost]
         try:
@@ -52,7 +52,7 @@ class Crew:
 
 
 def measure(arguments: argparse.Namespace, station: type = Station) -> int:
-    """Plans for every kind of machine in the cluster, and measures what is missing."""
+    """Plan for every kind of machine in the cluster, and measure what is missing."""
     began = time.monotonic()
     request, sampling = make_request(arguments), make_sampling(arguments)
     _check(request)

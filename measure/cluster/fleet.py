@@ -22,7 +22,7 @@ from measure.run.memory_fit import Memory
 
 @dataclass
 class Kind:
-    """The machines of one environment: what one of them measures, none of the others need to."""
+    """The machines of one environment, which share their measurements."""
 
     environment: Environment
     folder: MachineFolder
@@ -33,10 +33,10 @@ class Kind:
 def kinds_of(
     crew: Sequence[Manned], request: plan.Request, data: Path, machine: str | None
 ) -> dict[str, Kind]:
-    """The kinds of machine among the stations, by environment, each with what it has to measure.
+    """Return the kinds of machine among the stations, by environment, each with what it has to measure.
 
-    What autocast makes of a model is the same on all devices of a kind, and counted by the first of them. Raises
-    UserError where ``machine`` names one folder for several.
+    Workloads that several kinds lack are counted by the first of them. Raises UserError where ``machine`` names one
+    folder for several kinds.
     """
     workloads = Workloads(data)
     if not request.force:
@@ -96,13 +96,13 @@ class Fleet:
 
     @property
     def left(self) -> int:
-        """How many tasks no station has done."""
+        """Count the tasks that no station has done."""
         return sum(len(queue) for queues in self._phases for queue in queues.values())
 
     def work(self, crew: Iterable[Manned]) -> list[Manned]:
-        """Has the stations do what is left, until that is done or the time is; returns those that were lost.
+        """Have the stations do what is left, until it is done or time is up; return the lost stations.
 
-        Raises what a station could not go on after, such as a disk that is full, when the others have ended.
+        Raises the error that ended a station, such as a full disk, when the others have ended.
         """
         crew, lost = list(crew), []
         with ExitStack() as alone:
@@ -115,7 +115,7 @@ class Fleet:
         return lost
 
     def _empty(self, queues: dict[str, Queue], crew: Sequence[Manned]) -> list[Manned]:
-        """One phase of the work."""
+        """Do one phase of the work; return the lost stations."""
         lost: list[Manned] = []
         threads = [
             threading.Thread(target=self._man, args=(each, queue, lost), daemon=True)
@@ -131,7 +131,7 @@ class Fleet:
         return lost
 
     def _man(self, manned: Manned, queue: Queue, lost: list[Manned]) -> None:
-        """What one thread does: gives its station one task after another."""
+        """Give a station one task after another, in a thread of its own."""
         kind = self._kinds[manned.environment.environment_id]
         remote = Remote(manned.station, queue)
         store = _OneAtATime(self._workloads, kind, self._writing)
@@ -151,7 +151,7 @@ class Fleet:
         except Exception as problem:  # shown by the main thread; the other stations end with their tasks
             self._problems.append(problem)
         if remote.is_lost:
-            self._say(f"{manned.place.name} is lost; what it was at goes to another")
+            self._say(f"{manned.place.name} is lost; its task goes to another station")
             lost.append(manned)
 
 

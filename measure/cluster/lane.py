@@ -1,4 +1,4 @@
-"""What a user sees of a run on a cluster: a line for each task that ends, and by which station."""
+"""The progress of a run on a cluster: a line for each task that ends, with its station."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ class Shared:
 
 
 class Lane:
-    """One station's part of it."""
+    """One station's progress."""
 
     def __init__(self, shared: Shared, station: str) -> None:
         self._shared, self._station = shared, station

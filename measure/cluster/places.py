@@ -1,4 +1,4 @@
-"""What of a Ray cluster can be measured: each GPU of a node, or all cores of one."""
+"""The places of a Ray cluster that can be measured: each GPU of a node, or all its cores."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from measure.errors import UserError
 
 ACCELERATOR = "accelerator_type:"
-"""How Ray's resources begin that name the kind of a node's accelerators, such as ``accelerator_type:T4``."""
+"""The prefix of Ray's resources that name the kind of a node's accelerators, such as ``accelerator_type:T4``."""
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -29,43 +29,36 @@ class Place:
 
     @property
     def name(self) -> str:
-        """How people tell it from others."""
         what = "processor" if self.device == "cpu" else f"{self.accelerator or 'GPU'} {self.number}"
         return f"{self.host} {what}"
 
 
 def parse_accelerators(text: str) -> list[str]:
-    """The kinds of ``T4,L4,A100``, each once."""
+    """Return the kinds in ``T4,L4,A100``, each once."""
     kinds = list(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
-        raise UserError(
-            f"--accelerators: {text!r} is no list of kinds; say them as Ray does, such as T4,L4,A100"
-        )
+        raise UserError(f"--accelerators: {text!r} is not a list of kinds; write it as T4,L4,A100")
     return kinds
 
 
 def find(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[str] = ()) -> list[Place]:
-    """The places among what ``ray.nodes()`` returns, in an order that does not change.
+    """Return the places among ``ray.nodes()``, in a fixed order.
 
-    ``auto`` takes a node's GPUs, or its cores where it has none. Raises UserError where nothing is left to measure.
+    ``auto`` takes a node's GPUs, or its cores where it has none. Raises UserError where nothing can be measured.
     """
     if device not in DEVICES:
         raise UserError(
-            f"--device: with --cluster say auto, cpu or cuda, not {device!r}: Ray chooses the GPUs"
+            f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs"
         )
     if accelerators and device == "cpu":
-        raise UserError("--accelerators: names kinds of GPUs; leave it out, or say --device cuda")
+        raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
     alive = [node for node in nodes if node["Alive"]]
     kinds = {kind for node in alive if (kind := _accelerator(node["Resources"]))}
     if missing := [kind for kind in accelerators if kind not in kinds]:
         there = f"there are {', '.join(sorted(kinds))}" if kinds else "no node names the kind of its GPUs"
         raise UserError(f"--accelerators: the cluster has no {missing[0]}; {there}")
-    found = [
-        place
-        for node in alive
-        for place in _of(node, device)
-        if not accelerators or place.accelerator in accelerators
-    ]
+    found = [place for node in alive for place in _of(node, device)]
+    found = [place for place in found if not accelerators or place.accelerator in accelerators]
     if not found:
         what = {"auto": "CPUs or GPUs", "cpu": "CPUs", "cuda": "GPUs"}[device]
         raise UserError(f"--cluster: none of its {len(alive)} nodes has {what}; see ray status")
@@ -85,7 +78,6 @@ def _of(node: dict[str, Any], device: str) -> list[Place]:
 
 
 def _accelerator(resources: dict[str, float]) -> str | None:
-    """The kind of a node's GPUs, where Ray knows it."""
-    return next(
-        (name.removeprefix(ACCELERATOR) for name in sorted(resources) if name.startswith(ACCELERATOR)), None
-    )
+    """Return the kind of a node's GPUs, where Ray knows it."""
+    kinds = sorted(name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR))
+    return kinds[0] if kinds else None

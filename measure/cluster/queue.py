@@ -1,4 +1,4 @@
-"""The tasks of one kind of machine, from which its stations take the next."""
+"""The tasks of one kind of machine, which its stations take in turn."""
 
 import threading
 from collections import Counter
@@ -7,24 +7,24 @@ from collections.abc import Iterator, Sequence
 from measure.run.plan import Cell, Task
 
 TRIES = 2
-"""How many nodes a task may lose: one that loses more is what kills them."""
+"""The number of lost nodes after which a task is taken to be their cause."""
 
 
 class Queue:
-    """Hands tasks out in order, each to one station; what a lost node was at goes back to the front."""
+    """Hands out tasks in order, each to one station; the task of a lost node returns to the front."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = list(tasks)
         self._lost: Counter[Task] = Counter()
         self._lock = threading.Lock()
         self.hopeless: set[Cell] = set()
-        """Cells of which a round failed, on whichever station."""
+        """Cells with a failed round, on any station."""
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[Task]:
-        """The tasks that no other station takes before."""
+        """Yield the tasks that no other station takes first."""
         while (task := self._next()) is not None:
             yield task
 
@@ -33,12 +33,12 @@ class Queue:
             return self._tasks.pop(0) if self._tasks else None
 
     def put_back(self, task: Task) -> None:
-        """A task that was not done, for the next station."""
+        """Return a task that was not done, for the next station."""
         with self._lock:
             self._tasks.insert(0, task)
 
     def is_deadly(self, task: Task) -> bool:
-        """Whether a node that was lost with this task is one too many."""
+        """Count a node lost with this task; return whether it is one too many."""
         with self._lock:
             self._lost[task] += 1
             return self._lost[task] >= TRIES

@@ -1,4 +1,4 @@
-"""This side's handle on a station."""
+"""The local handle of a station."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,14 @@ class NodeLost(Stopped):
 
 
 class Remote:
-    """Has a station do tasks, as ``Worker`` does them here."""
+    """Has a station do tasks, as ``Worker`` does them locally."""
 
     def __init__(self, station: "ActorHandle[Any]", queue: Queue) -> None:
         self._station, self._queue = station, queue
         self.is_lost = False
 
     def run(self, task: Task, deadline: float | None = None) -> Outcome:
-        """The outcome of a task; a failure where it lost more nodes than chance explains.
+        """Return the outcome of a task; a failure where it lost more nodes than chance explains.
 
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and NodeLost where the station is gone.
         """

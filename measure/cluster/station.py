@@ -1,4 +1,4 @@
-"""What runs on a node: a process that has its device alone and measures there as the command does at home."""
+"""A process on a node that has its device alone and measures there as the command does locally."""
 
 import os
 import platform
@@ -25,10 +25,10 @@ class Station:
         self._held = ExitStack()
 
     def begin(self) -> tuple[Environment, int]:
-        """The row of ``machine.csv``, and the memory (B) that the device's tensors live in.
+        """Return the row of ``machine.csv``, and the memory (B) that holds the device's tensors.
 
         Raises UserError where the device cannot be set up, or where another station has it: nodes of a cluster may
-        share a host, and Ray does not know.
+        share a host without Ray's knowing.
         """
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, and a local run would not have it
         device = devices.find(self._device_name)
@@ -39,20 +39,20 @@ class Station:
         return environment, device.memory_byte()
 
     def lock(self) -> Path:
-        """A file of this host that stands for the device: for a GPU by what Ray lets the process see."""
+        """Return a file of this host that stands for the device; for a GPU, by what Ray lets the process see."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
         readable = "".join(letter if letter.isalnum() else "-" for letter in f"{self._device_name}{visible}")
         return Path(tempfile.gettempdir()) / f"ridgepoint-{readable}.lock"
 
     def run(self, task: Task, seconds: float | None) -> Outcome | None:
-        """The outcome of a task; None where it did not end within so many seconds (clocks of nodes differ)."""
+        """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
         try:
             return self._worker.run(task, None if seconds is None else time.monotonic() + seconds)
         except BudgetSpent:
             return None
 
     def close(self) -> None:
-        """Ends the worker process and lets the device go."""
+        """End the worker process and release the device."""
         self._worker.close()
         self._held.close()
 

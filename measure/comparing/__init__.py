@@ -1,1 +1,1 @@
-"""Two sides of measurements held against each other, for ``compare``."""
+"""Compares two sides of measurements, for ``compare``."""

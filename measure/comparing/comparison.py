@@ -1,5 +1,6 @@
-"""Two sides held against each other, cell by cell, ceiling by ceiling: the rows that ``compare`` prints."""
+"""Compares two sides, cell by cell and ceiling by ceiling: the rows that ``compare`` prints."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log
@@ -13,7 +14,7 @@ RUNS, CEILINGS = "runs", "ceilings"
 """The tables that are compared."""
 
 SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
-"""What B is beside A, where both have a result."""
+"""B compared with A, where both have a result."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +56,25 @@ class Comparison:
 
     @property
     def label(self) -> str:
-        """The cell or ceiling in words."""
         if self.table == RUNS:
             return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
         return " ".join(str(part) for part in (self.kernel, self.size, self.precision, self.pace) if part)
 
     @property
     def no_longer_runs(self) -> bool:
-        """A has a result, B tried and has none."""
+        """Return whether A has a result, and B tried and has none."""
         return self.a_status == "ok" and self.b_status not in ("ok", None)
 
     def regressed_by(self, part: float) -> bool:
-        """Whether B is significantly slower, by more than this part of A's latency."""
+        """Return whether B is significantly slower, by more than this part of A's latency."""
         return self.change == SLOWER and self.ratio is not None and self.ratio > 1 + part
 
 
 def compare(a: Side, b: Side) -> list[Comparison]:
-    """Cells, then ceilings, each kind with what differs first, the slowest first; what cannot be compared comes last.
+    """Return cells, then ceilings, those that differ first, the slowest of them first; incomparable ones come last.
 
-    Cells and ceilings are two families of tests, each corrected for its own number. A ceiling is measured in one round:
-    how much processes differ, the cells' rounds say.
+    Cells and ceilings are two families of tests, each corrected for its own number. A ceiling is measured in one
+    round; the cells' rounds say how much processes differ.
     """
     common = common_spread(list(_pairs(a.cells, b.cells).values()))
     cells = _compared(RUNS, a.cells, b.cells, common)
@@ -83,7 +83,7 @@ def compare(a: Side, b: Side) -> list[Comparison]:
 
 
 def geometric_mean_ratio(rows: Iterable[Comparison]) -> float:
-    """Of the rows that have a ratio, at least one."""
+    """Return the geometric mean ratio of the rows that have one, of which there is at least one."""
     return exp(fmean(log(row.ratio) for row in rows if row.ratio is not None))
 
 
@@ -112,24 +112,16 @@ def _row(
     values: dict[str, Any] = key._asdict()
     for name, side in (("a", a), ("b", b)):
         if side:
-            values |= {
-                f"{name}_status": side.status,
-                f"{name}_reason": side.reason,
-                f"{name}_flags": ";".join(sorted(side.flags)) or None,
-            }
-            if side.repeats:
-                values |= {
-                    f"{name}_rounds": len(side.repeats.medians_s),
-                    f"{name}_latency_s": side.repeats.latency_s,
-                }
+            flags = ";".join(sorted(side.flags)) or None
+            values |= {f"{name}_status": side.status, f"{name}_reason": side.reason, f"{name}_flags": flags}
+        if side and side.repeats:
+            values[f"{name}_rounds"] = len(side.repeats.medians_s)
+            values[f"{name}_latency_s"] = side.repeats.latency_s
     if difference:
+        values |= dataclasses.asdict(difference)
         values |= {
-            "ratio": difference.ratio,
-            "ratio_low": difference.low,
-            "ratio_high": difference.high,
-            "p_value": difference.p_value,
-            "adjusted_p_value": difference.adjusted_p_value,
-            "basis": difference.basis,
+            "ratio_low": values.pop("low"),
+            "ratio_high": values.pop("high"),
             "change": _change(difference),
         }
     return Comparison(table, **values)

@@ -1,4 +1,4 @@
-"""A comparison on the terminal: the sides, a table of each kind, and what the tables leave out."""
+"""A comparison on the terminal: the sides, a table of cells, one of ceilings, and what the tables leave out."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -29,37 +29,20 @@ THINGS = {RUNS: "cell", CEILINGS: "ceiling"}
 STYLES = {SLOWER: "red", FASTER: "green"}
 
 BASES = {
-    PROCESS: (
-        "rests",
-        "rest",
-        "on one process a side: how much processes differ, often more, is not in the interval",
-    ),
-    OTHERS: (
-        "was",
-        "were",
-        "measured in one round a side: how much processes differ is taken from others' rounds",
-    ),
+    PROCESS: "in one process a side: its interval omits the difference between processes, which is often larger",
+    OTHERS: "in one round a side: its interval takes the difference between processes from others' rounds",
 }
-"""What is said, of one and of several, where an interval rests on less than the cell's own rounds."""
+"""How a cell was measured whose interval rests on less than its own rounds."""
 
 ENVIRONMENT = (
-    "device",
-    "name",
-    "cores",
-    "threads",
-    "driver",
-    "system",
-    "python",
-    "torch",
-    "torchvision",
-    "torchaudio",
+    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio",
     "tuning",
-)
-"""What of an environment is shown where it changed."""
+)  # fmt: skip
+"""The columns of an environment that are shown where they changed."""
 
 
 def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
-    """The sides, a table of each kind, and what the tables leave out; in colour on a terminal."""
+    """Print the sides, the tables, and what they leave out; in colour on a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -67,13 +50,11 @@ def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
         console.print(f"{name}  {described(side)}")
     console.print(_changed_environment(a, b))
     for table in LABELS:
-        own = [row for row in rows if row.table == table]
-        if own:
-            _show_table(console, table, own)
+        if shown := [row for row in rows if row.table == table]:
+            _show_table(console, table, shown)
 
 
 def described(side: Side) -> str:
-    """A side in one line."""
     environment = side.environment
     return (
         f"{environment.name} ({environment.device}, {environment.threads} threads, torch {environment.torch}), "
@@ -82,10 +63,8 @@ def described(side: Side) -> str:
 
 
 def _changed_environment(a: Side, b: Side) -> str:
-    pairs = {name: (getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT}
-    changes = [
-        f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in pairs.items() if old != new
-    ]
+    pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
+    changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
     return "Changed: " + (", ".join(changes) or "nothing that the environment tells")
 
 
@@ -123,20 +102,20 @@ def _cells(row: Comparison) -> tuple[str, ...]:
 
 
 def _change(row: Comparison) -> str:
-    """What changed; of one process a side another process may say otherwise, so that stands beside it."""
+    """Name the change, with a caveat where it rests on one process a side."""
     if row.basis == PROCESS and row.change in STYLES:
         return f"{row.change} in one process"
     return row.change or "not tested"
 
 
 NAMED = 8
-"""So many cells of a kind that has no row in the table are named."""
+"""How many cells without a row in the table are named."""
 
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of cells as text, in columns as wide as their widest cell; numbers, by the first line, on the right."""
+    """Align lines of cells in columns; numbers, by the first line, on the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
@@ -148,47 +127,40 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
-    """How many changed, what the intervals rest on, and which have a result on one side only."""
+    """Say how many changed, what the intervals rest on, and which have a result on one side only."""
     thing = THINGS[table]
     compared = [row for row in rows if row.ratio is not None]
     lines = []
     if compared:
-        counts = ", ".join(
-            f"{sum(row.change == change for row in compared)} {change}"
-            for change in (SLOWER, FASTER, WITHIN_ERROR)
-        )
-        lines.append(
-            f"{_count(thing, len(compared))} compared: {counts}; geometric mean of B/A "
-            f"{geometric_mean_ratio(compared):.3f}"
-        )
+        changes = [row.change for row in compared]
+        counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
+        mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
+        lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
+    bases = [row.basis for row in compared]
     lines += [
-        f"{_count(thing, number)} {one if number == 1 else several} {said}"
-        for basis, (one, several, said) in BASES.items()
-        if (number := sum(row.basis == basis for row in compared))
+        f"{_count(thing, bases.count(basis))} measured {how}"
+        for basis, how in BASES.items()
+        if basis in bases
     ]
-    for name, other, side, across in (("A", "B", "a_", "b_"), ("B", "A", "b_", "a_")):
-        alone = [row for row in rows if getattr(row, f"{across}status") is None]
-        lines += _named(f"{_count(thing, len(alone))} only in {name}", [row.label for row in alone])
-        failed = [
-            row
-            for row in rows
-            if getattr(row, f"{side}status") not in (None, "ok") and getattr(row, f"{across}status") == "ok"
-        ]
-        reasons = [
-            f"{row.label}: {getattr(row, side + 'status')}, {getattr(row, side + 'reason')}" for row in failed
-        ]
-        lines += _named(
-            f"{_count(thing, len(failed))} without a result in {name}, with one in {other}", reasons
-        )
+    for name, other in (("A", "B"), ("B", "A")):
+        alone, failed = [], []
+        for row in rows:
+            status, across = (getattr(row, f"{side.lower()}_status") for side in (name, other))
+            if across is None:
+                alone.append(row.label)
+            elif across == "ok" and status not in (None, "ok"):
+                failed.append(f"{row.label}: {status}, {getattr(row, f'{name.lower()}_reason')}")
+        lines += _named(thing, f"only in {name}", alone)
+        lines += _named(thing, f"without a result in {name}, with one in {other}", failed)
     both = [row.label for row in rows if not {row.a_status, row.b_status} & {None, "ok"}]
-    lines += _named(f"{_count(thing, len(both))} without a result on both sides", both)
-    return lines
+    return lines + _named(thing, "without a result on both sides", both)
 
 
 def _count(thing: str, number: int) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _named(title: str, names: Sequence[str]) -> list[str]:
+def _named(thing: str, where: str, names: Sequence[str]) -> list[str]:
     more = [f"  and {len(names) - NAMED} more; --csv names all"] if len(names) > NAMED else []
-    return [f"{title}:", *(f"  {name}" for name in names[:NAMED]), *more] if names else []
+    title = f"{_count(thing, len(names))} {where}:"
+    return [title, *(f"  {name}" for name in names[:NAMED]), *more] if names else []

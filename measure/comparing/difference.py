@@ -1,18 +1,18 @@
-"""Whether two measurements of the same things differ: ratio, interval and p-value, of few rounds and many cells.
+"""Tests whether two measurements of the same things differ: ratio, interval and p-value, from few rounds of many cells.
 
 Samples within a round are not independent (they share a process, its memory and its minutes), so a round counts as
-one value, its median. Three rounds a side are too few for a permutation test (of the 20 ways to deal six values out,
-the two most extreme have a tenth of the probability) and for a bootstrap of rounds (three values drawn again show two
-thirds of their variance). A t-test of each cell alone has four degrees of freedom: after correction for a hundred
-cells it sees a change of one only from eight times the spread on. But a hundred cells were measured alike. The
-moderated t-test of G. K. Smyth (Linear Models and Empirical Bayes Methods for Assessing Differential Expression,
-Statistical Applications in Genetics and Molecular Biology 3, 2004), made for few repeats of many quantities, takes
-each cell's variance between rounds for a draw from a distribution that it fits to all of them, and moves each towards
-the centre by as much as the cells agree: then three times the spread are seen. Where the cells do not agree at all it
-is the t-test of each alone. The fit has its price: in simulations of twenty cells where nothing changed, at least one
-was flagged in 4 to 6 of 100 comparisons, and in 7 to 9 where the cells' spreads differed by factors.
+one value, its median. Three rounds a side are too few for a permutation test (of the 20 ways to divide six values,
+the two most extreme have a tenth of the probability) and for a bootstrap of rounds (which shows two thirds of the
+variance of three values). A t-test of one cell has four degrees of freedom: after correction for a hundred cells it
+detects changes only from eight times the spread on. But the cells were measured alike. The moderated t-test of
+G. K. Smyth (Linear Models and Empirical Bayes Methods for Assessing Differential Expression, Statistical Applications
+in Genetics and Molecular Biology 3, 2004) is made for few repeats of many quantities: it takes each cell's variance
+between rounds as a draw from a distribution that it fits to all of them, and moves it towards the centre by as much as
+the cells agree. Changes of three times the spread are then detected. Where the cells do not agree at all it is the
+t-test of each alone. The fit has its price: in simulations of twenty cells where nothing changed, at least one was
+flagged in 4 to 6 of 100 comparisons, and in 7 to 9 where the cells' spreads differed by factors.
 
-Latencies are compared by their logarithms: what disturbs them is relative, and a ratio's interval is then symmetric.
+Latencies are compared by their logarithms: disturbances are relative, and a ratio's interval is then symmetric.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ from measure.timing.student_t import critical, digamma, inverse_trigamma, trigam
 CONFIDENCE = 0.95
 
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
-"""What an interval rests on: the spread between the rounds of the cell (and of others), that of other cells alone, or,
+"""The basis of an interval: the spread between the rounds of the cell (and of others), that of other cells alone, or,
 where no cell has a second round, the samples within one process."""
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """One side's measurements of one thing: the median (s) of each round, and what samples leave uncertain in them.
+    """One side's measurements of one thing: the median (s) of each round, and the uncertainty that samples leave.
 
     ``error`` is the standard error of ``log_s`` if nothing differed between processes (None: a round has one sample
     only); ``samples`` the number of samples in the smallest round.
@@ -48,7 +48,7 @@ class Repeats:
 
     @property
     def latency_s(self) -> float:
-        """The geometric mean of the rounds' medians: of one round, its median."""
+        """Return the geometric mean of the rounds' medians."""
         return exp(self.log_s)
 
 
@@ -95,7 +95,7 @@ class Difference:
 
 
 def repeats(rounds: Sequence[Sequence[float]]) -> Repeats:
-    """A cell's latencies (s), round by round."""
+    """Summarise a cell's latencies (s), given round by round."""
     errors = [_error_of_samples(latencies) for latencies in rounds]
     known = [error for error in errors if error is not None]
     return Repeats(
@@ -113,7 +113,7 @@ def _error_of_samples(latencies: Sequence[float]) -> float | None:
 
 
 def error_of_interval(low: float, high: float, samples: int) -> float | None:
-    """The standard error of a median's logarithm from its 95 % interval or, below six samples, from their extremes.
+    """Derive the standard error of a median's logarithm from its 95 % interval or, below six samples, their extremes.
 
     The extremes of n values enclose the median with probability 1 - 2^(1-n). None for one sample.
     """
@@ -122,8 +122,8 @@ def error_of_interval(low: float, high: float, samples: int) -> float | None:
     return log(high / low) / 2 / critical(min(CONFIDENCE, 1 - 2.0 ** (1 - samples)), inf)
 
 
-def own_spread(pair: Pair) -> Spread:
-    """The variance between the rounds of each side, pooled over the two; no freedom where neither has two rounds."""
+def pair_spread(pair: Pair) -> Spread:
+    """Pool the variance between the rounds of each side; no freedom where neither has two rounds."""
     sides = [[log(value) for value in side.medians_s] for side in pair if len(side.medians_s) > 1]
     freedom = sum(len(side) - 1 for side in sides)
     squares = sum(variance(side) * (len(side) - 1) for side in sides)
@@ -131,13 +131,13 @@ def own_spread(pair: Pair) -> Spread:
 
 
 def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
-    """The distribution that the cells' variances are drawn from (Smyth 2004, section 6.2).
+    """Fit the distribution that the cells' variances are drawn from (Smyth 2004, section 6.2).
 
     A variance s² with d degrees of freedom about a centre c of weight w has E[log s²] = log c + ψ(d/2) - log(d/2) -
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). Where the variances differ no more than by chance, the
-    weight is infinite and the centre is their pooled mean. One cell alone says nothing of others: no weight.
+    weight is infinite and the centre is their pooled mean. One cell alone says nothing about others: no weight.
     """
-    spreads = [spread for spread in map(own_spread, pairs) if spread.freedom]
+    spreads = [spread for spread in map(pair_spread, pairs) if spread.freedom]
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
@@ -154,19 +154,19 @@ def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
     return CommonSpread(exp(fmean(logs) + digamma(weight / 2) - log(weight / 2)), weight, freedom)
 
 
-def moderated(own: Spread, common: CommonSpread) -> Spread:
-    """A cell's variance moved towards the common centre, each weighted by its degrees of freedom."""
-    freedom = own.freedom + common.weight
+def moderated(spread: Spread, common: CommonSpread) -> Spread:
+    """Move a cell's variance towards the common centre, each weighted by its degrees of freedom."""
+    freedom = spread.freedom + common.weight
     if common.weight == inf:
         return Spread(common.variance, common.freedom)
     if freedom == 0:
-        return own
-    squares = own.variance * own.freedom + common.variance * common.weight
+        return spread
+    squares = spread.variance * spread.freedom + common.variance * common.weight
     return Spread(squares / freedom, min(freedom, common.freedom))
 
 
 def differences(pairs: Sequence[Pair], common: CommonSpread) -> list[Difference]:
-    """B over A of each pair, the p-values corrected for the number of pairs."""
+    """Compare B with A in each pair, the p-values corrected for the number of pairs."""
     raw = [_difference(pair, common) for pair in pairs]
     corrected = iter(benjamini_hochberg([one.p_value for one in raw if one.p_value is not None]))
     return [one if one.p_value is None else replace(one, adjusted_p_value=next(corrected)) for one in raw]
@@ -175,9 +175,9 @@ def differences(pairs: Sequence[Pair], common: CommonSpread) -> list[Difference]
 def _difference(pair: Pair, common: CommonSpread) -> Difference:
     a, b = pair
     shift = b.log_s - a.log_s
-    own = own_spread(pair)
-    spread = moderated(own, common)
-    basis = ROUNDS if own.freedom else OTHERS if spread.freedom else PROCESS
+    between = pair_spread(pair)
+    spread = moderated(between, common)
+    basis = ROUNDS if between.freedom else OTHERS if spread.freedom else PROCESS
     squared = spread.variance * (1 / len(a.medians_s) + 1 / len(b.medians_s))
     freedom = spread.freedom
     if a.error is not None and b.error is not None and a.error**2 + b.error**2 > squared:
@@ -193,12 +193,11 @@ def _difference(pair: Pair, common: CommonSpread) -> Difference:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
+    """Correct p-values for their number (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
 
-    What is read of a comparison is the list of cells that changed. Of those whose corrected value is below 5 %, fewer
-    than 5 % are false on average; where nothing changed, the chance of even one is 5 %. Holm's correction would hold
-    that chance to 5 % always, at the price of the small true differences where many cells change at once, as they do
-    with a new driver.
+    Readers of a comparison look at the cells that changed. Of those with a corrected value below 5 %, fewer than 5 %
+    are false on average; where nothing changed, the chance of even one is 5 %. Holm's correction would always hold
+    that chance to 5 %, but miss small true differences where many cells change at once, as with a new driver.
     """
     count = len(p_values)
     corrected = [1.0] * count

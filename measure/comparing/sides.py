@@ -1,4 +1,4 @@
-"""One side of a comparison: what a machine measured in one environment, found by the name that a user gives it."""
+"""One side of a comparison: a machine's measurements in one environment, found by the name that a user gives."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from measure.errors import UserError
 
 
 class Cell(NamedTuple):
-    """What a run measured, on any machine."""
+    """The key of a run on any machine."""
 
     model: str
     batch: int
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What a ceiling measured, on any machine."""
+    """The key of a ceiling on any machine."""
 
     kernel: str
     size: int
@@ -34,7 +34,7 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of a cell or ceiling: its repeats where any round is ``ok``, else the first status and its reason.
+    """The repeats of a cell or ceiling where any round is ``ok``, else its first status and reason.
 
     ``flags`` are those of all rounds.
     """
@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Side:
-    """What was measured in an environment of a machine."""
+    """The measurements in an environment of a machine."""
 
     folder: Path
     environment: Environment
@@ -56,12 +56,11 @@ class Side:
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
-    """The two sides that the arguments name.
+    """Read the two sides that the arguments name.
 
     An argument is a machine's folder, its name in ``data``, or a data folder: then the machine that the other argument
-    names or has too, or the only one. ``@`` and an environment's id (or its beginning) after it name an environment,
-    else it is the newest.
-    Raises UserError where that leaves a choice, or none.
+    also names or has, or the only one. A suffix ``@`` with the beginning of an environment's id selects that one
+    instead of the newest. Raises UserError where that is ambiguous, or nothing.
     """
     (path_a, _, chosen_a), (path_b, _, chosen_b) = (_split(argument) for argument in (a, b))
     folder_a, folder_b = _machines(_located(path_a, data), _located(path_b, data), data)
@@ -76,7 +75,7 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
 
 
 def _split(argument: str) -> tuple[str, str, str]:
-    """Path, ``@`` and environment; a folder may have an ``@`` in its name."""
+    """Return path, ``@`` and environment; a folder may have an ``@`` in its name."""
     if Path(argument).is_dir() or "@" not in argument:
         return argument, "", ""
     return argument.rpartition("@")
@@ -88,7 +87,7 @@ def _located(path: str, data: Path) -> Path:
 
 
 def _opened(folder: Path) -> MachineFolder:
-    """The machine's tables, wherever its folder lies."""
+    """Open the machine's tables, wherever its folder lies."""
     return MachineFolder(folder.parent, folder.name, folder)
 
 
@@ -116,7 +115,7 @@ def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
 
 
 def _machine(path: Path, other: Path) -> Path:
-    """The machine's folder that a path is, or that lies in it."""
+    """Return the machine's folder that a path is, or that lies in it."""
     if _is_machine(path):
         return path
     names = machine_names(path)
@@ -131,16 +130,14 @@ def _machine(path: Path, other: Path) -> Path:
 
 
 def _environment(folder: Path, chosen: str) -> Environment:
-    """The environment whose id begins so; of several the newest, if none is chosen."""
+    """Return the environment whose id begins so, or the newest if none is chosen."""
     known = _opened(folder).environments()
     fitting = [row for row in known if row.environment_id.startswith(chosen)]
     if not known or (chosen and len({row.environment_id for row in fitting}) != 1):
         ids = ", ".join(row.environment_id for row in known) or "none"
-        raise UserError(
-            f"{folder}: there is no one environment {chosen!r}; name one of {ids}"
-            if chosen
-            else f"{folder / 'machine.csv'} has no environment; measure with python -m measure"
-        )
+        if not chosen:
+            raise UserError(f"{folder / 'machine.csv'} has no environment; measure with python -m measure")
+        raise UserError(f"{folder}: {chosen!r} does not select one environment; name one of {ids}")
     return max(fitting, key=lambda row: row.recorded_at)
 
 
@@ -169,8 +166,8 @@ def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measure
     for run in runs:
         rounds[_cell(run)].append(run)
     return {
-        cell: _measured(own, [latencies[cell][run.round] for run in own if run.status == "ok"])
-        for cell, own in rounds.items()
+        cell: _measured(runs, [latencies[cell][run.round] for run in runs if run.status == "ok"])
+        for cell, runs in rounds.items()
     }
 
 

@@ -1,1 +1,1 @@
-"""What a network asks for, counted operator by operator: formulas, bytes, live memory, layers."""
+"""Counts a network operator by operator: FLOP by formulas, bytes, live memory, layers."""

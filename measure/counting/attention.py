@@ -1,7 +1,7 @@
-"""Keeps attention one operator on the meta device, as it is on the devices that models run on.
+"""Keeps attention one operator on the meta device, as on the devices that models run on.
 
-There torch has a fused kernel for it. On the meta device it would fall apart into products and a softmax, whose
-matrix of weights no fused kernel writes to memory.
+Those have a fused operator for it. On the meta device it would fall apart into products and a softmax, whose matrix of
+weights a fused operator never writes to memory.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def _fused(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor | None:
-    """The fused operator's output, with the signature of torch's function; None where torch has none for it."""
+    """Return the fused operator's output, or None where torch has none; the signature is that of torch's function."""
     alike = query.dim() == 4 and query.shape[1] == key.shape[1] and query.shape[3] == value.shape[3]
     masked_for_learning = attn_mask is not None and attn_mask.requires_grad
     if not query.is_meta or not alike or dropout_p > 0 or masked_for_learning:
@@ -37,8 +37,8 @@ def _fused(
 
 @contextmanager
 def kept_whole() -> Iterator[None]:
-    """Within it, attention on the meta device is one operator; nn.MultiheadAttention's own fused path, whose
-    operators hide everything else of a layer, is switched off.
+    """Keep attention on the meta device one operator; switch off nn.MultiheadAttention's fused path, whose operators
+    hide the rest of a layer.
 
     The function is replaced where every caller looks it up: a mode for torch's functions would not see the calls
     within nn.MultiheadAttention. A library that took the function by name before gets products and a softmax.

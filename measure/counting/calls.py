@@ -1,4 +1,4 @@
-"""The calls of operators in a network's passes: those that ask for the same, in modules of one kind, together."""
+"""Groups the operator calls of a network's passes: equal calls in modules of one kind."""
 
 from collections import Counter
 from typing import Any
@@ -10,19 +10,13 @@ from measure.counting.recorder import Recorder
 
 
 def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
-    """The counted columns of each ``Operator``, as they first run; without training, inference's alone."""
+    """Return the counted columns of each ``Operator``, as they first run; without training, inference's alone."""
     stages = {INFERENCE: inference.forward}
     if training is not None:
         stages |= {FORWARD: training.forward, BACKWARD: training.backward}
     return [
-        {
-            "stage": stage,
-            "kind": kind,
-            "operator": call.operator,
-            **call.work._asdict(),
-            "byte": call.byte,
-            "calls": calls,
-        }
+        {"stage": stage, "kind": kind, "operator": call.operator, "byte": call.byte, "calls": calls}
+        | call.work._asdict()
         for stage, record in stages.items()
         for (kind, call), calls in _by_kind(record).items()
     ]

@@ -1,7 +1,7 @@
-"""What an operator computes: the registry of formulas, by the operator's name.
+"""The registry of formulas: what an operator computes, by its name.
 
 A multiply-add is 2 FLOP; any other scalar operation (an addition, a comparison, an exponential, a square root) is 1.
-Integers and booleans are not counted: their arithmetic is no floating-point operation.
+Integers and booleans are not counted: their arithmetic is not in floating point.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 
 class Work(NamedTuple):
-    """What one call of an operator computes.
-
-    ``flop`` is convolutions, matrix products and attention; ``other_flop`` the rest; ``recompute_flop`` what a
-    backward operator computes again because the forward one did not keep it, which is in neither of the others.
+    """The FLOP of one call: of convolutions, matrix products and attention; of the rest; and, in neither, those that a
+    backward operator computes again because the forward one did not keep the result.
     """
 
     flop: int = 0
@@ -20,8 +18,14 @@ class Work(NamedTuple):
     recompute_flop: int = 0
 
 
-Formula = Callable[[Sequence[Any], Mapping[str, Any], Any], Work]
+Args = Sequence[Any]
+Kwargs = Mapping[str, Any]
+
+Formula = Callable[[Args, Kwargs, Any], Work]
 """From an operator's arguments, keyword arguments and output to its work. Only shapes and types are looked at."""
+
+OtherFlop = Callable[[Args, Any], int]
+"""From the arguments and output of an operator without products to its other FLOP."""
 
 NOTHING = Work()
 
@@ -30,7 +34,7 @@ FORMULAS: dict[str, Formula] = {}
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Registers a formula for operators by their qualified names, without overload (``aten::add``)."""
+    """Register a formula for operators by their qualified names, without overload (``aten::add``)."""
 
     def register(function: Formula) -> Formula:
         for name in names:
@@ -40,3 +44,13 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
         return function
 
     return register
+
+
+def register_other_flop(counts: Mapping[str, OtherFlop]) -> None:
+    """Register the other FLOP of torch's operators; a key holds the names that share a count, separated by spaces."""
+    for names, count in counts.items():
+        formula(*(f"aten::{name}" for name in names.split()))(_of_other_flop(count))
+
+
+def _of_other_flop(count: OtherFlop) -> Formula:
+    return lambda args, _kwargs, out: Work(0, count(args, out))

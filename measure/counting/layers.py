@@ -1,4 +1,4 @@
-"""The layers of a network: which modules have a row, what kind each is, and which parameters are its own."""
+"""The layers of a network: which modules have a row, their kinds, and the parameters that each owns."""
 
 import re
 from collections.abc import Mapping
@@ -18,12 +18,16 @@ ACTIVATIONS = tuple(
     for name in nn.modules.activation.__all__
     if name != "MultiheadAttention"
 )
-NORMALISATIONS = (
-    nn.modules.batchnorm._NormBase,
-    nn.LayerNorm,
-    nn.GroupNorm,
-    nn.LocalResponseNorm,
-    nn.CrossMapLRN2d,
+BATCH_NORMALISATION = nn.modules.batchnorm._NormBase
+NORMALISATIONS = (BATCH_NORMALISATION, nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.CrossMapLRN2d)
+
+BY_CLASS = (
+    ((nn.Linear, nn.Bilinear), "linear"),
+    ((nn.MultiheadAttention,), "attention"),
+    (NORMALISATIONS, "normalisation"),
+    (ACTIVATIONS, "activation"),
+    ((nn.RNNBase, nn.RNNCellBase), "recurrent"),
+    ((nn.Embedding, nn.EmbeddingBag), "embedding"),
 )
 
 BY_NAME = (
@@ -33,35 +37,26 @@ BY_NAME = (
     ("activation", ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh")),
     ("embedding", ("Embed",)),
 )
-"""Kinds of modules that are not torch's own, by what their class's name ends with, dimensions and version apart."""
+"""Kinds of modules that are not torch's own, by the end of their class's name, dimensions and version apart."""
 
 
 def kind_of(module: nn.Module) -> str:
-    """One of ``LAYER_KINDS``, by the module's class; a class that is not torch's own goes by its name.
+    """Return one of ``LAYER_KINDS``, by the module's class, or by its name if the class is not torch's own.
 
     A convolution is depthwise where each of its groups has one input channel, and there are several groups.
     """
     if isinstance(module, nn.modules.conv._ConvNd):
         depthwise = 1 < module.groups == module.in_channels
         return "depthwise convolution" if depthwise else "convolution"
-    if isinstance(module, (nn.Linear, nn.Bilinear)):
-        return "linear"
-    if isinstance(module, nn.MultiheadAttention):
-        return "attention"
-    if isinstance(module, NORMALISATIONS):
-        return "normalisation"
-    if isinstance(module, ACTIVATIONS):
-        return "activation"
-    if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
-        return "recurrent"
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        return "embedding"
+    for classes, kind in BY_CLASS:
+        if isinstance(module, classes):
+            return kind
     name = re.sub(r"(\d[dD]?|[vV]\d)$", "", type(module).__name__)
     return next((kind for kind, endings in BY_NAME if name.endswith(endings)), "other")
 
 
 def owners(network: nn.Module, users: Mapping[int, nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:
-    """Each parameter once, under the module that first used it, else under the one that holds it."""
+    """Return each parameter once, under the module that first used it, else under the one that holds it."""
     owned: dict[nn.Module, list[nn.Parameter]] = {}
     seen: set[int] = set()
     for module in network.modules():
@@ -73,24 +68,20 @@ def owners(network: nn.Module, users: Mapping[int, nn.Module]) -> dict[nn.Module
 
 
 def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
-    """A row for each leaf of the module tree and each module that has operators or parameters of its own.
+    """Return a row for each leaf of the module tree and each module with operators or parameters of its own.
 
     In the order in which they first run, those that do not run last. Without training, its columns are None.
     """
     owned = owners(network, inference.users)
     forward = inference.forward.parts
     trained = [training.forward.parts, training.backward.parts] if training else []
-    own = set(owned)
+    busy = set(owned)
     for parts in (forward, *trained):
-        own |= {module for module, part in parts.items() if part != Part(calls=part.calls)}
+        busy |= {module for module, part in parts.items() if part != Part(calls=part.calls)}
     rows: list[dict[str, Any]] = []
     place = {module: position for position, module in enumerate(forward)}
-    named = sorted(
-        ((path, module) for path, module in network.named_modules()),
-        key=lambda pair: place.get(pair[1], len(place)),
-    )
-    for path, module in named:
-        if module not in own and next(module.children(), None) is not None:
+    for path, module in sorted(network.named_modules(), key=lambda pair: place.get(pair[1], len(place))):
+        if module not in busy and next(module.children(), None) is not None:
             continue
         parameters = owned.get(module, [])
         part = inference.forward.part(module)
@@ -107,22 +98,15 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
             "forward_flop": part.flop,
             "forward_other_flop": part.other_flop,
         }
-        row |= training_columns(training, module)
-        rows.append(row)
+        rows.append(row | training_columns(training, module))
     return rows
 
 
 def training_columns(training: Recorder | None, module: nn.Module) -> dict[str, int | None]:
-    """A module's part of the backward pass, and of what is kept for it."""
+    """Return a module's part of the backward pass, and of what is kept for it."""
     names = ("saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop")
     if training is None:
         return dict.fromkeys(names)
-    back = training.backward.part(module)
-    values = (
-        training.forward.part(module).saved_byte,
-        back.traffic_byte,
-        back.flop,
-        back.other_flop,
-        back.recompute_flop,
-    )
+    back, saved_byte = training.backward.part(module), training.forward.part(module).saved_byte
+    values = (saved_byte, back.traffic_byte, back.flop, back.other_flop, back.recompute_flop)
     return dict(zip(names, values, strict=True))

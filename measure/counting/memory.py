@@ -1,7 +1,7 @@
 """The memory that is alive while operators are recorded: a storage counts from its first output until it is freed.
 
-Nothing has to be known of when a framework frees what: the recorded program frees its tensors on the meta device at
-the same moments as on any other, when the last reference to one goes.
+This needs no knowledge of the framework: on the meta device, as on any other, the recorded program frees a tensor when
+its last reference goes.
 """
 
 import weakref
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Block(NamedTuple):
-    """A storage that is alive: its number and its size."""
+    """A live storage."""
 
     number: int
     byte: int
@@ -38,7 +38,7 @@ class LiveMemory:
         return max(self._settled_peak_byte, byte)
 
     def number(self, tensor: Any) -> int | None:
-        """The number of a tensor's storage, noted as alive if it is new; None for a resident one.
+        """Return the number of a tensor's storage, noted as alive if it is new; None for a resident one.
 
         An address is used again once its storage is freed, a number never.
         """
@@ -58,9 +58,9 @@ class LiveMemory:
         return block.number
 
     def overwrites(self, new: Any, old: Any) -> None:
-        """Notes that ``new``, the newest storage, is written over ``old`` unless something else holds that.
+        """Note that ``new``, the newest storage, is written over ``old`` unless something else holds that.
 
-        Something else does if it is still alive when the next storage is made.
+        Something else does if ``old`` is still alive when the next storage is made.
         """
         key = old.untyped_storage()._cdata
         block = self._blocks.get(key)

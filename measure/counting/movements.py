@@ -1,12 +1,11 @@
 """Operators that compute nothing: they allocate, copy, choose or rearrange. Their work is bytes.
 
-Random numbers are among them: how many operations a generator takes is no property of the model.
+Random numbers are among them: the cost of a generator is not a property of the model.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.counting.flops import NOTHING, Work, formula
+from measure.counting.flops import NOTHING, Args, Kwargs, Work, formula
 
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 """They touch no memory: what is written into it later is counted there."""
@@ -38,5 +37,5 @@ REARRANGEMENTS = (
 
 
 @formula(*(f"aten::{name}" for name in (*ALLOCATIONS, *FILLS, *CHOICES, *COPIES, *REARRANGEMENTS)))
-def no_work(_args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def no_work(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return NOTHING

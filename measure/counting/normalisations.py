@@ -5,10 +5,10 @@ deviation (2r: the small constant added, inverse square root). What follows diff
 (batch normalisation), scale and shift are folded into one product and one addition an element.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from measure.counting.flops import Work, formula
+from measure.counting.flops import Args, Kwargs, Work, formula, register_other_flop
 
 RUNNING = 6
 """Operations a channel to move both running statistics: two products and an addition each."""
@@ -20,26 +20,15 @@ def batch_norm_flop(elements: int, channels: int, training: bool, tracked: bool)
     return 2 * elements + 5 * channels + (statistics if training else 0)
 
 
-def _batch_norm(inputs: Any, training: bool, running: Any) -> Work:
-    return Work(0, batch_norm_flop(inputs.numel(), inputs.shape[1], training, running is not None))
+def _batch_norm(inputs: Any, training: bool, running: Any) -> int:
+    return batch_norm_flop(inputs.numel(), inputs.shape[1], training, running is not None)
 
 
 @formula("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::cudnn_batch_norm")
-def batch_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    without_statistics = isinstance(args[3], bool)
-    return _batch_norm(
-        args[0], args[3] if without_statistics else args[5], None if without_statistics else args[3]
-    )
-
-
-@formula("aten::_native_batch_norm_legit_no_training", "aten::_batch_norm_no_update")
-def batch_norm_inference(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return _batch_norm(args[0], False, args[3])
-
-
-@formula("aten::_batch_norm_with_update")
-def batch_norm_training(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return _batch_norm(args[0], True, args[3])
+def batch_norm(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    if isinstance(args[3], bool):  # an overload without running statistics
+        return Work(0, _batch_norm(args[0], args[3], None))
+    return Work(0, _batch_norm(args[0], args[5], args[3]))
 
 
 def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
@@ -52,16 +41,6 @@ def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask:
     if training:
         return sums + (4 * elements + 3 * channels if mask[0] else 0)
     return (elements + channels if mask[0] else 0) + (sums if mask[1] or mask[2] else 0)
-
-
-@formula("aten::native_batch_norm_backward", "aten::batch_norm_backward")
-def batch_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return Work(0, batch_norm_backward_flop(args[1].numel(), args[1].shape[1], args[7], args[9]))
-
-
-@formula("aten::cudnn_batch_norm_backward")
-def batch_norm_backward_cudnn(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    return Work(0, batch_norm_backward_flop(args[0].numel(), args[0].shape[1], True, (True, True, True)))
 
 
 def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
@@ -82,51 +61,50 @@ def row_norm_backward_flop(
     return flop + (2 * elements - parameters) * mask[1] + (elements - parameters) * mask[2]
 
 
-@formula("aten::native_layer_norm")
-def layer_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(0, row_norm_flop(args[0].numel(), out[1].numel(), args[2] is not None, args[3] is not None))
-
-
-@formula("aten::native_layer_norm_backward")
-def layer_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    elements, rows = args[1].numel(), args[3].numel()
-    scaled = args[5] is not None
-    return Work(0, row_norm_backward_flop(elements, rows, elements // max(1, rows), scaled, args[7]))
-
-
-@formula("aten::native_group_norm")
-def group_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    return Work(0, row_norm_flop(args[0].numel(), out[1].numel(), args[1] is not None, args[2] is not None))
-
-
-@formula("aten::native_group_norm_backward")
-def group_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    channels, scaled = args[6], args[4] is not None
-    return Work(0, row_norm_backward_flop(args[1].numel(), args[2].numel(), channels, scaled, args[9]))
-
-
-@formula("aten::_fused_rms_norm")
-def rms_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Squares and their mean (2n), deviation (2r), product (n), scale (n)."""
-    elements = args[0].numel()
-    return Work(0, elements * (3 + (args[2] is not None)) + 2 * out[1].numel())
-
-
-@formula("aten::_fused_rms_norm_backward")
-def rms_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def _rms_norm_backward(elements: int, rows: int, scaled: bool, mask: Sequence[bool]) -> int:
     """As ``row_norm_backward_flop`` without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
-    elements, rows, mask = args[1].numel(), args[3].numel(), args[5]
-    flop = elements + (elements * (5 + (args[4] is not None)) if mask[0] else 0)
-    return Work(0, flop + (2 * elements - elements // max(1, rows)) * mask[1])
+    flop = elements + (elements * (5 + scaled) if mask[0] else 0)
+    return flop + (2 * elements - elements // max(1, rows)) * mask[1]
 
 
-@formula("aten::_weight_norm_interface")
-def weight_norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n)."""
-    return Work(0, 3 * args[0].numel() + out[1].numel())
-
-
-@formula("aten::_weight_norm_interface_backward")
-def weight_norm_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r)."""
-    return Work(0, 5 * args[1].numel() + 2 * args[3].numel())
+register_other_flop(
+    {
+        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda args, _out: _batch_norm(
+            args[0], False, args[3]
+        ),
+        "_batch_norm_with_update": lambda args, _out: _batch_norm(args[0], True, args[3]),
+        "native_batch_norm_backward batch_norm_backward": lambda args, _out: batch_norm_backward_flop(
+            args[1].numel(), args[1].shape[1], args[7], args[9]
+        ),
+        "cudnn_batch_norm_backward": lambda args, _out: batch_norm_backward_flop(
+            args[0].numel(), args[0].shape[1], True, (True, True, True)
+        ),
+        "native_layer_norm": lambda args, out: row_norm_flop(
+            args[0].numel(), out[1].numel(), args[2] is not None, args[3] is not None
+        ),
+        "native_layer_norm_backward": lambda args, _out: row_norm_backward_flop(
+            args[1].numel(),
+            args[3].numel(),
+            args[1].numel() // max(1, args[3].numel()),
+            args[5] is not None,
+            args[7],
+        ),
+        "native_group_norm": lambda args, out: row_norm_flop(
+            args[0].numel(), out[1].numel(), args[1] is not None, args[2] is not None
+        ),
+        "native_group_norm_backward": lambda args, _out: row_norm_backward_flop(
+            args[1].numel(), args[2].numel(), args[6], args[4] is not None, args[9]
+        ),
+        # Squares and their mean (2n), deviation (2r), product (n), scale (n).
+        "_fused_rms_norm": lambda args, out: (
+            args[0].numel() * (3 + (args[2] is not None)) + 2 * out[1].numel()
+        ),
+        "_fused_rms_norm_backward": lambda args, _out: _rms_norm_backward(
+            args[1].numel(), args[3].numel(), args[4] is not None, args[5]
+        ),
+        # Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n).
+        "_weight_norm_interface": lambda args, out: 3 * args[0].numel() + out[1].numel(),
+        # Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r).
+        "_weight_norm_interface_backward": lambda args, _out: 5 * args[1].numel() + 2 * args[3].numel(),
+    }
+)

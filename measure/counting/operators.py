@@ -1,4 +1,4 @@
-"""What is known of one of torch's operators whatever its arguments: its name, formula, and use of memory."""
+"""torch's operators whatever their arguments: name, formula, and use of memory."""
 
 from functools import cache
 from typing import Any
@@ -16,13 +16,11 @@ from measure.counting.traffic import Signature, tensors_in
 
 
 def formula_of(name: str) -> Formula | None:
-    """The formula of an operator; None where there is none. An operation in place is that of its twin."""
+    """Return the formula of an operator, or None. An operation in place has that of its twin."""
     return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
 
 
 class Operator:
-    """What is known of an operator whatever its arguments."""
-
     def __init__(self, operator: Any) -> None:
         name = operator._schema.name
         self.name = name.removeprefix("aten::").replace("::", ".")
@@ -32,7 +30,7 @@ class Operator:
         self.is_ignored = self.signature.is_view or name.startswith("prim::")
 
     def work(self, args: Any, kwargs: Any, output: Any) -> Work | None:
-        """What one call computes; None for arithmetic that there is no formula for."""
+        """Return what one call computes; None for arithmetic without a formula."""
         if self.formula is not None:
             try:
                 return self.formula(args, kwargs, output)
@@ -46,5 +44,5 @@ class Operator:
 
 @cache
 def operator_of(overload: Any) -> Operator:
-    """What is known of an overload such as ``torch.ops.aten.add.Tensor``."""
+    """Return the operator of an overload such as ``torch.ops.aten.add.Tensor``."""
     return Operator(overload)

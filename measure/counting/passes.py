@@ -1,4 +1,4 @@
-"""What a recorded pass asks for, module by module."""
+"""The work and memory of a recorded pass, module by module."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Part:
-    """What one module asks for of its own in one pass."""
+    """One module's share of a pass, without its submodules'."""
 
     calls: int = 0
     flop: int = 0
@@ -56,7 +56,6 @@ class Pass:
         return self.parts[module]
 
     def book(self, module: "nn.Module", call: Call) -> None:
-        """Adds a call to its module's."""
         part = self.part(module)
         part.flop += call.work.flop
         part.other_flop += call.work.other_flop

@@ -3,13 +3,13 @@
 The forward products are torch's own formulas (``torch.utils.flop_counter``). Ours stand where those are wrong or
 silent: a gradient of a convolution costs what the convolution costs, also where it is grouped or transposed (each
 multiply-add of the forward pass takes part in one of either gradient); attention's backward pass is four products of
-the forward pass's two sizes, so 2.0 times forward, and what a fused kernel computes again is told apart.
+the forward pass's two sizes, so 2.0 times forward, and what a fused operator recomputes is counted separately.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from measure.counting.flops import Formula, Work, formula
+from measure.counting.flops import Args, Formula, Kwargs, Work, formula
 
 Shape = Sequence[int]
 
@@ -33,12 +33,12 @@ def convolution_flop(input_shape: Shape, weight_shape: Shape, output_shape: Shap
 
 
 @formula("aten::convolution", "aten::_convolution")
-def convolution(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(convolution_flop(args[0].shape, args[1].shape, out.shape, args[6]), _bias(args[2], out))
 
 
 @formula("aten::convolution_backward")
-def convolution_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     gradient, inputs, weight = args[:3]
     transposed, mask = args[7], args[10]
     once = convolution_flop(inputs.shape, weight.shape, gradient.shape, transposed)
@@ -51,7 +51,7 @@ def _real(out: Any) -> int:
     return 4 if out.is_complex() else int(out.is_floating_point())
 
 
-def _added(kwargs: Mapping[str, Any], out: Any) -> int:
+def _added(kwargs: Kwargs, out: Any) -> int:
     """``beta * input + alpha * product``: an addition for each output, and a product for each factor but 1."""
     beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
     return out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1))
@@ -60,7 +60,7 @@ def _added(kwargs: Mapping[str, Any], out: Any) -> int:
 def _registered(name: str, is_added: bool) -> Formula:
     """The formula that torch has, and what it takes to add the product to the first argument."""
 
-    def product(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
         import torch
         from torch.utils.flop_counter import flop_registry
 
@@ -81,12 +81,12 @@ for _name, _is_added in {
 
 
 @formula("aten::mv", "aten::dot", "aten::vdot")
-def vector_product(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def vector_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(2 * args[0].numel() * _real(out))
 
 
 @formula("aten::addmv")
-def vector_product_added(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+def vector_product_added(args: Args, kwargs: Kwargs, out: Any) -> Work:
     return Work(2 * args[1].numel() * _real(out), _added(kwargs, out))
 
 
@@ -118,16 +118,16 @@ ATTENTION = (
 
 
 @formula(*(f"aten::{name}" for name in ATTENTION))
-def attention(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     query, key, value = args[:3]
     return Work(sum(attention_products(query, key, value)), _softmax_flop(query, key))
 
 
 @formula(*(f"aten::{name}_backward" for name in ATTENTION[:-1]))
-def attention_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Gradients of values, weights, queries and keys, a product each; the scores and their softmax again.
 
-    Of n scores in r rows: softmax's backward (4n - r, ``scalars.softmax_backward``) and scaling (n). A fused kernel
+    Of n scores in r rows: softmax's backward (4n - r, ``scalars.softmax_backward``) and scaling (n). A fused operator
     may take the sum over a row of scores as one over its outputs, which is equal (Dao et al. 2022).
     """
     _gradient, query, key, value = args[:4]

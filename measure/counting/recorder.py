@@ -38,7 +38,7 @@ class Running:
 
 
 class Recorder(TorchDispatchMode):
-    """Within it, ``network`` runs forward and then backward, and ``forward`` and ``backward`` fill.
+    """Records ``network`` running forward and then backward into ``forward`` and ``backward``.
 
     ``users`` maps a parameter's storage to the module that first used it; ``memory`` is what lived at once besides
     parameters, buffers and inputs.
@@ -64,7 +64,7 @@ class Recorder(TorchDispatchMode):
         self._last = network
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
-        """The backward pass from these outputs, whose gradients are given and cost nothing."""
+        """Run the backward pass from these outputs, whose gradients are given and cost nothing."""
         losses = [_GivenGradient.apply(output) for output in outputs]
         self._in_backward = True
         if losses:  # a network without parameters has no backward pass
@@ -84,18 +84,18 @@ class Recorder(TorchDispatchMode):
         self._undo.close()
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
-        is_own = module in self._modules
-        if not is_own:  # made on the fly: its work is that of the module around it
+        is_known = module in self._modules
+        if not is_known:  # made on the fly: its work is that of the module around it
             module = self._module()
         elif self._running:
             self._running[-1].is_leaf = False
         self._running.append(Running(module))
         self._mark()
-        if is_own and not self._in_backward:
+        if is_known and not self._in_backward:
             self.forward.part(module).calls += 1
 
     def _stop(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
-        """Called also where a module is left by an exception, as a checkpoint leaves what it has run far enough."""
+        """End a module, also one left by an exception, as a checkpoint leaves what it has run far enough."""
         ended = self._running.pop()
         self._mark()
         if ended.is_leaf and not self._in_backward:
@@ -106,12 +106,12 @@ class Recorder(TorchDispatchMode):
                     self.forward.part(ended.module).activation_byte += tensor.untyped_storage().nbytes()
 
     def _mark(self) -> None:
-        """Autograd numbers its nodes as they are made: those from here on are made in this module."""
+        """Note that autograd's nodes, numbered as they are made, are made in this module from here on."""
         self._first_nodes.append(torch.autograd._get_sequence_nr())
         self._node_modules.append(self._running[-1].module if self._running else self._network)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Notes what autograd keeps for the backward pass."""
+        """Note what autograd keeps for the backward pass."""
         number = self.memory.number(tensor)
         if number is not None and number not in self._saved and not self._in_backward:
             self._saved.add(number)
@@ -119,7 +119,7 @@ class Recorder(TorchDispatchMode):
         return tensor
 
     def _module(self) -> nn.Module:
-        """The module that the operator which runs now belongs to."""
+        """Return the module that the running operator belongs to."""
         if self._running:
             return self._running[-1].module
         node = torch._C._current_autograd_node() if self._in_backward else None
@@ -168,7 +168,7 @@ class Recorder(TorchDispatchMode):
         record.book(module, Call(operator.name, work, byte))
 
     def _is_sum_of_gradients(self, operator: Operator, args: Any) -> bool:
-        """Whether autograd adds the gradients of two uses of a tensor.
+        """Return whether autograd adds the gradients of two uses of a tensor.
 
         Without a dispatch mode it writes the sum over the first, where it holds the only reference to it
         (``InputBuffer::accumulate``); under one it makes a new tensor.
@@ -180,7 +180,7 @@ class Recorder(TorchDispatchMode):
 
 
 class _GivenGradient(torch.autograd.Function):
-    """Stands for a loss: takes an output, and gives back a gradient of its shape that lives until it is used."""
+    """A stand-in for a loss: from an output to a gradient of its shape that lives until it is used."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor) -> torch.Tensor:
@@ -196,7 +196,7 @@ class _GivenGradient(torch.autograd.Function):
 def record_inference(
     network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE
 ) -> tuple[Recorder, Any]:
-    """Runs the network in eval mode without gradients; the recorder and the output."""
+    """Run the network in eval mode without gradients; return the recorder and the output."""
     network.eval()
     with torch.no_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:
         output = network(*inputs, **keywords)
@@ -206,7 +206,7 @@ def record_inference(
 def record_training(
     network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE
 ) -> Recorder:
-    """Runs the network in train mode forward, and backward to every parameter that asks for a gradient."""
+    """Run the network in train mode forward, and backward to every parameter that needs a gradient."""
     network.train()
     network.zero_grad(set_to_none=True)
     with torch.enable_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:

@@ -7,10 +7,10 @@ in its multiply-adds. A gate takes, a hidden unit and step, an addition of its t
 its activation as ``scalars`` has it: a sigmoid is 4 operations, tanh 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from measure.counting.flops import Work, formula
+from measure.counting.flops import Args, Kwargs, Work, formula
 
 CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """The meaning of cuDNN's numbers for the kinds of cell."""
@@ -63,7 +63,7 @@ def _steps(inputs: Any) -> int:
 
 
 @formula("aten::mkldnn_rnn_layer")
-def mkldnn_layer(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """One layer and direction."""
     inputs, weights, mode, hidden, biased = args[0], args[1:3], CUDNN_MODES[args[9]], args[10], args[12]
     steps = _steps(inputs)
@@ -71,7 +71,7 @@ def mkldnn_layer(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> 
 
 
 @formula("aten::mkldnn_rnn_layer_backward")
-def mkldnn_layer_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """The gradients of input and weights, both always."""
     inputs, weights, mode, hidden, biased = args[0], args[1:3], CUDNN_MODES[args[14]], args[15], args[17]
     steps = _steps(inputs)
@@ -83,15 +83,14 @@ def _cudnn_units(inputs: Any, hidden: int, layers: int, bidirectional: bool) -> 
 
 
 @formula("aten::_cudnn_rnn")
-def cudnn(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """All layers and directions."""
+def cudnn(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     inputs, weights, stride, mode, hidden = args[0], args[1], args[2], CUDNN_MODES[args[6]], args[7]
     units = _cudnn_units(inputs, hidden, args[9], args[13])
     return Work(2 * _steps(inputs) * _matrices(weights), _scalars(mode, units, stride >= 4))
 
 
 @formula("aten::_cudnn_rnn_backward")
-def cudnn_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """The gradients that are asked for: without the input's, the first layer's product for it is not done.
 
     Where two directions meet, their gradients of a layer's input are added.
@@ -111,14 +110,14 @@ def cudnn_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -
 
 
 @formula("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
-def fused_cell(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def fused_cell(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """One step's gates; its products are operators of their own. The first gates are those of the input."""
     mode = "lstm" if args[0].shape[-1] == 4 * out[0].shape[-1] else "gru"
     return Work(0, _scalars(mode, out[0].numel(), len(args) > 3 and args[3] is not None))
 
 
 @formula("aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell_backward")
-def fused_cell_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def fused_cell_backward(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """One step's gradients of the gates; the biases' gradients are the gates' sums, as the last argument says."""
     mode, state = ("lstm", out[1]) if len(args) == 6 else ("gru", out[2])
     return Work(0, _scalars_backward(mode, state.numel(), _steps(state), bool(args[-1])))

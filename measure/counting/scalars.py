@@ -6,18 +6,27 @@ computed once; ``COSTS`` is printed in the paper.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
-from measure.counting.flops import NOTHING, Work, formula
+from measure.counting.flops import (
+    NOTHING,
+    Args,
+    Formula,
+    Kwargs,
+    OtherFlop,
+    Work,
+    formula,
+    register_other_flop,
+)
 
 
 def _first(value: Any) -> Any:
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
-def _counts(tensors: Sequence[Any]) -> bool:
+def _counts(tensors: Iterable[Any]) -> bool:
     return any(hasattr(t, "is_floating_point") and (t.is_floating_point() or t.is_complex()) for t in tensors)
 
 
@@ -32,16 +41,21 @@ COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
 """The same where one of two operands is real."""
 
 
-def _only_real(args: Sequence[Any]) -> None:
-    """Raises LookupError for complex numbers, which make an operator one without a formula."""
-    if any(map(_is_complex, args)):
-        raise LookupError("no formula for complex numbers")
+def _of_real(count: OtherFlop) -> OtherFlop:
+    """Let a count raise LookupError for complex numbers, which make an operator one without a formula."""
+
+    def checked(args: Args, out: Any) -> int:
+        if any(map(_is_complex, args)):
+            raise LookupError("no formula for complex numbers")
+        return count(args, out)
+
+    return checked
 
 
-def pointwise(name: str) -> Any:
-    """The formula of a pointwise operator. Raises LookupError for complex numbers that it has no rule for."""
+def pointwise(name: str) -> Formula:
+    """Return the formula of a pointwise operator; it raises LookupError for complex numbers without a rule."""
 
-    def count(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    def count(args: Args, kwargs: Kwargs, out: Any) -> Work:
         out = _first(out)
         if not _counts([*args, out]):
             return NOTHING
@@ -63,116 +77,77 @@ for _name in (*ELEMENTARY, *COSTS):
 
 
 @formula("aten::clamp", "aten::clamp_min", "aten::clamp_max")
-def clamp(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+def clamp(args: Args, kwargs: Kwargs, out: Any) -> Work:
     """A comparison for each bound."""
     bounds = [bound for bound in (*args[1:], kwargs.get("min"), kwargs.get("max")) if bound is not None]
     return Work(0, len(bounds) * out.numel()) if _counts([out]) else NOTHING
 
 
-@formula(*(f"aten::{name}" for name in ("sum", "max", "amax", "min", "amin", "argmax", "argmin", "prod")))
-def reduction(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def _reduction(args: Args, out: Any) -> int:
     """From n elements to m results, n - m operations; two tensors (``max`` of both) one an element."""
     out = _first(out)
     if not _counts(args):
-        return NOTHING
-    _only_real(args)
+        return 0
     if len(args) > 1 and hasattr(args[1], "numel"):
-        return Work(0, out.numel())
-    return Work(0, max(0, args[0].numel() - out.numel()))
+        return int(out.numel())
+    return max(0, args[0].numel() - out.numel())
 
 
-@formula("aten::mean")
-def mean(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """The sum (n - m) and a division for each of m results."""
-    _only_real(args)
-    return Work(0, args[0].numel())
-
-
-@formula("aten::var", "aten::var_mean")
-def variance(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """Mean (n), differences (n), squares (n), their sum and division (n)."""
-    _only_real(args)
-    return Work(0, 4 * args[0].numel())
-
-
-@formula("aten::std", "aten::std_mean")
-def deviation(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
-    """The variance's root, too (m)."""
-    return Work(0, variance(args, kwargs, out).other_flop + _first(out).numel())
-
-
-@formula("aten::linalg_vector_norm", "aten::norm")
-def norm(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def _norm(args: Args, out: Any) -> int:
     """Squares (n), sum (n - m), roots (m); of order 1 no roots; of any other a power and absolute values (n) more."""
-    _only_real(args)
     order = args[1] if len(args) > 1 and args[1] is not None else 2
     elements, results = args[0].numel(), out.numel()
     if order == 2:
-        return Work(0, 2 * elements)
-    return Work(0, 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements)
-
-
-@formula("aten::logsumexp")
-def logsumexp(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m)."""
-    return Work(0, 4 * args[0].numel())
+        return 2 * elements
+    return 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements
 
 
 def _rows(tensor: Any, dim: int) -> int:
     return int(tensor.numel() // max(1, tensor.shape[dim]))
 
 
-@formula("aten::cumsum", "aten::cumprod")
-def cumulative(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    _only_real(args)
-    return Work(0, out.numel() - _rows(out, args[1])) if _counts([out]) else NOTHING
-
-
-@formula("aten::_softmax", "aten::_safe_softmax")
-def softmax(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n)."""
-    return Work(0, 5 * out.numel() - 2 * _rows(out, args[1]))
-
-
-@formula("aten::_log_softmax")
-def log_softmax(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n)."""
-    return Work(0, 5 * out.numel() - _rows(out, args[1]))
-
-
-@formula("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")
-def softmax_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-    """Two products or an exponential and one (2n), a sum (n - r), a difference (n)."""
-    return Work(0, 4 * out.numel() - _rows(out, args[2]))
-
-
-@formula("aten::embedding_dense_backward")
-def embedding_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """An addition for each element of the gradient, to its row of the table."""
-    return Work(0, args[0].numel())
-
-
-@formula("aten::index_add")
-def indexed_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """An addition for each element of the source."""
-    return Work(0, args[3].numel()) if _counts(args[3:4]) else NOTHING
-
-
-@formula("aten::scatter_add")
-def scattered_addition(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-    """An addition for each index; the source may be larger."""
-    return Work(0, args[2].numel()) if _counts(args[3:4]) else NOTHING
+register_other_flop(
+    {
+        "sum max amax min amin argmax argmin prod": _of_real(_reduction),
+        # The sum (n - m) and a division for each of m results.
+        "mean": _of_real(lambda args, _out: args[0].numel()),
+        # Mean (n), differences (n), squares (n), their sum and division (n).
+        "var var_mean": _of_real(lambda args, _out: 4 * args[0].numel()),
+        # The variance's root, too (m).
+        "std std_mean": _of_real(lambda args, out: 4 * args[0].numel() + _first(out).numel()),
+        "linalg_vector_norm norm": _of_real(_norm),
+        "cumsum cumprod": _of_real(
+            lambda args, out: out.numel() - _rows(out, args[1]) if _counts([out]) else 0
+        ),
+        # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
+        "logsumexp": lambda args, _out: 4 * args[0].numel(),
+        # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
+        "_softmax _safe_softmax": lambda args, out: 5 * out.numel() - 2 * _rows(out, args[1]),
+        # Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n).
+        "_log_softmax": lambda args, out: 5 * out.numel() - _rows(out, args[1]),
+        # Two products or an exponential and one (2n), a sum (n - r), a difference (n).
+        "_softmax_backward_data _log_softmax_backward_data": lambda args, out: (
+            4 * out.numel() - _rows(out, args[2])
+        ),
+        # An addition for each element of the gradient, to its row of the table.
+        "embedding_dense_backward": lambda args, _out: args[0].numel(),
+        # An addition for each element of the source.
+        "index_add": lambda args, _out: args[3].numel() if _counts(args[3:4]) else 0,
+        # An addition for each index; the source may be larger.
+        "scatter_add": lambda args, _out: args[2].numel() if _counts(args[3:4]) else 0,
+    }
+)
 
 
 @formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
-def indexed_writing(args: Sequence[Any], kwargs: Mapping[str, Any], _out: Any) -> Work:
+def indexed_writing(args: Args, kwargs: Kwargs, _out: Any) -> Work:
     """An addition for each value, where values accumulate (the backward of reading by an index)."""
     accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
 
 
 @formula("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c")
-def fft(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """5 n log2 n for n complex points, half of it for n real ones: FFTW's convention (Frigo and Johnson 2005)."""
     spans = out if args[0].is_complex() else args[0]
     points = math.prod(spans.shape[dim] for dim in args[1])

@@ -17,7 +17,7 @@ _OUTLINES: dict[Any, Any] = {}
 
 
 class _NotRemembered(Exception):  # noqa: N818 - an answer, not an error
-    """A call whose output cannot be told from shapes alone."""
+    """A call whose output does not follow from shapes alone."""
 
 
 def _outline(tensor: torch.Tensor) -> Outline:
@@ -27,7 +27,7 @@ def _outline(tensor: torch.Tensor) -> Outline:
 
 
 def _form(value: Any) -> Any:
-    """What of an argument decides the output, hashable."""
+    """Return, hashable, what of an argument decides the output."""
     if isinstance(value, torch.Tensor):
         return _outline(value)
     if isinstance(value, (list, tuple)):
@@ -36,7 +36,7 @@ def _form(value: Any) -> Any:
 
 
 def _outlines(output: Any) -> Any:
-    """An output's outlines, in a list where it has several tensors or none."""
+    """Return an output's outlines, in a list where it has several tensors or none."""
     if isinstance(output, torch.Tensor):
         return _outline(output)
     if isinstance(output, (list, tuple)):
@@ -45,7 +45,7 @@ def _outlines(output: Any) -> Any:
 
 
 def _drawn(outlines: Any) -> Any:
-    """New tensors of these outlines."""
+    """Make tensors of these outlines."""
     if isinstance(outlines, list):
         return tuple(None if part is None else _drawn(part) for part in outlines)
     shape, strides, dtype = outlines
@@ -53,7 +53,7 @@ def _drawn(outlines: Any) -> Any:
 
 
 def call(operator: Any, args: Any, kwargs: Any) -> Any:
-    """The output of an operator that changes and aliases none of its inputs, or on the meta device one like it."""
+    """Call an operator that changes and aliases none of its inputs; on the meta device its output may be remade."""
     try:
         form = (operator, _form(args), tuple((name, _form(value)) for name, value in kwargs.items()))
         known = _OUTLINES.get(form)

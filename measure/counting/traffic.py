@@ -15,13 +15,9 @@ UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 """Views that torch's schemas call new tensors."""
 
 
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "untyped_storage")
-
-
 def tensors_in(value: Any) -> list[Any]:
-    """All tensors in a value: a tensor, or tuples, lists and dictionaries of them."""
-    if _is_tensor(value):
+    """Return all tensors in a value: a tensor, or tuples, lists and dictionaries of them."""
+    if hasattr(value, "untyped_storage"):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
@@ -31,18 +27,18 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 def tensor_byte(tensor: Any) -> int:
-    """Bytes of a tensor's distinct elements: an expanded dimension is there once, overlapping windows share theirs."""
+    """Count the bytes of distinct elements: an expanded dimension once, overlapping windows share theirs."""
     elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 def storage_key(tensor: Any) -> int:
-    """What tells the memory behind a tensor apart, while it is alive."""
+    """Return what identifies the memory behind a tensor, while it is alive."""
     return int(tensor.untyped_storage()._cdata)
 
 
 class Signature:
-    """What an operator's schema says of its bytes: which arguments it writes, whether its output is a view."""
+    """An operator's use of memory by its schema: which arguments it writes, whether its output is a view."""
 
     def __init__(self, operator: Any) -> None:
         from torch import Tag
@@ -65,12 +61,12 @@ class Signature:
         ]
 
     def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """The tensors that are changed in place."""
+        """Return the tensors that are changed in place."""
         found = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
         return tensors_in(found)
 
     def byte(self, inputs: Iterable[Any], written: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Reads and writes of one call."""
+        """Count the bytes that one call reads and writes."""
         changed = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in changed]
         writes = sum(map(tensor_byte, (*written, *new)))

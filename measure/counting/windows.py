@@ -4,10 +4,9 @@ A window is cut at the border: padding is neither compared nor added.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from measure.counting.flops import Work, formula
+from measure.counting.flops import Args, Kwargs, Work, formula, register_other_flop
 
 
 def _each(value: Any, dimensions: int) -> list[int]:
@@ -16,24 +15,24 @@ def _each(value: Any, dimensions: int) -> list[int]:
     return values * dimensions if len(values) == 1 else values
 
 
-def window_total(size: int, kernel: int, stride: int, padding: int, outputs: int, dilation: int = 1) -> int:
+def window_total(size: int, window: int, stride: int, padding: int, outputs: int, dilation: int = 1) -> int:
     """Elements of the input that all windows along one dimension hold together."""
     total = 0
     for place in range(outputs):
         start = place * stride - padding
-        total += sum(0 <= start + tap * dilation < size for tap in range(kernel))
+        total += sum(0 <= start + tap * dilation < size for tap in range(window))
     return total
 
 
 def pooled(
-    dimensions: int, inputs: Any, out: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+    dimensions: int, inputs: Any, out: Any, window: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> int:
     """Elements that all windows of a pooling hold together: the product over the dimensions."""
-    kernels = _each(kernel, dimensions)
-    strides = _each(stride, dimensions) if stride not in (None, [], ()) else kernels
+    windows = _each(window, dimensions)
+    strides = _each(stride, dimensions) if stride not in (None, [], ()) else windows
     paddings, dilations = _each(padding, dimensions), _each(dilation, dimensions)
     sizes, outputs = inputs.shape[-dimensions:], out.shape[-dimensions:]
-    along = map(window_total, sizes, kernels, strides, paddings, outputs, dilations)
+    along = map(window_total, sizes, windows, strides, paddings, outputs, dilations)
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
@@ -47,47 +46,52 @@ def adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
-def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], place: int, name: str, default: Any) -> Any:
+def _argument(args: Args, kwargs: Kwargs, place: int, name: str, default: Any) -> Any:
     return args[place] if len(args) > place else kwargs.get(name, default)
 
 
+def _adaptive_average_backward(dimensions: int, args: Args) -> int:
+    gradient, inputs = args[:2]
+    return int(gradient.numel() + adaptively_pooled(dimensions, inputs, gradient))
+
+
+def _average_backward(dimensions: int, args: Args) -> int:
+    """A division for each window and an addition for each element in it."""
+    gradient, inputs, window, stride, padding = args[:5]
+    return int(gradient.numel() + pooled(dimensions, inputs, gradient, window, stride, padding))
+
+
 def _pooling(dimensions: int) -> None:
-    """Registers the poolings over so many dimensions, which a batch may stand before or not."""
+    """Register the poolings over so many dimensions, with or without a batch in front."""
 
     @formula(f"aten::max_pool{dimensions}d_with_indices")
-    def largest(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    def largest(args: Args, kwargs: Kwargs, out: Any) -> Work:
         """A comparison less than the window has elements."""
-        stride = _argument(args, kwargs, 2, "stride", None)
-        padding, dilation = (
-            _argument(args, kwargs, *which) for which in ((3, "padding", 0), (4, "dilation", 1))
+        stride, padding, dilation = (
+            _argument(args, kwargs, *which)
+            for which in ((2, "stride", None), (3, "padding", 0), (4, "dilation", 1))
         )
         elements = pooled(dimensions, args[0], out[0], args[1], stride, padding, dilation)
         return Work(0, elements - out[0].numel())
 
-    @formula(f"aten::adaptive_max_pool{dimensions}d")
-    def adaptively_largest(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-        return Work(0, adaptively_pooled(dimensions, args[0], out[0]) - out[0].numel())
-
     @formula(f"aten::avg_pool{dimensions}d")
-    def average(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Work:
+    def average(args: Args, kwargs: Kwargs, out: Any) -> Work:
         """The additions and the division: as many as the window has elements."""
         stride, padding = _argument(args, kwargs, 2, "stride", None), _argument(args, kwargs, 3, "padding", 0)
         return Work(0, pooled(dimensions, args[0], out, args[1], stride, padding))
 
-    @formula(f"aten::_adaptive_avg_pool{dimensions}d")
-    def adaptive_average(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-        return Work(0, adaptively_pooled(dimensions, args[0], out))
-
-    @formula(f"aten::avg_pool{dimensions}d_backward")
-    def average_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-        """A division for each window and an addition for each element in it."""
-        gradient, inputs, kernel, stride, padding = args[:5]
-        return Work(0, gradient.numel() + pooled(dimensions, inputs, gradient, kernel, stride, padding))
-
-    @formula(f"aten::_adaptive_avg_pool{dimensions}d_backward")
-    def adaptive_average_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-        gradient, inputs = args[:2]
-        return Work(0, gradient.numel() + adaptively_pooled(dimensions, inputs, gradient))
+    register_other_flop(
+        {
+            f"adaptive_max_pool{dimensions}d": lambda args, out: (
+                adaptively_pooled(dimensions, args[0], out[0]) - out[0].numel()
+            ),
+            f"_adaptive_avg_pool{dimensions}d": lambda args, out: adaptively_pooled(dimensions, args[0], out),
+            f"avg_pool{dimensions}d_backward": lambda args, _out: _average_backward(dimensions, args),
+            f"_adaptive_avg_pool{dimensions}d_backward": lambda args, _out: _adaptive_average_backward(
+                dimensions, args
+            ),
+        }
+    )
 
 
 for _dimensions in (2, 3):  # pooling over one dimension is one over two of which one has size 1
@@ -104,7 +108,7 @@ REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pa
     *(f"aten::{name.format(dimensions)}_backward" for name in CHOOSING for dimensions in (2, 3)),
     *(f"aten::{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)),
 )
-def one_addition_each(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def one_addition_each(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Each element of the gradient is added to the place that it came from."""
     return Work(0, args[0].numel())
 
@@ -124,21 +128,19 @@ INTERPOLATIONS = {
 """Taps a dimension, and dimensions. Their weights are computed once a row and column and are left out."""
 
 
-def _interpolation(name: str) -> None:
-    taps, dimensions = INTERPOLATIONS[name]
-
-    @formula(f"aten::{name}")
-    def forward(_args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
-        return Work(0, out.numel() * _interpolation_flop(taps, dimensions))
-
-    @formula(f"aten::{name}_backward")
-    def backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
-        """A product and an addition for each element that an output was weighted from."""
-        return Work(0, args[0].numel() * 2 * taps**dimensions)
+def _interpolation(name: str, taps: int, dimensions: int) -> None:
+    """Register an interpolation; backward, a product and an addition for each element that an output weighted."""
+    each = _interpolation_flop(taps, dimensions)
+    register_other_flop(
+        {
+            name: lambda _args, out: out.numel() * each,
+            f"{name}_backward": lambda args, _out: args[0].numel() * 2 * taps**dimensions,
+        }
+    )
 
 
-for _name in INTERPOLATIONS:
-    _interpolation(_name)
+for _name, _taps in INTERPOLATIONS.items():
+    _interpolation(_name, *_taps)
 
 
 BILINEAR, NEAREST = 0, 1
@@ -151,14 +153,14 @@ def _grid_flop(mode: int, grid: Any) -> int:
 
 
 @formula("aten::grid_sampler_2d")
-def grid_sampler(args: Sequence[Any], _kwargs: Mapping[str, Any], out: Any) -> Work:
+def grid_sampler(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """The place on the grid, once for all channels; bilinear: three lines ``a + w (b - a)`` an output."""
     mode = args[2]
     return Work(0, _grid_flop(mode, args[1]) + (9 * out.numel() if mode == BILINEAR else 0))
 
 
 @formula("aten::grid_sampler_2d_backward")
-def grid_sampler_backward(args: Sequence[Any], _kwargs: Mapping[str, Any], _out: Any) -> Work:
+def grid_sampler_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """The places again. Bilinear, with corners a, b above c, d, p places and n gradients of outputs:
 
     Input: four corners' weights (6p), each times the gradient, and added (8n). Grid: the slope along the rows

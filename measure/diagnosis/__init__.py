@@ -1,1 +1,1 @@
-"""What would spoil a measurement here, for ``doctor``."""
+"""Finds what would spoil a measurement here, for ``doctor``."""

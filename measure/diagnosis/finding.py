@@ -11,16 +11,19 @@ NEAR_LIMIT_C = 10.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact, how it weighs, and what to do about it where there is something to do."""
-
     level: str
     subject: str
     fact: str
     advice: str | None = None
 
 
+def judged(level: str, subject: str, fact: str, advice: str) -> Finding:
+    """Return a finding that gives its advice unless all is well."""
+    return Finding(level, subject, fact, None if level == OK else advice)
+
+
 def level_of(value: float, bounds: tuple[float, float]) -> str:
-    """Of a value whose bounds are those from which it is a warning, and a problem."""
+    """Grade a value by the bounds from which it is a warning, and a problem."""
     warning, problem = bounds
     return PROBLEM if value >= problem else WARNING if value >= warning else OK
 
@@ -33,6 +36,5 @@ def temperature_finding(subject: str, what: str, temperature: float, limit: floa
     if limit is None:
         return Finding(OK, subject, f"{what} {temperature:.0f} °C, and no limit")
     fact = f"{what} {temperature:.0f} °C, and the limit is {limit:.0f} °C"
-    if temperature > limit - NEAR_LIMIT_C:
-        return Finding(WARNING, subject, fact, "let it cool down, or improve the cooling")
-    return Finding(OK, subject, fact)
+    level = WARNING if temperature > limit - NEAR_LIMIT_C else OK
+    return judged(level, subject, fact, "let it cool down, or improve the cooling")

@@ -1,16 +1,9 @@
-"""From facts of NVIDIA GPUs to findings, by values alone; what the driver does not tell is a finding too."""
+"""From facts of NVIDIA GPUs to findings; what the driver does not tell is a finding too."""
 
 from collections.abc import Iterator
 
-from measure.diagnosis.finding import (
-    OK,
-    PROBLEM,
-    UNCHECKED,
-    WARNING,
-    Finding,
-    gigabytes,
-    temperature_finding,
-)
+from measure.diagnosis import finding
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
 
@@ -33,7 +26,7 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
     for gpu in nvidia.gpus:
         yield from _gpu_findings(gpu)
     if nvidia.counters_admin_only is None:
-        yield Finding(UNCHECKED, "counters", "the driver does not tell who may read its hardware counters")
+        yield _untold("counters", "who may read its hardware counters")
     elif nvidia.counters_admin_only and not nvidia.is_admin:
         fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
         advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
@@ -42,41 +35,44 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
         yield Finding(OK, "counters", "this user may read hardware counters")
 
 
+def _untold(subject: str, fact: str) -> Finding:
+    return Finding(UNCHECKED, subject, f"the driver does not tell {fact}")
+
+
 def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
     at = gpu.torch_name
     yield _gpu_load(gpu)
     if gpu.persistence is None:
-        yield Finding(UNCHECKED, at, "the driver does not tell whether persistence mode is on")
+        yield _untold(at, "whether persistence mode is on")
     elif gpu.persistence:
         yield Finding(OK, at, "persistence mode is on")
     else:
         fact = "persistence mode is off: between processes the driver lets go of the GPU, and its clock falls"
         yield Finding(WARNING, at, fact, "sudo nvidia-smi --persistence-mode=1")
     if gpu.ecc is None:
-        yield Finding(UNCHECKED, at, "the driver does not tell of ECC")
+        yield _untold(at, "of ECC")
     elif gpu.uncorrected:
         fact = f"ECC found {gpu.uncorrected} errors of memory that it could not correct"
         yield Finding(PROBLEM, at, fact, "reset the GPU or replace it; see nvidia-smi --query --display=ECC")
     else:
         yield Finding(OK, at, f"ECC is {'on' if gpu.ecc else 'off'}")
     if gpu.temperature_c is None:
-        yield Finding(UNCHECKED, at, "the driver does not tell the temperature")
+        yield _untold(at, "the temperature")
     else:
-        yield temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
+        yield finding.temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
     if gpu.throttle:
         fact = f"the clock is lowered now ({gpu.throttle.replace(';', ', ')})"
         yield Finding(PROBLEM, at, fact, "let it cool down, and see nvidia-smi --query --display=PERFORMANCE")
 
 
 def _gpu_load(gpu: Gpu) -> Finding:
-    advice = "end them, wait, or choose another GPU (--device cuda:N)"
+    at, advice = gpu.torch_name, "end them, wait, or choose another GPU (--device cuda:N)"
     if gpu.others:
-        return Finding(PROBLEM, gpu.torch_name, f"{gpu.name} serves others: {', '.join(gpu.others)}", advice)
+        return Finding(PROBLEM, at, f"{gpu.name} serves others: {', '.join(gpu.others)}", advice)
     if gpu.busy is None and gpu.used_byte is None:
-        return Finding(UNCHECKED, gpu.torch_name, f"{gpu.name} does not tell whether it serves others")
-    fact = f"{gpu.name} is {100 * (gpu.busy or 0.0):.0f} % busy, with {gigabytes(gpu.used_byte or 0)} in use"
-    if (gpu.busy or 0.0) >= GPU_BUSY:
-        return Finding(PROBLEM, gpu.torch_name, f"{fact}, by processes that are not seen here", advice)
-    if (gpu.used_byte or 0) >= GPU_USED_BYTE:
-        return Finding(WARNING, gpu.torch_name, f"{fact}, by processes that are not seen here", advice)
-    return Finding(OK, gpu.torch_name, fact)
+        return Finding(UNCHECKED, at, f"{gpu.name} does not tell whether it serves others")
+    busy, used_byte = gpu.busy or 0.0, gpu.used_byte or 0
+    level = PROBLEM if busy >= GPU_BUSY else WARNING if used_byte >= GPU_USED_BYTE else OK
+    who = "" if level == OK else ", by processes that are not visible here"
+    fact = f"{gpu.name} is {100 * busy:.0f} % busy, with {gigabytes(used_byte)} in use{who}"
+    return judged(level, at, fact, advice)

@@ -1,6 +1,6 @@
-"""What of this machine's NVIDIA GPUs can spoil a measurement, by NVML and by the driver's files.
+"""This machine's NVIDIA GPUs, as far as they can spoil a measurement, by NVML and the driver's files.
 
-Values that the driver does not tell are None.
+Values that the driver does not report are None.
 """
 
 import os
@@ -42,7 +42,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Nvidia:
-    """``counters_admin_only``: whether the driver keeps its counters for administrators, of whom ``is_admin`` says
+    """``counters_admin_only``: whether the driver keeps its hardware counters for administrators; ``is_admin``:
     whether this process is one.
     """
 
@@ -53,7 +53,7 @@ class Nvidia:
 
 
 def observe() -> Nvidia:
-    """The GPUs that torch would see here."""
+    """Observe the GPUs that torch would see here."""
     names = [name for name in devices.available_names() if name.startswith("cuda:")]
     gpus = tuple(_gpu(name, handle) for name, handle in zip(names, devices.nvidia_handles(), strict=True))
     return Nvidia(DRIVER.is_dir() or bool(gpus), gpus, counters_admin_only(), is_admin())
@@ -68,16 +68,13 @@ def _gpu(torch_name: str, handle: Any) -> Gpu:
         except pynvml.NVMLError:
             return None
 
-    name, memory, busy = (
-        ask(question)
-        for question in (
-            pynvml.nvmlDeviceGetName,
-            pynvml.nvmlDeviceGetMemoryInfo,
-            pynvml.nvmlDeviceGetUtilizationRates,
-        )
+    name, memory = ask(pynvml.nvmlDeviceGetName), ask(pynvml.nvmlDeviceGetMemoryInfo)
+    busy, running = (
+        ask(pynvml.nvmlDeviceGetUtilizationRates),
+        ask(pynvml.nvmlDeviceGetComputeRunningProcesses),
     )
-    running = ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
     persistence, ecc = ask(pynvml.nvmlDeviceGetPersistenceMode), ask(pynvml.nvmlDeviceGetEccMode)
+    errors = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
     reading = NvidiaSensors(handle, NoSensors()).read()
     return Gpu(
         torch_name=torch_name,
@@ -87,11 +84,7 @@ def _gpu(torch_name: str, handle: Any) -> Gpu:
         busy=None if busy is None else busy.gpu / 100,
         persistence=None if persistence is None else bool(persistence),
         ecc=None if ecc is None else bool(ecc[0]),  # now, and after the next start
-        uncorrected=ask(
-            pynvml.nvmlDeviceGetTotalEccErrors,
-            pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
-            pynvml.NVML_VOLATILE_ECC,
-        ),
+        uncorrected=ask(pynvml.nvmlDeviceGetTotalEccErrors, *errors),
         temperature_c=reading.temperature_c,
         limit_c=ask(pynvml.nvmlDeviceGetTemperatureThreshold, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
         throttle=reading.throttle,
@@ -99,7 +92,7 @@ def _gpu(torch_name: str, handle: Any) -> Gpu:
 
 
 def _process(process: Any) -> str:
-    """A process on a GPU; its name where this container sees it."""
+    """Name a process on a GPU; by its number where this container does not see it."""
     import psutil
 
     try:
@@ -109,7 +102,7 @@ def _process(process: Any) -> str:
 
 
 def counters_admin_only(driver: Path = DRIVER) -> bool | None:
-    """What the driver's parameter says of who may read its hardware counters."""
+    """Return whether the driver's parameter keeps its hardware counters for administrators."""
     try:
         match = re.search(r"^RmProfilingAdminOnly:\s*(\d)", (driver / "params").read_text(), re.MULTILINE)
     except OSError:
@@ -118,7 +111,7 @@ def counters_admin_only(driver: Path = DRIVER) -> bool | None:
 
 
 def is_admin(status: Path = Path("/proc/self/status")) -> bool:
-    """Whether this process has the capability that the driver asks for, which root in a container often lacks."""
+    """Return whether this process has the capability that the driver asks for; root in a container often lacks it."""
     try:
         match = re.search(r"^CapEff:\s*([0-9a-f]+)", status.read_text(), re.MULTILINE)
     except OSError:

@@ -1,7 +1,4 @@
-"""What of this machine can spoil a measurement: its processor and its memory, as the system shows them.
-
-Values that a system does not show are None.
-"""
+"""The processor and memory of this machine, as far as they can spoil a measurement; None where unknown."""
 
 import os
 import platform
@@ -12,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.machine import processor
+from measure.machine.processor import content_of
 from measure.machine.sensors import Conditions, ProcessorSensors
 
 WINDOW_S = 1.0
@@ -61,7 +59,7 @@ class Memory:
 
 
 def observe() -> tuple[Processor, Memory]:
-    """This machine over ``WINDOW_S``."""
+    """Watch this machine for ``WINDOW_S``."""
     import psutil
 
     sensors = ProcessorSensors()
@@ -74,40 +72,40 @@ def observe() -> tuple[Processor, Memory]:
     logical = psutil.cpu_count() or processor.visible_cores()
     elapsed_s = (closing.core_s or 0.0) - (opening.core_s or 0.0)
     stolen_s = times.steal - times_before.steal if hasattr(times, "steal") else None
-    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-    return (
-        Processor(
-            logical_cores=logical,
-            usable_cores=processor.visible_cores(),
-            siblings=processor.siblings(),
-            threads=processor.physical_cores(),
-            quota_cores=quota_cores(),
-            load_cores=None if conditions.load is None else conditions.load * logical,
-            busiest=busiest,
-            stolen=stolen_s / elapsed_s if stolen_s is not None and elapsed_s > 0 else None,
-            is_virtual=is_virtual(),
-            governors=governors(),
-            has_turbo=has_turbo(),
-            heat=nearest_to_limit(
-                psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
-            ),
-            throttled=conditions.throttle,
-            throttle_count=throttle_count(),
-            on_battery=None
-            if battery is None or battery.power_plugged is None
-            else not battery.power_plugged,
-        ),
-        Memory(
-            available_byte=processor.available_memory_byte(),
-            shared_byte=psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None,
-            swap_used_byte=swap.used,
-            swap_moved_byte=swap.sin + swap.sout - swap_before.sin - swap_before.sout,
-        ),
+    seen = Processor(
+        logical_cores=logical,
+        usable_cores=processor.visible_cores(),
+        siblings=processor.siblings(),
+        threads=processor.physical_cores(),
+        quota_cores=quota_cores(),
+        load_cores=None if conditions.load is None else conditions.load * logical,
+        busiest=busiest,
+        stolen=stolen_s / elapsed_s if stolen_s is not None and elapsed_s > 0 else None,
+        is_virtual=is_virtual(),
+        governors=governors(),
+        has_turbo=has_turbo(),
+        heat=nearest_to_limit(getattr(psutil, "sensors_temperatures", dict)()),
+        throttled=conditions.throttle,
+        throttle_count=throttle_count(),
+        on_battery=_on_battery(),
+    )
+    return seen, Memory(
+        available_byte=processor.available_memory_byte(),
+        shared_byte=psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None,
+        swap_used_byte=swap.used,
+        swap_moved_byte=swap.sin + swap.sout - swap_before.sin - swap_before.sout,
     )
 
 
+def _on_battery() -> bool | None:
+    import psutil
+
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    return None if battery is None or battery.power_plugged is None else not battery.power_plugged
+
+
 def _others() -> list[Any]:
-    """The other processes, each asked once for its time, so that the next answer is of the time between."""
+    """Return the other processes, each asked once for its time, so that the next answer covers the time since."""
     import psutil
 
     others = [process for process in psutil.process_iter(["name"]) if process.pid != os.getpid()]
@@ -134,45 +132,38 @@ def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
     )
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
-
-
 def governors(system: Path = Path("/sys")) -> tuple[str, ...] | None:
-    """Which rules set the frequency of the cores, each once."""
-    found = map(_text, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
+    """Return the rules that set the frequency of the cores, each once."""
+    found = map(content_of, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
     return tuple(sorted({name for name in found if name})) or None
 
 
 def has_turbo(system: Path = Path("/sys")) -> bool | None:
-    """Whether the clock may rise above what the processor keeps up on all cores."""
-    if (off := _text(system / CPUS / "intel_pstate/no_turbo")) is not None:
+    """Return whether the clock may rise above what the processor sustains on all cores."""
+    if off := content_of(system / CPUS / "intel_pstate/no_turbo"):
         return off == "0"
-    if (on := _text(system / CPUS / "cpufreq/boost")) is not None:
+    if on := content_of(system / CPUS / "cpufreq/boost"):
         return on == "1"
     return None
 
 
 def throttle_count(system: Path = Path("/sys")) -> int | None:
-    """How often the cores lowered their clock for heat since the machine started."""
-    counts = [_text(path) for path in (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count")]
-    known = [int(count) for count in counts if count and count.isdigit()]
+    """Return how often the cores lowered their clock for heat since the machine started."""
+    counts = map(content_of, (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count"))
+    known = [int(count) for count in counts if count.isdigit()]
     return sum(known) if known else None
 
 
 def quota_cores(
     process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
 ) -> float | None:
-    """The tightest limit on processor time of this process's control groups, in cores; None: no limit.
+    """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
 
     Version 2 states quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees
     its own group at the root.
     """
     limits = []
-    for line in (_text(process) or "").splitlines():
+    for line in content_of(process).splitlines():
         _, controllers, path = line.split(":", 2)
         names: tuple[str, ...]
         if controllers == "":
@@ -181,9 +172,9 @@ def quota_cores(
             root, names = groups / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         else:
             continue
-        own = root / path.lstrip("/")
-        for group in (own, *own.parents):
-            limits.append(" ".join(filter(None, (_text(group / name) for name in names))).split())
+        innermost = root / path.lstrip("/")
+        for group in (innermost, *innermost.parents):
+            limits.append(" ".join(filter(None, (content_of(group / name) for name in names))).split())
             if group == root:
                 break
     known = [int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()]
@@ -191,16 +182,15 @@ def quota_cores(
 
 
 def is_virtual() -> bool | None:
-    """Whether a hypervisor says that it is there; None where processors do not tell."""
+    """Return whether a hypervisor announces itself; None where processors do not tell."""
     flags = processor.described().get("flags")
     return None if flags is None or platform.system() != "Linux" else "hypervisor" in flags.split()
 
 
 def nearest_to_limit(sensors: dict[str, list[Any]]) -> tuple[float, float | None] | None:
-    """Of psutil's temperatures the one nearest to its limit (the hottest, where none has one), and the limit."""
-    found = [
-        (entry.current, entry.high or entry.critical or None) for chip in sensors.values() for entry in chip
-    ]
+    """Return the temperature nearest to its limit (the hottest, where none has one), and the limit."""
+    entries = [entry for chip in sensors.values() for entry in chip]
+    found = [(entry.current, entry.high or entry.critical or None) for entry in entries]
     limited = [(heat, limit) for heat, limit in found if limit]
     if limited:
         return max(limited, key=lambda pair: pair[0] - pair[1])

@@ -2,11 +2,12 @@
 
 import importlib.metadata
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from packaging.requirements import Requirement
 
 from measure.machine.environment import installed_version
 
@@ -49,7 +50,7 @@ class Libraries:
 
 
 def observe() -> Libraries:
-    """What is installed here, each imported in a process of its own: some seconds."""
+    """Import what is installed here in a process of its own, which takes some seconds."""
     versions = {name: installed_version(name) for name in NAMES}
     failures, cuda = try_imports([name for name, version in versions.items() if version])
     asked = {name: importlib.metadata.requires(name) or [] for name, version in versions.items() if version}
@@ -57,18 +58,11 @@ def observe() -> Libraries:
 
 
 def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict[str, str], bool | None]:
-    """Why each of them that does not import does not, and whether torch can use a GPU."""
-    how = ""
+    """Return why each library that does not import does not, and whether torch can use a GPU."""
+    command = [sys.executable, "-c", TRIAL, *names]
     try:
-        trial = subprocess.run(
-            [sys.executable, "-c", TRIAL, *names],
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            check=False,
-        )
-        output = trial.stdout
-        how = f"importing it ended the process with exit code {trial.returncode}"
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        output, how = trial.stdout, f"importing it ended the process with exit code {trial.returncode}"
     except subprocess.TimeoutExpired as problem:
         output = problem.stdout.decode() if isinstance(problem.stdout, bytes) else problem.stdout or ""
         how = f"importing it took longer than {limit_s:g} s"
@@ -87,41 +81,13 @@ def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict
 
 
 def unmet(versions: Mapping[str, str | None], asked: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """What installed packages ask of the versions of others among them and do not find, a sentence each."""
+    """Say, a sentence each, which requirements of installed packages on each other's versions are not met."""
     found = []
     for name, requirements in asked.items():
-        for requirement in requirements:
-            match = re.match(r"[A-Za-z0-9._-]+", requirement)
-            other = match[0].lower() if match else ""
-            version = versions.get(other)
-            condition = requirement[len(other) :].partition(";")[0].strip(" ()")
-            if version and "extra ==" not in requirement and not _meets(version, condition):
-                found.append(
-                    f"{name} {versions[name]} asks for {other} {condition}, and {version} is installed"
-                )
+        for requirement in map(Requirement, requirements):
+            version = versions.get(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if version and applies and not requirement.specifier.contains(version, prereleases=True):
+                wanted = f"{requirement.name} {requirement.specifier}"
+                found.append(f"{name} {versions[name]} asks for {wanted}, and {version} is installed")
     return tuple(found)
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without what stands after + and without zeros at the end."""
-    match = re.match(r"\d+(\.\d+)*", version)
-    numbers = [int(part) for part in match[0].split(".")] if match else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
-
-
-def _meets(version: str, condition: str) -> bool:
-    """Whether a version meets clauses such as ``==2.14.1`` or ``>=2.14,<3``; other clauses are taken as met."""
-    own = _release(version)
-    for sign, bound in re.findall(r"(?<![!~=<>])(==|>=|<=|<|>)\s*(\d[\d.]*)(?![\d.]*\*)", condition):
-        other = _release(bound)
-        if not {
-            "==": own == other,
-            ">=": own >= other,
-            "<=": own <= other,
-            "<": own < other,
-            ">": own > other,
-        }[sign]:
-            return False
-    return True

@@ -1,4 +1,4 @@
-"""The kinds of device that can be measured, and each one's quirks: its identity, its clockwork, its memory.
+"""The devices that can be measured, with their quirks: identity, stopwatch, memory.
 
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
@@ -6,6 +6,7 @@ Identity is read without torch, so that a plan, or a run with nothing left to do
 import os
 import platform
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from measure.machine import processor
 from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
 
 SWEEP = 4
-"""How many times its size is read and written to clear a cache: it need not let go of the oldest first."""
+"""How many times its size is read and written to clear a cache, which need not evict the oldest first."""
 
 SMALLEST_CACHE_BYTE = 2**25
 """Taken for a cache that does not say its size, or says less, as a guest's often does."""
@@ -32,68 +33,64 @@ class Events(Protocol):
         """Between the marks, once the device is synchronised."""
 
 
-class Device(Protocol):
-    """One device of this machine, under the name that torch gives it."""
+class Device(ABC):
+    """One device of this machine, under the name that torch gives it; as it is here, one without a clock of its own."""
 
     kind: str
     torch_name: str
-    is_asynchronous: bool
+    is_asynchronous = False
     """Whether operators return before the device has done them."""
 
+    @abstractmethod
     def identity(self) -> dict[str, str]:
-        """What makes this hardware another one when it changes; its ``name`` among them."""
+        """Return what tells this hardware from other hardware; its ``name`` among it."""
 
     def driver(self) -> str | None:
-        """The driver's version, where there is one."""
+        """Return the driver's version, where there is one."""
+        return None
 
     def memory_byte(self) -> int:
-        """The memory that tensors of this device live in."""
+        """Return the size of the memory that holds this device's tensors."""
+        import psutil
 
+        return psutil.virtual_memory().total
+
+    @abstractmethod
     def prepare(self, threads: int) -> None:
-        """Sets this process up to measure: threads, and no silent change of precision."""
+        """Set this process up to measure: threads, and no silent change of precision."""
 
     def allow_tf32(self, allowed: bool) -> None:
-        """Lets fp32 be multiplied as TF32, or forbids it. Raises NotImplementedError where a device has no TF32."""
+        """Let fp32 be multiplied as TF32, or forbid it. Raise NotImplementedError where a device has no TF32."""
+        _refuse_tf32(allowed)
 
+    @abstractmethod
     def synchronize(self) -> None:
-        """Waits until the device has done all that it was given."""
+        """Wait until the device has done all its work."""
 
     def events(self) -> Events | None:
-        """The device's own stopwatch; None where the host's is all there is."""
+        """Return the device's own stopwatch; None where the host's is all there is."""
+        return None
 
+    @abstractmethod
     def cache_clearer(self) -> Callable[[], object]:
-        """What, when called, leaves nothing in the caches that a network could use."""
+        """Return a call that leaves nothing in the caches that a network could use."""
 
     def sensors(self) -> Sensors:
-        """What the device says of itself."""
+        return ProcessorSensors()
 
 
-class Cpu:
+class Cpu(Device):
     """The processor, through all its cores."""
 
-    kind = "cpu"
-    torch_name = "cpu"
-    is_asynchronous = False
+    kind = torch_name = "cpu"
 
     def identity(self) -> dict[str, str]:
         said = processor.described()
         name = said.get("model name") or said.get("Model") or platform.machine() or "unknown processor"
         keys = ("cpu family", "model", "stepping", "CPU part")
         parts: dict[str, str] = {key: said[key] for key in keys if key in said}
-        return {
-            "name": name,
-            "cores": str(processor.visible_cores()),
-            "architecture": platform.machine(),
-            **parts,
-        }
-
-    def driver(self) -> str | None:
-        return None
-
-    def memory_byte(self) -> int:
-        import psutil
-
-        return psutil.virtual_memory().total
+        cores = str(processor.visible_cores())
+        return {"name": name, "cores": cores, "architecture": platform.machine(), **parts}
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -101,32 +98,23 @@ class Cpu:
         torch.set_num_threads(threads)
         _limit_memory(processor.available_memory_byte())
 
-    def allow_tf32(self, allowed: bool) -> None:
-        _refuse_tf32(allowed)
-
     def synchronize(self) -> None:
-        """Operators on the CPU return when they are done."""
-
-    def events(self) -> None:
-        return None
+        """Do nothing: operators on the CPU return when they are done."""
 
     def cache_clearer(self) -> Callable[[], object]:
         caches = processor.caches()
         return _sweep(self.torch_name, caches[-1].byte if caches else 0)
 
-    def sensors(self) -> Sensors:
-        return ProcessorSensors()
-
 
 def _refuse_tf32(wanted: bool) -> None:
     if wanted:
         raise NotImplementedError(
-            "tf32 is a format of NVIDIA's tensor cores from Ampere on; this device has none"
+            "tf32 is a format of NVIDIA's tensor cores (Ampere on); this device has none"
         )
 
 
 def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
-    """A call that reads and writes memory of its own, several times the cache: stores alone may pass caches by."""
+    """Return a call that reads and writes memory of its own, several times the cache: stores alone may bypass it."""
     import torch
 
     buffer = torch.zeros(SWEEP * max(cache_byte, SMALLEST_CACHE_BYTE) // 4, device=torch_name)
@@ -134,7 +122,7 @@ def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
 
 
 def _limit_memory(byte: int) -> None:
-    """Lets an allocation fail in this process before the system has to kill something."""
+    """Let an allocation fail in this process before the system has to kill something."""
     if platform.system() != "Linux":
         return
     import resource
@@ -150,35 +138,27 @@ AMPERE = (8, 0)
 """The compute capability from which tensor cores have TF32."""
 
 
-class Cuda:
+class Cuda(Device):
     """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
 
     kind = "cuda"
     is_asynchronous = True
 
     def __init__(self, index: int) -> None:
+        import pynvml
+
         self.torch_name = f"cuda:{index}"
-        self._handle = nvidia_handles()[index]
+        self._nvml, self._handle = pynvml, nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
-        import pynvml
-
-        bus = pynvml.nvmlDeviceGetPciInfo(self._handle)
-        return {
-            "name": _text(pynvml.nvmlDeviceGetName(self._handle)),
-            "memory": str(self.memory_byte()),
-            "pci": f"{bus.pciDeviceId:08x}",
-        }
+        name, bus = self._nvml.nvmlDeviceGetName(self._handle), self._nvml.nvmlDeviceGetPciInfo(self._handle)
+        return {"name": _text(name), "memory": str(self.memory_byte()), "pci": f"{bus.pciDeviceId:08x}"}
 
     def driver(self) -> str | None:
-        import pynvml
-
-        return _text(pynvml.nvmlSystemGetDriverVersion())
+        return _text(self._nvml.nvmlSystemGetDriverVersion())
 
     def memory_byte(self) -> int:
-        import pynvml
-
-        return int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+        return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -239,7 +219,7 @@ def _text(value: str | bytes) -> str:
 
 
 def nvidia_handles() -> list[Any]:
-    """The driver's handles of the GPUs that torch would see, in torch's order; none without driver or library."""
+    """Return the driver's handles of the GPUs that torch would see, in its order; none without driver or library."""
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the driver's order; CUDA's is fastest first
     try:
         import pynvml
@@ -262,11 +242,10 @@ def nvidia_handles() -> list[Any]:
     return handles
 
 
-class Mps:
+class Mps(Device):
     """The GPU of an Apple chip."""
 
-    kind = "mps"
-    torch_name = "mps"
+    kind = torch_name = "mps"
     is_asynchronous = True
 
     def identity(self) -> dict[str, str]:
@@ -275,38 +254,26 @@ class Mps:
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
 
-    def memory_byte(self) -> int:
-        return Cpu().memory_byte()
-
     def prepare(self, threads: int) -> None:
         import torch
 
         if not torch.backends.mps.is_available():
             raise UserError(
-                "--device mps: this torch cannot use the GPU; it needs macOS 12.3 and a build for arm64"
+                "--device mps: this torch cannot use the GPU; use macOS 12.3 and a build for arm64"
             )
         torch.set_num_threads(threads)
-
-    def allow_tf32(self, allowed: bool) -> None:
-        _refuse_tf32(allowed)
 
     def synchronize(self) -> None:
         import torch
 
         torch.mps.synchronize()
 
-    def events(self) -> None:
-        return None
-
     def cache_clearer(self) -> Callable[[], object]:
         return _sweep(self.torch_name, 0)
 
-    def sensors(self) -> Sensors:
-        return ProcessorSensors()
-
 
 def available_names() -> list[str]:
-    """The devices of this machine, the one that ``auto`` takes first."""
+    """Return the devices of this machine, first the one that ``auto`` takes."""
     names = [f"cuda:{index}" for index in range(len(nvidia_handles()))]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         names.append("mps")
@@ -314,16 +281,16 @@ def available_names() -> list[str]:
 
 
 def find(name: str) -> Device:
-    """The device of this name: cpu, cuda, cuda:N, mps or auto. Raises UserError that says which there are."""
+    """Return the device of this name (cpu, cuda, cuda:N, mps, auto). Raise UserError that says which there are."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise UserError(
-            f"--device: {name!r} is no device; say cpu, cuda, cuda:N, mps or auto"
+            f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto"
             + did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
         )
     there = available_names()
     wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
     if wanted not in there:
         raise UserError(f"--device: there is no {name} on this machine; say {' or '.join(there)}")
-    if wanted == "cpu":
-        return Cpu()
-    return Mps() if wanted == "mps" else Cuda(int(wanted.partition(":")[2]))
+    if wanted in ("cpu", "mps"):
+        return Cpu() if wanted == "cpu" else Mps()
+    return Cuda(int(wanted.partition(":")[2]))

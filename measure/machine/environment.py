@@ -21,7 +21,7 @@ def _hash(facts: dict[str, Any], length: int) -> str:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of an installed package, without importing it."""
+    """Return the version of an installed package, without importing it."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -29,7 +29,7 @@ def installed_version(package: str) -> str | None:
 
 
 def current(device: Device, threads: int) -> Environment:
-    """This machine as it is now. Raises UserError where torch is missing, or a variable decides over precisions."""
+    """Describe this machine as it is now. Raises UserError if torch is missing or a variable changes precisions."""
     torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
@@ -67,7 +67,7 @@ def current(device: Device, threads: int) -> Environment:
 
 
 def folder_name(environment: Environment) -> str:
-    """How a machine's folder is called where the user does not say: readable, and unique by its hardware's hash."""
+    """Name a machine's folder where the user does not: readable, and unique by its hardware's hash."""
     readable = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", environment.name.lower())).strip("-")
     cores = f"-{environment.cores}c" if environment.device == "cpu" else ""
     return f"{readable}{cores}-{environment.hardware_id[:4]}"

@@ -13,7 +13,7 @@ SYSTEM_CPUS = Path("/sys/devices/system/cpu")
 
 
 def described() -> dict[str, str]:
-    """The first processor's block of /proc/cpuinfo, or what the system says of it elsewhere."""
+    """Return the first processor's block of /proc/cpuinfo, or what the system says of it elsewhere."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
@@ -26,19 +26,19 @@ def described() -> dict[str, str]:
 
 
 def vector_extension() -> str | None:
-    """The vector extensions of the processor that decide its peak, widest first; None where it does not say."""
+    """Return the vector extensions that decide the processor's peak, widest first; None where it does not say."""
     said = described()
     flags = set((said.get("flags") or said.get("Features") or "").split())
     return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
 
 
 def _whole_number(text: str | None) -> int | None:
-    """The number that a processor says, in decimals or, as on Arm, in hexadecimals; None where it is none."""
+    """Read a decimal or, as on Arm, hexadecimal number; None for any other text."""
     return int(text, 0) if text and re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None
 
 
 def numbers() -> tuple[str | None, int | None, int | None]:
-    """Vendor, family and model by which the processor says what it is; on Arm implementer, architecture and part."""
+    """Return the processor's vendor, family and model; on Arm implementer, architecture and part."""
     said = described()
     return (
         said.get("vendor_id") or said.get("CPU implementer"),
@@ -48,17 +48,17 @@ def numbers() -> tuple[str | None, int | None, int | None]:
 
 
 def visible_cores() -> int:
-    """Logical cores that this process may use."""
+    """Count the logical cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def siblings() -> tuple[tuple[int, ...], ...] | None:
-    """The logical cores that this process may use, those of one physical core together; None where that is unknown."""
+    """Return the logical cores that this process may use, grouped by physical core; None where that is unknown."""
     groups: dict[str, list[int]] = {}
     for core in sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ():
-        shared = _line(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
+        shared = content_of(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
         if not shared:
             return None
         groups.setdefault(shared, []).append(core)
@@ -66,7 +66,7 @@ def siblings() -> tuple[tuple[int, ...], ...] | None:
 
 
 def physical_cores() -> int:
-    """The physical cores that this process may use."""
+    """Count the physical cores that this process may use."""
     if together := siblings():
         return len(together)
     import psutil
@@ -75,24 +75,24 @@ def physical_cores() -> int:
 
 
 def caches() -> tuple[Cache, ...]:
-    """The data caches of the cores that this process may use, by level; none where the system does not report them."""
+    """Return the data caches of the cores that this process may use, by level; none if the system reports none."""
     found: dict[tuple[int, str], int] = {}
     for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
         for folder in (SYSTEM_CPUS / f"cpu{core}" / "cache").glob("index*"):
             level, kind, size, sharers = (
-                _line(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
+                content_of(folder / name) for name in ("level", "type", "size", "shared_cpu_list")
             )
             match = re.fullmatch(r"(\d+)([KMG]?)", size)
             if kind != "Instruction" and level.isdigit() and match:
                 byte = int(match[1]) * 1024 ** " KMG".index(match[2] or " ")
                 found[int(level), sharers] = byte
     levels = sorted({level for level, _ in found})
-    own = {level: [byte for (other, _), byte in found.items() if other == level] for level in levels}
-    return tuple(Cache(level, sum(byte), len(byte)) for level, byte in own.items())
+    sizes = {level: [byte for (other, _), byte in found.items() if other == level] for level in levels}
+    return tuple(Cache(level, sum(byte), len(byte)) for level, byte in sizes.items())
 
 
-def _line(path: Path) -> str:
-    """A file of one line; empty where it cannot be read."""
+def content_of(path: Path) -> str:
+    """Return a file's text, stripped; empty where it cannot be read, as now and then with sensors."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -100,7 +100,7 @@ def _line(path: Path) -> str:
 
 
 def available_memory_byte() -> int:
-    """Main memory that a new process can take without swapping, the control group's limit included."""
+    """Return the main memory that a new process can take without swapping or passing its control group's limit."""
     import psutil
 
     available = psutil.virtual_memory().available

@@ -1,4 +1,4 @@
-"""What a device and its machine say of themselves while they work: load, clock, temperature, power, energy.
+"""Readings of a device and its machine while they work: load, clock, temperature, power, energy.
 
 A reading takes microseconds to some milliseconds, so it is taken between samples and once in ``WINDOW_S`` at most:
 energy counters move in steps (NVIDIA's about every 100 ms), and a system counts its cores' time in hundredths of a
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from measure.machine.processor import content_of
 
 WINDOW_S = 0.5
 """The shortest time over which load and energy are taken."""
@@ -62,19 +64,19 @@ class Conditions:
 
     @classmethod
     def at(cls, reading: Reading) -> "Conditions":
-        """What one reading says: nothing of load and energy, which take time."""
+        """Return the conditions of one reading, without load and energy, which take time."""
         return cls(None, reading.clock_hz, reading.temperature_c, reading.power_w, reading.throttle)
 
     @classmethod
     def between(cls, opening: Reading, closing: Reading, calls: int | None) -> "Conditions":
-        """The conditions over a window; ``calls`` are those in it, None where not they alone took its energy."""
+        """Return the conditions over a window of so many calls; None if they were not all that took its energy."""
         used_j = _increase(opening.energy_j, closing.energy_j)
         energy_j = used_j / calls if used_j and calls else None
         return replace(cls.at(closing), load=_load(opening, closing), energy_j=energy_j)
 
 
 def _load(opening: Reading, closing: Reading) -> float | None:
-    """The part of all cores that other processes used; what a hypervisor took away is among it."""
+    """Return the part of all cores that other processes used, including what a hypervisor took away."""
     core_s = _increase(opening.core_s, closing.core_s)
     idle_s = _increase(opening.idle_s, closing.idle_s)
     own_s = _increase(opening.own_s, closing.own_s)
@@ -88,20 +90,18 @@ def _increase(opening: float | None, closing: float | None) -> float | None:
 
 
 class Sensors(Protocol):
-    """What reads a device."""
-
     def read(self) -> Reading: ...
 
 
 class NoSensors:
-    """A device that says nothing of itself."""
+    """A device without sensors."""
 
     def read(self) -> Reading:
         return Reading()
 
 
 class ProcessorSensors:
-    """A processor's: its cores' time from the system, the rest from Linux's files where they are shown.
+    """A processor's readings: its cores' time from the system, the rest from Linux's files where they exist.
 
     The clock is the mean of what the frequency drivers report, the temperature the hottest sensor's, energy that of
     all packages by their RAPL counters, without memory, where this user may read them. ``system`` is where the files
@@ -116,13 +116,13 @@ class ProcessorSensors:
         self._thermometers = _readable(
             thermometer
             for name in system.glob("class/hwmon/hwmon*/name")
-            if _text(name) in THERMOMETERS
+            if content_of(name) in THERMOMETERS
             for thermometer in name.parent.glob("temp*_input")
         )
         self._packages = [
             Package(name.parent)
             for name in system.glob("class/powercap/intel-rapl:*/name")
-            if _text(name).startswith("package") and _readable([name.parent / "energy_uj"])
+            if content_of(name).startswith("package") and _readable([name.parent / "energy_uj"])
         ]
 
     def read(self) -> Reading:
@@ -131,7 +131,7 @@ class ProcessorSensors:
         times = psutil.cpu_times()
         guests_s = getattr(times, "guest", 0.0) + getattr(
             times, "guest_nice", 0.0
-        )  # in the hosts' time already
+        )  # in the host's time already
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
         throttled_before, self._throttled = self._throttled, sum(_numbers(self._throttles))
         return Reading(
@@ -150,36 +150,28 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         self._counter = folder / "energy_uj"
-        self._range_uj = int(_text(folder / "max_energy_range_uj"))
-        self._last_uj = int(_text(self._counter))
+        self._range_uj = int(content_of(folder / "max_energy_range_uj"))
+        self._last_uj = int(content_of(self._counter))
         self._used_uj = 0
 
     def energy_j(self) -> float:
-        """The energy used since this object was made, if it is asked at least once in a range: some minutes."""
-        now_uj = int(_text(self._counter))
+        """Return the energy used since this object was made, if called at least once in a range: some minutes."""
+        now_uj = int(content_of(self._counter))
         self._used_uj += (now_uj - self._last_uj) % self._range_uj
         self._last_uj = now_uj
         return self._used_uj / 1e6
 
 
-def _text(path: Path) -> str:
-    """A file's content; empty where it cannot be read, as sensors now and then cannot."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 def _readable(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if _text(path).isdigit()]
+    return [path for path in paths if content_of(path).isdigit()]
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
-    return [int(text) for text in map(_text, paths) if text.isdigit()]
+    return [int(text) for text in map(content_of, paths) if text.isdigit()]
 
 
 class NvidiaSensors:
-    """An NVIDIA GPU's by NVML, and the load of the processor that feeds it; ``handle`` is the driver's of the GPU."""
+    """An NVIDIA GPU's readings by NVML, and the load of the processor that feeds it."""
 
     def __init__(self, handle: Any, processor: Sensors) -> None:
         self._handle = handle
@@ -203,7 +195,7 @@ class NvidiaSensors:
         )
 
     def _ask(self, question: Callable[..., int], *arguments: int) -> int | None:
-        """An answer of the driver; None where this GPU has none or this user gets none."""
+        """Ask the driver; None where this GPU has no answer or this user gets none."""
         import pynvml
 
         try:

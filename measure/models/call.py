@@ -19,7 +19,7 @@ class Call:
 
 
 def without_values(call: Call, device: str, dtype: "torch.dtype") -> Call:
-    """The call with other tensors of the same shapes as its inputs, on a device; in a type, those that are floating."""
+    """Return the call with empty inputs of the same shapes, on a device; floating ones in a type."""
     import torch
 
     def hollow(tensor: torch.Tensor) -> torch.Tensor:
@@ -30,7 +30,7 @@ def without_values(call: Call, device: str, dtype: "torch.dtype") -> Call:
 
 
 def mapped(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
-    """A tensor changed, and so all in tuples, lists and dictionaries; anything else as it is."""
+    """Return a value with all tensors in it changed, in tuples, lists and dictionaries too."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -10,14 +10,13 @@ if TYPE_CHECKING:
 
 
 def torch_dtype(precision: str) -> "torch.dtype":
-    """The type in which a precision is stored and computed."""
     import torch
 
     return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
 
 
 def _move(network: "nn.Module", device: str) -> None:
-    """Gives the network new weights on a kind of device; parameters that modules share stay shared."""
+    """Give the network new weights on a type of device; parameters that modules share stay shared."""
     import torch
 
     first: dict[int, str] = {}
@@ -25,19 +24,19 @@ def _move(network: "nn.Module", device: str) -> None:
     shared = [(name, first.setdefault(id(parameter), name)) for name, parameter in parameters]
     network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
     for name, original in shared:
-        holder, _, own_name = name.rpartition(".")
-        setattr(network.get_submodule(holder), own_name, network.get_parameter(original))
+        holder, _, attribute = name.rpartition(".")
+        setattr(network.get_submodule(holder), attribute, network.get_parameter(original))
 
 
 @contextmanager
 def casting(
     network: "nn.Module", precision: str, autocast: str | None
 ) -> Iterator[tuple[str, "torch.dtype"]]:
-    """Within it, the network has the precision; the device and type of inputs for it.
+    """Yield the device and type of inputs for the network, which has the precision within this context.
 
-    With ``autocast``, the network takes the shape of one on that kind of device, still without memory, and stays at
-    fp32, and torch decides for each operator what runs in the precision. Raises NotImplementedError where the kind of
-    device is not there.
+    With ``autocast``, the network takes the shape of one on that type of device, still without memory; it stays at
+    fp32, and torch decides for each operator whether it runs in the precision. Raises NotImplementedError where there
+    is no such device.
     """
     import torch
 
@@ -45,9 +44,8 @@ def casting(
         network.to(torch_dtype(precision))
         yield "meta", torch_dtype(precision)
         return
-    if not torch.amp.is_autocast_available(autocast) or (
-        autocast == "cuda" and not torch.cuda.is_available()
-    ):
+    there = torch.amp.is_autocast_available(autocast) and (autocast != "cuda" or torch.cuda.is_available())
+    if not there:
         raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine that has one")
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -25,21 +25,21 @@ LIBRARIES: dict[str, ModuleType] = {
     "torchaudio": torchaudio_models,
     "timm": timm_models,
 }
-"""What knows the models of a library, by its name: in ``--models`` as ``LIBRARY:NAME``, in a model as its source.
+"""The module for each library, by the name in ``--models LIBRARY:NAME`` and in a model's source.
 
 Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` and ``make_inputs``.
 """
 
 
 def find(patterns: Iterable[str], native_size: bool = False) -> list[Model]:
-    """The models that names and globs select: the built-in ones first, in their order, and each once.
+    """Return the models that names and globs select: the built-in ones first, in their order, and each once.
 
     ``LIBRARY:PATTERN`` selects among all models of torchvision, torchaudio or timm, a pattern alone among the
-    built-in ones; ``package.module:function`` is a model of the user's own (``own_models``). With ``native_size`` a
-    model's input is what its published weights take; without, images are 3 x 224 x 224 where the model allows it.
+    built-in ones; ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's
+    input is what its published weights take; without, images are 3 x 224 x 224 where the model allows it.
 
-    Raises UserError for a name that is unknown, with the nearest known ones, for a library that is missing, and for a
-    function that makes no network and inputs.
+    Raises UserError for an unknown name, with the nearest known ones, for a missing library, and for a function that
+    does not make a network and inputs.
     """
     chosen: dict[str, Model] = {}
     for pattern in patterns:
@@ -72,8 +72,8 @@ def _in_library(library: str, pattern: str) -> list[Model]:
     known = LIBRARIES[library]
     names = known.matching(pattern)
     if not names:
-        near = _nearest(pattern, known.matching("*"))
-        hint = near or f"python -m measure --models '{library}:*' --plan shows them all"
+        hint = _nearest(pattern, known.matching("*"))
+        hint = hint or f"python -m measure --models '{library}:*' --plan shows them all"
         raise UserError(f"--models: {library} has no model {pattern!r}; {hint}")
     built_in = {model.name: model for model in BUILT_IN if model.source == library}
     return [built_in.get(name) or known.describe(name) for name in names]
@@ -102,7 +102,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def build(model: Model) -> "nn.Module":
-    """A library's network in eval mode with random weights, on torch's default device.
+    """Build a library's network in eval mode with random weights, on torch's default device.
 
     Auxiliary heads are built where the published parameter count has them, and are not executed, in training
     neither; no layer is left out at random (wav2vec 2.0, HuBERT and WavLM are built without layer drop).
@@ -111,13 +111,13 @@ def build(model: Model) -> "nn.Module":
 
 
 def build_on_meta(model: Model) -> "nn.Module":
-    """A library's network without memory for its weights, to count on."""
+    """Build a library's network without memory for its weights, to count on."""
     with meta.allocating_nothing():
         return build(model).to("meta")
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
-    """The arguments of one call of a library's network, random, for ``batch`` inputs.
+    """Return random arguments for one call of a library's network, for ``batch`` inputs.
 
     For most one tensor of shape (batch, *input_shape). Detection takes one list of ``batch`` images of shape
     input_shape, optical flow two images, and a few audio networks a second sound, a spectrogram, or text and
@@ -127,10 +127,7 @@ def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | Non
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
-    """The network in eval mode on a device and in a type, and inputs for it: all random.
-
-    Raises whatever building raises.
-    """
+    """Build the network in eval mode on a device and in a type, and its inputs, all random."""
     import torch
 
     if model.source == OWN:
@@ -141,7 +138,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
-    """The same without memory, at each of several batch sizes; a library's network is one for all of them.
+    """Build the same without memory, at each of several batch sizes; a library's network is shared by them.
 
     Raises NotImplementedError where a user's own network cannot be made so.
     """

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def allocating_nothing() -> "TorchFunctionMode":
-    """A context in which what torch allocates lies on the meta device, and what it computes from stays where it is.
+    """Return a context in which torch allocates on the meta device, but keeps what it computes from where it is.
 
     ``torch.device("meta")`` moves everything there, ``torch.arange`` and ``torch.tensor`` too, and so breaks
     networks that read widths or drop rates out of small tensors (RegNet, all of timm's with stochastic depth).

@@ -2,8 +2,8 @@
 
 The function takes the batch size and returns ``(network, inputs)``: a ``torch.nn.Module``, and a tensor, a tuple of
 arguments or a dictionary of keyword arguments. Arguments are tensors, numbers, None, or tuples, lists and dictionaries
-of them; at least one tensor has the batch as its first dimension. It is called wherever the network is needed, on that
-device as torch's default: first on the meta device, to describe the model and to count it.
+of them; at least one tensor has the batch as its first dimension. It is called for each device, set as torch's default:
+first for the meta device, to describe and count the model.
 """
 
 import importlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 PROBE = 2
-"""The batch size at which a function is tried: of 1, a dimension that is not the batch could be taken for it."""
+"""The batch size at which a function is tried; with 1, another dimension could be mistaken for the batch."""
 
 CONTRACT = "return a torch.nn.Module and its inputs, (network, inputs)"
 
@@ -31,13 +31,13 @@ Function = Callable[[int], Any]
 
 
 class ContractError(ValueError):
-    """What a function returned is not what it has to return: the text says what is wrong and what to do."""
+    """A function returned something else than it must; the text says what is wrong and what to do."""
 
 
 def describe(name: str) -> Model:
-    """The model that a function makes, its input being the first that has the batch as its first dimension.
+    """Return a function's model; its input is the first whose first dimension is the batch.
 
-    Raises UserError where there is no such function, where it raises, and where it returns something else.
+    Raises UserError where there is no such function, and where it raises or returns something else.
     """
     function = _find(name)
     try:
@@ -45,15 +45,14 @@ def describe(name: str) -> Model:
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
     except Exception as problem:  # a user's function may raise anything
-        raise UserError(
-            f"--models: {name}({PROBE}) raised {in_short(problem)}; mend it: its argument is the batch size"
-        ) from None
+        why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
+        raise UserError(why) from None
     first = next(tensor for _, tensor in _tensors(call) if _is_batched(tensor, PROBE))
     return Model(name, OWN, OWN, tuple(first.shape[1:]) or (1,))
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
-    """The network in eval mode and its inputs on a device, both in a type as far as they are floating.
+    """Build the network in eval mode and its inputs on a device, both in a type where they are floating.
 
     Raises ContractError, and whatever the function raises.
     """
@@ -70,7 +69,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batch: int) -> Call:
-    """The same without memory. Raises NotImplementedError where the function cannot work without values."""
+    """Build the same without memory. Raises NotImplementedError where the function needs values."""
     try:
         return _on_meta(_find(model.name), batch)
     except Exception as problem:  # a user's function may raise anything
@@ -80,7 +79,7 @@ def prepare_on_meta(model: Model, batch: int) -> Call:
 
 
 def _find(name: str) -> Function:
-    """The function of a name. Raises UserError where there is none, with the nearest that there are."""
+    """Import the function of a name. Raises UserError, with the nearest names, where there is none."""
     path, _, attribute = name.partition(":")
     if path.endswith(".py") or "/" in path or "\\" in path:
         dotted = path.removeprefix("./").removesuffix(".py").replace("\\", ".").replace("/", ".").strip(".")
@@ -105,22 +104,21 @@ def _is_function_of(module: ModuleType, value: Any) -> bool:
 
 def _imported(path: str, name: str) -> ModuleType:
     if not all(part.isidentifier() for part in path.split(".")):
-        raise UserError(f"--models: {name} is no package.module:function; its module has no such name")
+        raise UserError(f"--models: {name} is not of the form package.module:function")
     try:
         return importlib.import_module(path)
     except (Exception, SystemExit) as problem:  # a module may raise anything, and a script may end
         missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
         if missing is None or not f"{path}.".startswith(f"{missing}."):
-            raise UserError(
-                f"--models: importing the module {path} raised {in_short(problem)}; mend that first"
-            ) from None
+            why = f"--models: importing the module {path} raised {in_short(problem)}; fix that first"
+            raise UserError(why) from None
     near = nearest(path, _modules_beside(path))
     hint = f"the nearest are {', '.join(near)}" if near else "run where python can import it"
     raise UserError(f"--models: there is no module {path} for {name}, nor a library of models; {hint}")
 
 
 def _modules_beside(path: str) -> Iterator[str]:
-    """The modules of the package that a module would lie in, or of the folder that Python runs in."""
+    """Yield the modules beside a module: in its package, or in the folder that Python runs in."""
     package, _, _ = path.rpartition(".")
     try:
         places = list(importlib.import_module(package).__path__) if package else ["."]
@@ -131,7 +129,7 @@ def _modules_beside(path: str) -> Iterator[str]:
 
 
 def _describable(function: Function) -> Call:
-    """A call at a small batch size, checked: without memory, or with it where the function needs values."""
+    """Return a checked call at a small batch size, without memory unless the function needs values."""
     try:
         call = _on_meta(function, PROBE)
     except ContractError:
@@ -152,16 +150,14 @@ def _on_meta(function: Function, batch: int) -> Call:
         return tensor.to("meta")
 
     network = call.network.eval().to("meta")
-    for (
-        module
-    ) in network.modules():  # tensors that are no buffers would stay behind; a number goes with any device
+    for module in network.modules():  # tensors outside buffers would stay behind; a number fits any device
         plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
         vars(module).update(mapped(plain, moved))
     return Call(network, mapped(call.inputs, moved), mapped(call.keywords, moved))
 
 
 def _called(function: Function, batch: int) -> Call:
-    """What the function returns. Raises ContractError where that is not a network and its inputs."""
+    """Call the function. Raises ContractError where it does not return a network and its inputs."""
     from torch import nn
 
     returned = function(batch)
@@ -177,14 +173,14 @@ def _called(function: Function, batch: int) -> Call:
 
 
 def _kind(value: Any) -> str:
-    """A value's type, of a tuple those of its parts."""
+    """Name a value's type, of a tuple those of its parts."""
     if type(value) is tuple:
         return f"({', '.join(map(_kind, value))})"
     return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What an argument consists of, each with its place in it."""
+    """Yield the parts of an argument, each with its place in it."""
     if type(value) in (tuple, list):
         value = dict(enumerate(value))
     if type(value) is not dict:
@@ -195,7 +191,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tensors(call: Call) -> list[tuple[str, Any]]:
-    """All tensors among the arguments, each with its place: ``inputs[0]``, ``inputs['mask']``."""
+    """Return all tensors among the arguments, each with its place: ``inputs[0]``, ``inputs['mask']``."""
     import torch
 
     leaves = _leaves(call.keywords or call.inputs, "inputs")
@@ -207,7 +203,7 @@ def _is_batched(tensor: "torch.Tensor", batch: int) -> bool:
 
 
 def _check_inputs(call: Call, batch: int) -> None:
-    """Raises ContractError for arguments that no call of a network can be measured with."""
+    """Raise ContractError for arguments that a network cannot be measured with."""
     import torch
 
     for key in call.keywords:
@@ -230,22 +226,22 @@ def _check_inputs(call: Call, batch: int) -> None:
 
 
 def _check_placement(call: Call) -> None:
-    """Raises ContractError for weights without a size, and for what lies on a device that was not asked for."""
+    """Raise ContractError for weights without a size, and for tensors on a device that was not asked for."""
     from torch.nn.parameter import is_lazy
 
     named = [*call.network.named_parameters(), *call.network.named_buffers()]
     for place, tensor in named:
         if is_lazy(tensor):
-            raise ContractError(f"has no size for {place} before a first call; say the sizes of lazy layers")
+            raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
     for place, tensor in [*named, *_tensors(call)]:
         if tensor.device.type not in ("meta", "cpu"):
             raise ContractError(
-                f"makes {place} on {tensor.device}; name no device: --device chooses torch's default one"
+                f"makes {place} on {tensor.device}; name no device: --device sets torch's default"
             )
 
 
 def _check_arguments(call: Call) -> None:
-    """Raises ContractError for arguments that the network's ``forward`` does not take."""
+    """Raise ContractError for arguments that the network's ``forward`` does not take."""
     try:
         signature = inspect.signature(call.network.forward)
     except (TypeError, ValueError):  # compiled to something that Python cannot look into

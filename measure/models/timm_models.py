@@ -13,19 +13,19 @@ PREFIX = "timm:"
 
 
 def matching(pattern: str) -> list[str]:
-    """The names that a name, with its tag or without, or a glob selects."""
+    """Return the names that a name, with or without its tag, or a glob selects."""
     import timm
 
     return [pattern] if timm.is_model(pattern) else timm.list_models(pattern)
 
 
 def describe(name: str) -> Model:
-    """The model at the input size of its default weights."""
+    """Return the model at the input size of its default weights."""
     return Model(PREFIX + name, "timm", "other", native_shape(name))
 
 
 def native_shape(name: str) -> tuple[int, ...]:
-    """The shape of one image as the model's default weights take it; 3 x 224 x 224 if it has none."""
+    """Return the shape of one image that the default weights take; 3 x 224 x 224 if it has none."""
     import timm
 
     settings = timm.models.get_pretrained_cfg(name.removeprefix(PREFIX), allow_unregistered=False)
@@ -33,14 +33,12 @@ def native_shape(name: str) -> tuple[int, ...]:
 
 
 def build(model: Model) -> "nn.Module":
-    """The network with random weights."""
     import timm
 
     return timm.create_model(model.name.removeprefix(PREFIX), pretrained=False)
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-    """Images of shape (batch, *input_shape)."""
     import torch
 
     return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)

@@ -33,23 +33,14 @@ class Recipe:
 EVERY_LAYER = {"encoder_layer_drop": 0.0}
 SOURCES = {"sources": ["drums", "bass", "other", "vocals"]}
 
+TRANSFORMERS = (
+    *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k"),
+    *("wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b", "wav2vec2_xlsr_2b"),
+    *("hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
+)
+
 RECIPES = {
-    **{
-        name: Recipe(SOUND, EVERY_LAYER)
-        for name in (
-            "wav2vec2_base",
-            "wav2vec2_large",
-            "wav2vec2_large_lv60k",
-            "wav2vec2_xlsr_300m",
-            "wav2vec2_xlsr_1b",
-            "wav2vec2_xlsr_2b",
-            "hubert_base",
-            "hubert_large",
-            "hubert_xlarge",
-            "wavlm_base",
-            "wavlm_large",
-        )
-    },
+    **dict.fromkeys(TRANSFORMERS, Recipe(SOUND, EVERY_LAYER)),
     "Wav2Letter": Recipe((1, *SOUND)),
     # A frame of 80 mel bands each 10 ms, and 4 frames of padding: torchaudio.pipelines.EMFORMER_RNNT_BASE_LIBRISPEECH.
     "emformer_rnnt_base": Recipe((104, 80), {"num_symbols": 4097}),
@@ -68,29 +59,29 @@ RECIPES = {
 
 
 def matching(pattern: str) -> list[str]:
-    """The names that a name or a glob selects."""
+    """Return the names that a name or a glob selects."""
     return fnmatch.filter(RECIPES, pattern)
 
 
 def describe(name: str) -> Model:
-    """The model at one second of sound."""
+    """Return the model at one second of sound."""
     return Model(name, "torchaudio", "audio", native_shape(name))
 
 
 def native_shape(name: str) -> tuple[int, ...]:
-    """The shape of one input: samples, (channels, samples), (frames, bands) or, for Tacotron2, symbols."""
+    """Return one input's shape: samples, (channels, samples), (frames, bands) or, for Tacotron2, symbols."""
     return RECIPES[name].input_shape
 
 
 def build(model: Model) -> "nn.Module":
-    """The network with random weights; in training, too, it executes all its layers."""
+    """Build the network with random weights; in training, too, it executes all its layers."""
     import torchaudio
 
     return getattr(torchaudio.models, model.name)(**RECIPES[model.name].settings)
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-    """The sound, and what some networks take beside it: a reference, a spectrogram, or a text and lengths."""
+    """Return the sound, and what some networks also take: a reference, a spectrogram, or a text and lengths."""
     import torch
 
     def random(*shape: int) -> torch.Tensor:

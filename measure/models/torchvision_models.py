@@ -39,11 +39,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
     "inception_v3": {"init_weights": False},
 }
-"""What torchvision has to be told so that a model has the published parameters, and is built quickly."""
+"""The arguments with which a model has the published parameters, and is built quickly."""
 
 
 def _kinds() -> dict[str, str]:
-    """The kind of each model, by its name."""
+    """Return the kind of each model, by its name."""
     from torchvision import models
 
     modules = {
@@ -57,12 +57,12 @@ def _kinds() -> dict[str, str]:
 
 
 def matching(pattern: str) -> list[str]:
-    """The names that a name or a glob selects."""
+    """Return the names that a name or a glob selects."""
     return fnmatch.filter(_kinds(), pattern)
 
 
 def describe(name: str) -> Model:
-    """The model at 3 x 224 x 224 if it classifies or segments images, at its native size otherwise."""
+    """Return the model, at 3 x 224 x 224 if it classifies or segments images, else at its native size."""
     kind = _kinds()[name]
     if kind == "classification":
         families = (family for family, names in CLASSIFICATION_FAMILIES.items() if name.startswith(names))
@@ -71,7 +71,7 @@ def describe(name: str) -> Model:
 
 
 def native_shape(name: str) -> tuple[int, ...]:
-    """The shape of one input as the model's default weights take it.
+    """Return the shape of one input that the default weights take.
 
     That is the crop of classification and video, the resized image of segmentation (square here), and the size
     at which torchvision counts detection and optical flow, which take images of any size.
@@ -92,9 +92,9 @@ def native_shape(name: str) -> tuple[int, ...]:
 
 
 def build(model: Model) -> "nn.Module":
-    """The network with random weights and as many parameters as its published weights have.
+    """Build the network with random weights and as many parameters as its published weights have.
 
-    Heads that help in training only are part of the published count: they keep their parameters, and never run.
+    Heads that only help in training are part of the published count: they keep their parameters, and never run.
     """
     from torchvision import models
 
@@ -116,14 +116,14 @@ def build(model: Model) -> "nn.Module":
 
 
 def _set_aside(network: "nn.Module", head: str) -> None:
-    """Moves a head to where the network's ``forward`` does not look for it."""
+    """Move a head to where the network's ``forward`` does not look for it."""
     network.auxiliary_head = getattr(network, head)
     setattr(network, head, None)
     network.aux_logits = False  # without it inception_v3 returns a pair in training
 
 
 def _freeze_normalisation(module: "nn.Module") -> None:
-    """Makes the scale and shift of batch normalisation constants, as in the published detectors.
+    """Make the scale and shift of batch normalisation constants, as in the published detectors.
 
     torchvision does so only where it loads weights for the backbone.
     """
@@ -138,7 +138,7 @@ def _freeze_normalisation(module: "nn.Module") -> None:
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-    """Images or clips of shape (batch, *input_shape); a list of images for detection; two of them for RAFT."""
+    """Return images or clips of shape (batch, *input_shape); a list of images for detection; two for RAFT."""
     import torch
 
     images = torch.randn(batch, *model.input_shape, device=device, dtype=dtype)

@@ -35,7 +35,7 @@ def test_a_folder_is_added_and_what_comes_next_is_told(data, given, capsys):
         f"Added Chip, of 2 cores to {data}/machines/box; rows: 1 in machine.csv, 1 in ceilings.csv" in output
     )
     assert "3 in samples.csv" in output
-    assert "Left out, since they are no tables of a machine: 'plot.py'\n" in output
+    assert "Left out, not tables of a machine: 'plot.py'\n" in output
     assert "Not counted" not in output
     assert output.endswith(f"Next: python -m report --data {data}\n")
     assert MachineFolder(data, "box").tables() == MachineFolder(data, "", given).tables()
@@ -81,7 +81,7 @@ def test_names_that_may_be_anything_are_kept_to_the_letter(data, tmp_path, name)
 def test_a_folder_name_that_is_not_plain_is_refused(data, given, capsys, name):
     assert add(data, given.rename(given.with_name(name))) == 2
     output = capsys.readouterr().err
-    assert "is no folder name; choose one with --machine NAME" in output
+    assert "is not a folder name; choose one with --machine" in output
     assert output.count("\n") == 1
     assert not (data / "machines").exists()
     assert add(data, given.with_name(name), "--machine", "plain") == 0
@@ -103,7 +103,7 @@ def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_pa
     [
         (["nowhere.zip"], "nowhere.zip: cannot be read (No such file or directory)"),
         (["given", "--machine", "../up"], "--machine: '../up' is no folder name"),
-        (["given/box/runs.csv"], "is no zip, or a damaged one"),
+        (["given/box/runs.csv"], "is not a sound zip"),
         ([], "FOLDER|ZIP"),
         (["given", "--merge"], "--merge"),
         (["given", "--data", "given/box/runs.csv"], "--data: given/box/runs.csv is a file; name a folder"),

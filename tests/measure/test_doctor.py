@@ -86,7 +86,7 @@ def test_a_machine_without_psutil_still_hears_of_its_libraries(healthy, tmp_path
     )
     assert main(["doctor", "--data", str(tmp_path)]) == 1
     assert (
-        "psutil is not installed: cores and memory cannot be told; pip install psutil"
+        "psutil is not installed: cores and memory cannot be read; pip install psutil"
         in capsys.readouterr().out
     )
 
@@ -96,7 +96,7 @@ def test_a_variable_that_tunes_is_a_warning_and_one_that_decides_over_precisions
 ):
     monkeypatch.setenv("OMP_PROC_BIND", "close")
     assert main(["doctor", "--data", str(tmp_path)]) == 0
-    assert "set, and deciding over speed: OMP_PROC_BIND=close; unset" in capsys.readouterr().out
+    assert "set, and changing speed: OMP_PROC_BIND=close; unset" in capsys.readouterr().out
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    assert "NVIDIA_TF32_OVERRIDE=1 decides in what precision" in capsys.readouterr().out
+    assert "NVIDIA_TF32_OVERRIDE=1 sets the precision in which" in capsys.readouterr().out

@@ -28,7 +28,7 @@ def call(*arguments):
     ("arguments", "words"),
     [
         (["--models", "resnet19"], "the nearest are resnet18"),
-        (["--device", "gpu"], "say cpu, cuda, cuda:N, mps or auto"),
+        (["--device", "gpu"], "use cpu, cuda, cuda:N, mps or auto"),
         (["--device", "cuda:99"], "there is no cuda:99 on this machine; say cpu"),
         (["--batch-sizes", "0"], "'0' is no batch size"),
         (["--batch-sizes", "64", "many"], "'many' is no batch size"),

@@ -91,7 +91,11 @@ FULL = OSError(28, "No space left on device")
 @pytest.mark.parametrize(
     ("problem", "raised", "words"),
     [
-        (FULL, UserError, r"box: could not be written \(No space left on device\); what stood there"),
+        (
+            FULL,
+            UserError,
+            r"box: could not be written \(No space left on device\); its old content is intact",
+        ),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )

@@ -29,7 +29,7 @@ def test_what_is_said_is_parsed_and_the_whole_command_kept(flags):
         (["--models"], "--models: expected at least one argument; see python -m program --help"),
         (["--engine", "quatro"], "--engine: 'quatro' is not one of auto, quarto; did you mean quarto?"),
         (["--engine", "a, b"], "--engine: 'a, b' is not one of auto, quarto"),
-        (["--models", "a", "--models=b"], "--models: stands 2 times; give all its values after one --models"),
+        (["--models", "a", "--models=b"], "--models: given 2 times; give all values after one --models"),
     ],
 )
 def test_a_complaint_is_one_sentence(flags, words, sentence):

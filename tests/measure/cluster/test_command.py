@@ -124,7 +124,7 @@ def test_when_a_node_dies_another_of_its_kind_goes_on(cluster, host, tmp_path, c
     said = capsys.readouterr().out
     assert "is left out: process" in said
     assert "is measuring on this device of" in said
-    assert "is lost; what it was at goes to another" in said
+    assert "is lost; its task goes to another station" in said
     (name,) = machine_names(tmp_path)
     expected = {
         (model, batch, number)

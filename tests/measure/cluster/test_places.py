@@ -49,9 +49,9 @@ def test_accelerators_leave_the_rest_out():
 @pytest.mark.parametrize(
     ("nodes", "device", "accelerators", "complaint"),
     [
-        ([CPU], "cuda:1", [], "--device: with --cluster say auto, cpu or cuda, not 'cuda:1'"),
-        ([CPU], "mps", [], "--device: with --cluster say auto, cpu or cuda, not 'mps'"),
-        ([T4], "cpu", ["T4"], "--accelerators: names kinds of GPUs; leave it out, or say --device cuda"),
+        ([CPU], "cuda:1", [], "--device: with --cluster use auto, cpu or cuda, not 'cuda:1'"),
+        ([CPU], "mps", [], "--device: with --cluster use auto, cpu or cuda, not 'mps'"),
+        ([T4], "cpu", ["T4"], "--accelerators: names kinds of GPUs; leave it out, or use --device cuda"),
         ([T4, DEAD], "auto", ["A100"], "--accelerators: the cluster has no A100; there are T4"),
         (
             [CPU],
@@ -72,5 +72,5 @@ def test_what_is_not_there_is_said(nodes, device, accelerators, complaint):
 def test_accelerators_are_a_list():
     assert parse_accelerators("T4, L4,A100-80G,T4") == ["T4", "L4", "A100-80G"]
     for text in ("", "T4,", "T4;L4"):
-        with pytest.raises(UserError, match=r"--accelerators: .* is no list of kinds"):
+        with pytest.raises(UserError, match=r"--accelerators: .* is not a list of kinds"):
             parse_accelerators(text)

@@ -109,8 +109,8 @@ def test_of_many_cells_without_a_counterpart_a_few_are_named():
 @pytest.mark.parametrize(
     ("basis", "said"),
     [
-        (PROCESS, "1 cell rests on one process a side"),
-        (OTHERS, "1 cell was measured in one round a side"),
+        (PROCESS, "1 cell measured in one process a side"),
+        (OTHERS, "1 cell measured in one round a side"),
     ],
 )
 def test_what_an_interval_rests_on_is_said_where_it_is_not_the_cells_rounds(basis, said):

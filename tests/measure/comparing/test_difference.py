@@ -16,7 +16,7 @@ from measure.comparing.difference import (
     differences,
     error_of_interval,
     moderated,
-    own_spread,
+    pair_spread,
     repeats,
 )
 
@@ -53,7 +53,7 @@ def test_latency_is_the_geometric_mean_of_the_round_medians():
 
 def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
-    spread = own_spread((rounds(0, 0.02), rounds(0, 0.01, 0.02)))
+    spread = pair_spread((rounds(0, 0.02), rounds(0, 0.01, 0.02)))
     assert spread.freedom == 3
     assert spread.variance == pytest.approx(4e-4 / 3)
 

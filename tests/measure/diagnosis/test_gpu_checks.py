@@ -24,7 +24,7 @@ def test_an_idle_gpu_whose_counters_may_be_read_has_nothing_to_mend():
     ("changes", "level", "words"),
     [
         ({"others": ("python (7)",)}, PROBLEM, "NVIDIA H200 serves others: python (7)"),
-        ({"busy": 0.5}, PROBLEM, "50 % busy, with 0.0 GB in use, by processes that are not seen here"),
+        ({"busy": 0.5}, PROBLEM, "50 % busy, with 0.0 GB in use, by processes that are not visible here"),
         ({"used_byte": 9 * 10**9}, WARNING, "0 % busy, with 9.0 GB in use, by processes that are not"),
         ({"persistence": False}, WARNING, "persistence mode is off"),
         ({"uncorrected": 2}, PROBLEM, "ECC found 2 errors"),

@@ -2,7 +2,7 @@ import pytest
 
 from measure.diagnosis.finding import OK, PROBLEM, WARNING
 from measure.diagnosis.libraries import NAMES, Libraries
-from measure.diagnosis.library_checks import library_findings
+from measure.diagnosis.library_checks import library_findings, tuning_findings
 
 SOUND = dict.fromkeys(NAMES, "1.0") | {"torch": "2.14.1", "torchvision": "0.29.2", "torchaudio": "2.11.0"}
 
@@ -51,3 +51,21 @@ def test_a_library_outside_the_family_that_does_not_import_is_said():
     finding = findings(failures={"numba": "ImportError: needs NumPy 2.3 or less"})[-1]
     assert finding.level == WARNING
     assert finding.fact.startswith("numba does not import (ImportError: needs NumPy 2.3 or less): ")
+
+
+def test_an_untuned_machine_is_well():
+    (finding,) = tuning_findings({"PATH": "/bin"})
+    assert (finding.level, finding.subject) == (OK, "tuning")
+
+
+def test_what_is_set_is_a_warning_that_names_it():
+    (finding,) = tuning_findings({"OMP_PROC_BIND": "close", "ATEN_CPU_CAPABILITY": "avx2"})
+    assert finding.level == WARNING
+    assert finding.fact.endswith("ATEN_CPU_CAPABILITY=avx2, OMP_PROC_BIND=close")
+
+
+def test_what_decides_over_precisions_is_a_problem_beside_the_rest():
+    problem, rest = tuning_findings({"NVIDIA_TF32_OVERRIDE": "0"})
+    assert problem.level == PROBLEM
+    assert problem.advice == "unset it"
+    assert rest.level == OK

@@ -18,7 +18,7 @@ def test_auto_takes_the_first_device():
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:", "", "CPU "])
 def test_a_word_that_is_no_device_is_answered_with_those_that_are(name):
-    with pytest.raises(UserError, match="say cpu, cuda, cuda:N, mps or auto"):
+    with pytest.raises(UserError, match="use cpu, cuda, cuda:N, mps or auto"):
         devices.find(name)
 
 

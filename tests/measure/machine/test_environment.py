@@ -56,5 +56,5 @@ def test_a_variable_that_tunes_makes_another_environment_of_the_same_hardware(mo
 def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
     pytest.importorskip("torch", reason="an environment names torch's version")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
-    with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 decides"):
+    with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 sets the precision"):
         current(devices.find("cpu"), 2)

@@ -35,5 +35,5 @@ def test_a_variable_that_decides_over_precisions_is_refused():
     check_precisions({"OMP_PROC_BIND": "close", "NVIDIA_TF32_OVERRIDE": ""})
     variables = {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}
     assert overriding(variables) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]
-    with pytest.raises(UserError, match=r"^ONEDNN_DEFAULT_FPMATH_MODE=BF16 decides .* unset it$"):
+    with pytest.raises(UserError, match=r"^ONEDNN_DEFAULT_FPMATH_MODE=BF16 sets the precision .* unset it$"):
         check_precisions(variables)

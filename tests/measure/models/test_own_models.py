@@ -152,8 +152,8 @@ LINEAR = "nn.Linear(3, 2)"
             "inputs that forward does not take: missing a required argument: 'input'",
         ),
         (f"return {LINEAR}, (torch.ones(batch_size, 3),) * 2", "forward does not take: too many positional arguments"),
-        ("raise ValueError('no weights. Or none here')", r"network\(2\) raised ValueError: no weights; mend it"),
-        ("return 1 / 0", r"raised ZeroDivisionError: division by zero; mend it: its argument is the batch size"),
+        ("raise ValueError('no weights. Or none here')", r"network\(2\) raised ValueError: no weights; fix it"),
+        ("return 1 / 0", r"raised ZeroDivisionError: division by zero; fix it: its argument is the batch size"),
     ],
 )  # fmt: skip
 def test_what_a_function_must_not_do_is_one_sentence(written, body, sentence):
@@ -189,13 +189,13 @@ def test_what_lies_on_another_device_is_refused(written, monkeypatch):
         ("examples.transformer:*", r"has no function '\*'; there is encoder, pair, speech$"),
         ("examples:encoder", "the module examples has no function 'encoder'; define a function there: return a"),
         ("examples.transformer:WIDTH", "WIDTH is a int, not a function of the batch size; return a"),
-        ("examples.transformer:Text", r"Text\(2\) raised TypeError: .*; mend it: its argument is the batch size"),
+        ("examples.transformer:Text", r"Text\(2\) raised TypeError: .*; fix it: its argument is the batch size"),
         ("examples.transfomer:encoder", "no module examples.transfomer for .*; the nearest are examples.transformer"),
         ("no_such_package.models:net", "there is no module no_such_package.models for .*; run where python can"),
         ("examples/transformer.py:encoder", "names a file; name its module, examples.transformer:encoder$"),
         ("./examples/transformer:", "names a file; name its module, examples.transformer:function$"),
-        (":encoder", "is no package.module:function; its module has no such name"),
-        ("my-models:net", "is no package.module:function"),
+        (":encoder", "is not of the form package.module:function"),
+        ("my-models:net", "is not of the form package.module:function"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_one_sentence(name, sentence):
@@ -208,9 +208,9 @@ def test_what_is_not_there_is_one_sentence(name, sentence):
 @pytest.mark.parametrize(
     ("before", "sentence"),
     [
-        ("import no_such_library\n", "raised ModuleNotFoundError: No module named 'no_such_library'; mend that first"),
-        ("def broken(:\n", "raised SyntaxError: .*; mend that first"),
-        ("raise SystemExit(3)\n", "raised SystemExit: 3; mend that first"),
+        ("import no_such_library\n", "raised ModuleNotFoundError: No module named 'no_such_library'; fix that first"),
+        ("def broken(:\n", "raised SyntaxError: .*; fix that first"),
+        ("raise SystemExit(3)\n", "raised SystemExit: 3; fix that first"),
     ],
 )  # fmt: skip
 def test_a_module_that_cannot_be_imported_says_why(written, before, sentence):
