@@ -7,6 +7,7 @@ A number that can be derived (a rate, an intensity, a median of samples) is not 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
 """The precisions that are counted and measured, and the bytes that one stored element takes in each."""
@@ -474,7 +475,33 @@ class CounterResult:
     peak_byte: int | None = None
 
 
-CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
+class Cell(NamedTuple):
+    """A model at one batch size, precision, phase and variant: what is measured, on whatever machine."""
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+
+    @classmethod
+    def of(cls, row: Any) -> "Cell":
+        """Return the cell that a row belongs to."""
+        return cls(*(getattr(row, name) for name in cls._fields))
+
+    def describe(self) -> str:
+        """Name the cell in full, for logs and comparisons."""
+        return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
+
+    @property
+    def label(self) -> str:
+        """The cell in a plan: only what is not usual is named beside model, batch size and precision."""
+        training = "" if self.phase == INFERENCE else "training "
+        variant = "" if self.variant == EAGER else f" {self.variant}"
+        return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
+
+
+CELL = ("environment_id", *Cell._fields)
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from measure.cache.records import Cell
 from measure.comparing.comparison import (
     CEILINGS,
     FASTER,
@@ -14,12 +15,13 @@ from measure.comparing.comparison import (
 )
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
+from measure.run.task import latency
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 LABELS = {
-    RUNS: ("model", "batch", "precision", "phase", "variant"),
+    RUNS: Cell._fields,
     CEILINGS: ("kernel", "size", "precision", "pace"),
 }
 """The columns that say which cell or ceiling a row is."""
@@ -104,8 +106,6 @@ def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> N
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    from measure.run.progress import latency
-
     labels = (getattr(row, name) for name in LABELS[row.table])
     assert row.a_latency_s is not None
     assert row.b_latency_s is not None

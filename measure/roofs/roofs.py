@@ -1,11 +1,11 @@
 """The roofs of this machine, measured: matrix products, multiply-adds, streams through its memory, and its clock."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from math import ceil, inf, log2
+from typing import NamedTuple
 
 from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
 from measure.cache.records import (
@@ -14,7 +14,6 @@ from measure.cache.records import (
     STREAM_ARRAYS,
     SUSTAINED,
     TF32,
-    Ceiling,
     stored_as,
 )
 from measure.machine import processor
@@ -148,8 +147,8 @@ def _clock(kernel: str) -> Callable[[], int]:
     return time.perf_counter_ns
 
 
-def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
-    """FLOP and bytes of a kernel's work, once. An addition of integers is no FLOP, and registers move no bytes."""
+def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
+    """Return FLOP and bytes of a kernel's work, once. Additions of integers are no FLOP, registers move no bytes."""
     if kernel in STREAM_ARRAYS:
         width = {"fp32": 4, "fp64": 8}[precision]
         return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
@@ -162,14 +161,13 @@ def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
     )
 
 
-def unmeasured(
-    environment_id: str, kernel: str, precision: str, size: int, pace: str, status: str, reason: str | None
-) -> Ceiling:
-    """The row of a roof without its times: what the kernel does, and what became of it."""
-    flop, byte = _work(kernel, precision, size)
-    return Ceiling(
-        environment_id, kernel, precision, size, flop, byte, status, reason, None, None, None, None, pace
-    )
+class KernelTiming(NamedTuple):
+    """A kernel's time a call, as in ``Ceiling``; all are None where it was not measured."""
+
+    latency_s: float | None = None
+    latency_low_s: float | None = None
+    latency_high_s: float | None = None
+    sample_count: int | None = None
 
 
 class Heat:
@@ -209,15 +207,9 @@ def _passes(run: Callable[[int], object], threads: int) -> int:
 
 
 def measure(
-    device: Device,
-    environment_id: str,
-    kernel: str,
-    precision: str,
-    size: int,
-    pace: str,
-    beat: Callable[[], None],
-) -> Ceiling:
-    """One kernel at one size and pace. Raises whatever a library raises where it does not fit or is not supported."""
+    device: Device, kernel: str, precision: str, size: int, pace: str, beat: Callable[[], None]
+) -> KernelTiming:
+    """Time a kernel at one size and pace. Raises what a library raises where it does not fit or is not supported."""
     import torch
 
     work = prepare(device, kernel, precision, size)
@@ -233,21 +225,16 @@ def measure(
         time.sleep(REST_S)
         run(passes)  # wakes threads and clock, which is no part of a burst
 
-    if pace == SUSTAINED:
+    is_sustained = pace == SUSTAINED
+    if is_sustained:
         HEAT.build(partial(run, passes), beat)
-    timing = sample(
-        partial(work, passes),
-        device.synchronize,
-        SAMPLINGS[pace],
-        _clock(kernel),
-        beat if pace == SUSTAINED else rest,
-    )
-    if pace == SUSTAINED:
+    call, clock = partial(work, passes), _clock(kernel)
+    timing = sample(call, device.synchronize, SAMPLINGS[pace], clock, beat if is_sustained else rest)
+    if is_sustained:
         HEAT.keep()
     latencies = [latency / passes for latency in timing.latencies_s]
     estimate = estimate_median(latencies)
-    return dataclasses.replace(
-        unmeasured(environment_id, kernel, precision, size, pace, "ok", None),
+    return KernelTiming(
         latency_s=estimate.median,
         latency_low_s=min(latencies) if estimate.low is None else estimate.low,
         latency_high_s=max(latencies) if estimate.high is None else estimate.high,

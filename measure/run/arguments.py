@@ -17,6 +17,7 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.run import plan
+from measure.run.task import ROUNDS, Request
 from measure.timing.sampling import Sampling
 
 BATCH_SIZES = (1, 64, 256)
@@ -91,17 +92,14 @@ def parser() -> CommandLine:
         nargs="+",
         metavar="V",
         default=[EAGER],
-        help="eager, autocast, channels_last, kept_memory, compile, cold, or several joined by '+' (default: eager)",
+        help=f"{', '.join((EAGER, *variants.PARTS))}, or several joined by '+' (default: eager)",
     )
     flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
     flags.add_argument(
         "--sections",
         nargs="+",
         metavar="S",
-        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
-        "(time the models' forward passes), training (time training steps: forward, backward, optimiser), operators "
-        "(time each operator of both under torch's profiler), counters (read an NVIDIA GPU's hardware counters for "
-        "both, with Nsight Compute's ncu); default: all without counters, in a quick run without operators as well",
+        help=_sections_help(),
     )
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
@@ -156,6 +154,13 @@ def parser() -> CommandLine:
         "a process starts and ends, how long it warms up, why sampling stops",
     )
     return flags
+
+
+def _sections_help() -> str:
+    known = ", ".join(f"{name} ({section.help})" for name, section in plan.SECTIONS.items())
+    unusual = " and ".join(name for name in plan.SECTIONS if name not in plan.USUAL_SECTIONS)
+    slow = " and ".join(name for name in plan.USUAL_SECTIONS if name not in plan.QUICK_SECTIONS)
+    return f"{known}; default: all without {unusual}, in a quick run without {slow} as well"
 
 
 def parse_time(flag: str, text: str) -> float:
@@ -236,17 +241,16 @@ def check_together(arguments: argparse.Namespace) -> None:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
 
-def check_device(request: plan.Request, device: Device) -> None:
+def check_device(request: Request, device: Device) -> None:
     """Raises UserError where no cell could be measured for what was asked of a device."""
-    if list(request.sections) == ["workload"]:
+    if not plan.measures(request):
         return
     if TF32 in request.precisions and device.kind != "cuda":
         raise UserError(
             f"--precisions: tf32 is a format of NVIDIA's GPUs, which {device.torch_name} is not; leave it out or say "
             "--device cuda"
         )
-    casts = any(variants.AUTOCAST in variants.parts(variant) for variant in request.variants)
-    if casts and set(request.precisions) <= {FULL_PRECISION, TF32}:
+    if any(map(variants.is_autocast, request.variants)) and set(request.precisions) <= {FULL_PRECISION, TF32}:
         raise UserError("--variants: autocast casts to fp16 or bf16; say --precisions bf16 with it")
 
 
@@ -257,12 +261,10 @@ def make_sampling(arguments: argparse.Namespace) -> Sampling:
     )
     if arguments.quick:
         whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
-    return dataclasses.replace(
-        whole, limit_s=whole.limit_s / plan.ROUNDS, fewest=math.ceil(whole.fewest / plan.ROUNDS)
-    )
+    return dataclasses.replace(whole, limit_s=whole.limit_s / ROUNDS, fewest=math.ceil(whole.fewest / ROUNDS))
 
 
-def make_request(arguments: argparse.Namespace) -> plan.Request:
+def make_request(arguments: argparse.Namespace) -> Request:
     """What the flags ask for, checked."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
@@ -270,10 +272,8 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
     usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
-    sections = parse_choices("--sections", arguments.sections or usual, plan.SECTIONS)
-    if arguments.native_size and sections != ["workload"]:
-        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
-    return plan.Request(
+    sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
+    request = Request(
         models=catalog.find(names, arguments.native_size),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
@@ -285,3 +285,6 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         quick=arguments.quick,
         force=arguments.force,
     )
+    if arguments.native_size and plan.measures(request):
+        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
+    return request

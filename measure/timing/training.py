@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import STAGES, STEP
+from measure.cache.records import STAGES, STEP, Cell
 from measure.counting.traffic import tensors_in
 from measure.machine.devices import Device
 from measure.timing import forward
@@ -74,8 +74,8 @@ class TrainingStep:
         ]
 
 
-def prepare(device: Device, model: Model, batch: int, precision: str, variant: str) -> TrainingStep:
-    """Builds a network in train mode on the device, with random inputs and targets.
+def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
+    """Build a network in train mode on the device, with random inputs and targets.
 
     The optimiser is SGD with momentum, or Adam where the variant has that part, each as torch has it by default.
     ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
@@ -85,10 +85,10 @@ def prepare(device: Device, model: Model, batch: int, precision: str, variant: s
     """
     import torch
 
-    call = forward.prepare(device, model, batch, precision, variant)
+    call = forward.prepare(device, model, cell)
     call.network.train()
     parameters = call.network.parameters()
-    if variants.ADAM in variants.parts(variant):
+    if variants.ADAM in variants.parts(cell.variant):
         optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
     else:
         optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
@@ -110,19 +110,13 @@ class StepTiming:
 
 
 def measure(
-    device: Device,
-    model: Model,
-    batch: int,
-    precision: str,
-    variant: str,
-    sampling: Sampling,
-    beat: Callable[[], None],
+    device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]
 ) -> StepTiming:
-    """Times training steps after ``device.prepare``, and traces the memory of one more.
+    """Time training steps after ``device.prepare``, and traces the memory of one more.
 
     Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
     """
-    step = prepare(device, model, batch, precision, variant)
+    step = prepare(device, model, cell)
     beat()
     timings = sample_stages(
         step,
@@ -132,7 +126,7 @@ def measure(
         beat=beat,
         is_asynchronous=device.is_asynchronous,
         events=device.events(),
-        clear=device.cache_clearer() if variants.COLD in variants.parts(variant) else None,
+        clear=forward.cache_clearer(device, cell),
         sensors=device.sensors(),
     )
 

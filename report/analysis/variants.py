@@ -3,13 +3,11 @@
 import pandas as pd
 
 from measure.cache.records import EAGER
+from measure.cache.variants import VARIANTS
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import Machine
-
-TRY = {"cpu": "channels_last kept_memory", "gpu": "channels_last compile"}
-"""Variants worth a try on a kind of machine."""
 
 
 def compared(of: Machine, precision: str | None = None) -> pd.DataFrame:
@@ -24,10 +22,11 @@ def compared(of: Machine, precision: str | None = None) -> pd.DataFrame:
         eager = available.cells(of, precision)[[*INFERENCE_CELL, "latency_s"]]
         rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=INFERENCE_CELL)
     if rows.empty:
+        worth_a_trial = " ".join(each.name for each in VARIANTS if of.kind in each.tried_on)
         flag = "" if precision is None else f" --precisions {precision}"
         raise DataMissingError(
             f"No cell of the {available.title(of)} has been measured in eager mode and as a variant"
             f"{'' if precision is None else f' at {precision}'}; python -m measure --device {of.environment.device} "
-            f"--sections workload inference{flag} --variants {EAGER} {TRY[of.kind]} measures some."
+            f"--sections workload inference{flag} --variants {EAGER} {worth_a_trial} measures some."
         )
     return rows.assign(speed_up=rows.eager_s / rows.latency_s)

@@ -1,12 +1,19 @@
 """What variants bring over eager mode."""
 
 import pandas as pd
+from IPython.display import Markdown
 
+from measure.cache.variants import VARIANTS
 from report.analysis import available, variants
 from report.analysis.available import finding
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import listing, number, significant
+
+_CLAUSES = [f"`{each.name}` {each.words}" for each in sorted(VARIANTS, key=lambda each: not each.tried_on)]
+
+WAYS = Markdown(f"{', '.join(_CLAUSES[:-1])}, and {_CLAUSES[-1]}")
+"""What each variant does; those that are worth a trial come first."""
 
 
 def gain(name: str, rows: pd.DataFrame) -> str:
