@@ -30,7 +30,7 @@ class Crew:
         self.open: list[Manned] = []
 
     def fill(self) -> None:
-        """Opens stations on all places that have none. Raises UserError where there is none in the end."""
+        """Open stations on all places that have none. Raises UserError where there is none in the end."""
         found = places.find(nodes(), self._arguments.device, self._accelerators)
         taken = {each.place for each in self.open}
         free = [place for place in found if place not in taken]
@@ -41,7 +41,7 @@ class Crew:
             )
 
     def replace(self, lost: Sequence[Manned]) -> bool:
-        """Does without those that were lost, with others where there are any; whether any station is open."""
+        """Replace lost stations by others where there are any; return whether any station is open."""
         dismiss(lost)
         self.open = [each for each in self.open if each not in lost]
         try:
@@ -52,7 +52,7 @@ class Crew:
 
 
 def measure(arguments: argparse.Namespace, station: type = Station) -> int:
-    """Plans for every kind of machine in the cluster, and measures what is missing."""
+    """Plan for every kind of machine in the cluster, and measure what is missing."""
     began = time.monotonic()
     request, sampling = make_request(arguments), make_sampling(arguments)
     _check(request)

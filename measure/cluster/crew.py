@@ -31,7 +31,7 @@ class Manned:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to a Ray cluster: ``auto`` is the one that this machine belongs to."""
+    """Connect to a Ray cluster: ``auto`` is the one that this machine belongs to."""
     try:
         import ray
     except ImportError:
@@ -50,7 +50,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """The cluster's nodes, as Ray lists them."""
+    """Return the cluster's nodes, as Ray lists them."""
     import ray
 
     return ray.nodes()
@@ -64,7 +64,7 @@ def manned(
     station: type = Station,
     patience_s: float = PATIENCE_S,
 ) -> list[Manned]:
-    """Opens a station on each place, and waits until one is ready and the others had time to be.
+    """Open a station on each place, and wait until one is ready and the others had time to be.
 
     A place whose device another process has, or that Ray has no room on, is left out with a line that says so.
     """
@@ -116,7 +116,7 @@ def _actor(place: Place, threads: str | None, sampling: Sampling, station: type)
 
 
 def _reason(problem: Exception) -> str:
-    """Why a station did not begin; Ray keeps what was raised there as the cause."""
+    """Say why a station did not begin; Ray keeps what was raised there as the cause."""
     cause = getattr(problem, "cause", None) or problem
     if isinstance(cause, UserError):
         return str(cause)
@@ -127,7 +127,7 @@ def _reason(problem: Exception) -> str:
 
 
 def dismiss(crew: Sequence[Manned]) -> None:
-    """Closes stations, those whose node is gone among them, so that their devices are free."""
+    """Close stations, those whose node is gone among them, so that their devices are free."""
     import ray
     from ray.exceptions import RayActorError
 

@@ -86,7 +86,7 @@ class Fleet:
         return sum(len(queue) for queues in self._phases for queue in queues.values())
 
     def work(self, crew: Iterable[Manned]) -> list[Manned]:
-        """Has the stations do what is left, until that is done or the time is; returns those that were lost.
+        """Have the stations do what is left, until that or the time ends; return those that were lost.
 
         Raises what a station could not go on after, such as a disk that is full, when the others have ended.
         """
@@ -103,7 +103,7 @@ class Fleet:
         return lost
 
     def _empty(self, queues: dict[str, Queue], crew: Sequence[Manned]) -> list[Manned]:
-        """One phase of the work."""
+        """Do one phase of the work; return the stations that were lost."""
         lost: list[Manned] = []
         threads = [
             threading.Thread(target=self._man, args=(each, queue, lost), daemon=True)
@@ -119,7 +119,7 @@ class Fleet:
         return lost
 
     def _man(self, manned: Manned, queue: Queue, lost: list[Manned]) -> None:
-        """What one thread does: gives its station one task after another."""
+        """Give a station one task after another, in a thread of its own."""
         kind = self._kinds[manned.environment.environment_id]
         remote = Remote(manned.station, queue)
         store = _OneAtATime(kind.cache, self._writing)

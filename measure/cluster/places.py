@@ -35,7 +35,7 @@ class Place:
 
 
 def parse_accelerators(text: str) -> list[str]:
-    """The kinds of ``T4,L4,A100``, each once."""
+    """Return the kinds of ``T4,L4,A100``, each once."""
     kinds = list(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
         raise UserError(
@@ -45,7 +45,7 @@ def parse_accelerators(text: str) -> list[str]:
 
 
 def find(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[str] = ()) -> list[Place]:
-    """The places among what ``ray.nodes()`` returns, in an order that does not change.
+    """Return the places among what ``ray.nodes()`` returns, in an order that does not change.
 
     ``auto`` takes a node's GPUs, or its cores where it has none. Raises UserError where nothing is left to measure.
     """
@@ -85,7 +85,7 @@ def _of(node: dict[str, Any], device: str) -> list[Place]:
 
 
 def _accelerator(resources: dict[str, float]) -> str | None:
-    """The kind of a node's GPUs, where Ray knows it."""
+    """Return the kind of a node's GPUs, where Ray knows it."""
     return next(
         (name.removeprefix(ACCELERATOR) for name in sorted(resources) if name.startswith(ACCELERATOR)), None
     )

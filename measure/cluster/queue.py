@@ -25,7 +25,7 @@ class Queue:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[Task]:
-        """The tasks that no other station takes before."""
+        """Yield the tasks that no other station takes first."""
         while (task := self._next()) is not None:
             yield task
 
@@ -34,12 +34,12 @@ class Queue:
             return self._tasks.pop(0) if self._tasks else None
 
     def put_back(self, task: Task) -> None:
-        """A task that was not done, for the next station."""
+        """Leave a task that was not done to the next station."""
         with self._lock:
             self._tasks.insert(0, task)
 
     def is_deadly(self, task: Task) -> bool:
-        """Whether a node that was lost with this task is one too many."""
+        """Return whether a node that was lost with this task is one too many."""
         with self._lock:
             self._lost[task] += 1
             return self._lost[task] >= TRIES

@@ -26,7 +26,7 @@ class Station:
         self._held = ExitStack()
 
     def begin(self) -> tuple[Environment, int]:
-        """The row of ``machine.csv``, and the memory (B) that the device's tensors live in.
+        """Return the row of ``machine.csv``, and the memory (B) that the device's tensors live in.
 
         Raises UserError where the device cannot be set up, or where another station has it: nodes of a cluster may
         share a host, and Ray does not know.
@@ -40,7 +40,7 @@ class Station:
         return environment, device.memory_byte()
 
     def lock(self) -> Path:
-        """A file of this host that stands for the device: for a GPU by what Ray lets the process see."""
+        """Return a file of this host that stands for the device: for a GPU by what Ray lets the process see."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
         readable = "".join(letter if letter.isalnum() else "-" for letter in f"{self._device_name}{visible}")
         return Path(tempfile.gettempdir()) / f"ridgepoint-{readable}.lock"
@@ -53,7 +53,7 @@ class Station:
             return None
 
     def close(self) -> None:
-        """Ends the worker process and lets the device go."""
+        """End the worker process and let the device go."""
         self._worker.close()
         self._held.close()
 

@@ -67,12 +67,12 @@ class Comparison:
         return self.a_status == "ok" and self.b_status not in ("ok", None)
 
     def regressed_by(self, part: float) -> bool:
-        """Whether B is significantly slower, by more than this part of A's latency."""
+        """Return whether B is significantly slower, by more than this part of A's latency."""
         return self.change == SLOWER and self.ratio is not None and self.ratio > 1 + part
 
 
 def compare(a: Side, b: Side) -> list[Comparison]:
-    """Cells, then ceilings, each kind with what differs first, the slowest first; what cannot be compared comes last.
+    """Compare cells, then ceilings; what differs comes first, the slowest first, what cannot be compared last.
 
     Cells and ceilings are two families of tests, each corrected for its own number. A ceiling is measured in one round:
     how much processes differ, the cells' rounds say.
@@ -84,7 +84,7 @@ def compare(a: Side, b: Side) -> list[Comparison]:
 
 
 def geometric_mean_ratio(rows: Iterable[Comparison]) -> float:
-    """Of the rows that have a ratio, at least one."""
+    """Return the mean of the rows that have a ratio, at least one."""
     return exp(fmean(log(row.ratio) for row in rows if row.ratio is not None))
 
 

@@ -4,15 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
-from measure.comparing.comparison import (
-    CEILINGS,
-    FASTER,
-    RUNS,
-    SLOWER,
-    WITHIN_ERROR,
-    Comparison,
-    geometric_mean_ratio,
-)
+from measure.comparing import comparison
+from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
 from measure.run.task import latency
@@ -20,10 +13,7 @@ from measure.run.task import latency
 if TYPE_CHECKING:
     from rich.console import Console
 
-LABELS = {
-    RUNS: Cell._fields,
-    CEILINGS: ("kernel", "size", "precision", "pace"),
-}
+LABELS = {RUNS: Cell._fields, CEILINGS: ("kernel", "size", "precision", "pace")}
 """The columns that say which cell or ceiling a row is."""
 
 THINGS = {RUNS: "cell", CEILINGS: "ceiling"}
@@ -45,23 +35,13 @@ BASES = {
 """What is said, of one and of several, where an interval rests on less than the cell's own rounds."""
 
 ENVIRONMENT = (
-    "device",
-    "name",
-    "cores",
-    "threads",
-    "driver",
-    "system",
-    "python",
-    "torch",
-    "torchvision",
-    "torchaudio",
-    "tuning",
-)
+    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio", "tuning",
+)  # fmt: skip
 """What of an environment is shown where it changed."""
 
 
 def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
-    """The sides, a table of each kind, and what the tables leave out; in colour on a terminal."""
+    """Print the sides, a table of each kind, and what the tables leave out; in colour on a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -75,7 +55,7 @@ def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
 
 
 def described(side: Side) -> str:
-    """A side in one line."""
+    """Return a side in one line."""
     environment = side.environment
     return (
         f"{environment.name} ({environment.device}, {environment.threads} threads, torch {environment.torch}), "
@@ -123,7 +103,7 @@ def _cells(row: Comparison) -> tuple[str, ...]:
 
 
 def _change(row: Comparison) -> str:
-    """What changed; of one process a side another process may say otherwise, so that stands beside it."""
+    """Return what changed. Where each side is one process, another may say otherwise, so that stands beside it."""
     if row.basis == PROCESS and row.change in STYLES:
         return f"{row.change} in one process"
     return row.change or "not tested"
@@ -136,7 +116,7 @@ NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of cells as text, in columns as wide as their widest cell; numbers, by the first line, on the right."""
+    """Return lines of cells as text, in columns as wide as their widest; numbers, by the first line, on the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
@@ -148,37 +128,32 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
-    """How many changed, what the intervals rest on, and which have a result on one side only."""
+    """Say how many changed, what the intervals rest on, and which have a result on one side only."""
     thing = THINGS[table]
     compared = [row for row in rows if row.ratio is not None]
     lines = []
     if compared:
-        counts = ", ".join(
-            f"{sum(row.change == change for row in compared)} {change}"
-            for change in (SLOWER, FASTER, WITHIN_ERROR)
-        )
-        lines.append(
-            f"{_count(thing, len(compared))} compared: {counts}; geometric mean of B/A "
-            f"{geometric_mean_ratio(compared):.3f}"
-        )
+        changes = [row.change for row in compared]
+        counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
+        mean = f"geometric mean of B/A {comparison.geometric_mean_ratio(compared):.3f}"
+        lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
     lines += [
         f"{_count(thing, number)} {one if number == 1 else several} {said}"
         for basis, (one, several, said) in BASES.items()
         if (number := sum(row.basis == basis for row in compared))
     ]
-    for name, other, side, across in (("A", "B", "a_", "b_"), ("B", "A", "b_", "a_")):
-        alone = [row for row in rows if getattr(row, f"{across}status") is None]
-        lines += _named(f"{_count(thing, len(alone))} only in {name}", [row.label for row in alone])
+    a = [(row.label, row.a_status, row.a_reason, row.b_status) for row in rows]
+    b = [(row.label, row.b_status, row.b_reason, row.a_status) for row in rows]
+    for name, other, side in (("A", "B", a), ("B", "A", b)):
+        alone = [label for label, _, _, across in side if across is None]
+        lines += _named(f"{_count(thing, len(alone))} only in {name}", alone)
         failed = [
-            row
-            for row in rows
-            if getattr(row, f"{side}status") not in (None, "ok") and getattr(row, f"{across}status") == "ok"
-        ]
-        reasons = [
-            f"{row.label}: {getattr(row, side + 'status')}, {getattr(row, side + 'reason')}" for row in failed
+            f"{label}: {status}, {reason}"
+            for label, status, reason, across in side
+            if status not in (None, "ok") and across == "ok"
         ]
         lines += _named(
-            f"{_count(thing, len(failed))} without a result in {name}, with one in {other}", reasons
+            f"{_count(thing, len(failed))} without a result in {name}, with one in {other}", failed
         )
     both = [row.label for row in rows if not {row.a_status, row.b_status} & {None, "ok"}]
     lines += _named(f"{_count(thing, len(both))} without a result on both sides", both)

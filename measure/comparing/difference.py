@@ -92,7 +92,7 @@ class Difference:
 
 
 def repeats(rounds: Sequence[Sequence[float]]) -> Repeats:
-    """A cell's latencies (s), round by round."""
+    """Return the repeats of a cell from its latencies (s), round by round."""
     errors = [_error_of_samples(latencies) for latencies in rounds]
     known = [error for error in errors if error is not None]
     return Repeats(
@@ -110,7 +110,7 @@ def _error_of_samples(latencies: Sequence[float]) -> float | None:
 
 
 def error_of_interval(low: float, high: float, samples: int) -> float | None:
-    """The standard error of a median's logarithm from its 95 % interval or, below six samples, from their extremes.
+    """Return the standard error of a median's logarithm from its 95 % interval, or below six samples their extremes.
 
     The extremes of n values enclose the median with probability 1 - 2^(1-n). None for one sample.
     """
@@ -120,7 +120,7 @@ def error_of_interval(low: float, high: float, samples: int) -> float | None:
 
 
 def own_spread(pair: Pair) -> Spread:
-    """The variance between the rounds of each side, pooled over the two; no freedom where neither has two rounds."""
+    """Return the variance between the rounds of each side, pooled; no freedom where neither has two rounds."""
     sides = [[log(value) for value in side.medians_s] for side in pair if len(side.medians_s) > 1]
     freedom = sum(len(side) - 1 for side in sides)
     squares = sum(variance(side) * (len(side) - 1) for side in sides)
@@ -128,7 +128,7 @@ def own_spread(pair: Pair) -> Spread:
 
 
 def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
-    """The distribution that the cells' variances are drawn from (Smyth 2004, section 6.2).
+    """Return the distribution that the cells' variances are drawn from (Smyth 2004, section 6.2).
 
     A variance s² with d degrees of freedom about a centre c of weight w has E[log s²] = log c + ψ(d/2) - log(d/2) -
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). Where the variances differ no more than by chance, the
@@ -164,7 +164,7 @@ def inverse_trigamma(value: float) -> float:
 
 
 def moderated(own: Spread, common: CommonSpread) -> Spread:
-    """A cell's variance moved towards the common centre, each weighted by its degrees of freedom."""
+    """Move a cell's variance towards the common centre, each weighted by its degrees of freedom."""
     freedom = own.freedom + common.weight
     if common.weight == inf:
         return Spread(common.variance, common.freedom)
@@ -175,7 +175,7 @@ def moderated(own: Spread, common: CommonSpread) -> Spread:
 
 
 def differences(pairs: Sequence[Pair], common: CommonSpread) -> list[Difference]:
-    """B over A of each pair, the p-values corrected for the number of pairs."""
+    """Return B over A of each pair, the p-values corrected for the number of pairs."""
     raw = [_difference(pair, common) for pair in pairs]
     corrected = iter(benjamini_hochberg([one.p_value for one in raw if one.p_value is not None]))
     return [one if one.p_value is None else replace(one, adjusted_p_value=next(corrected)) for one in raw]
@@ -202,7 +202,7 @@ def _difference(pair: Pair, common: CommonSpread) -> Difference:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
+    """Correct p-values for their number (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
 
     What is read of a comparison is the list of cells that changed. Of those whose corrected value is below 5 %, fewer
     than 5 % are false on average; where nothing changed, the chance of even one is 5 %. Holm's correction would hold

@@ -46,7 +46,7 @@ class Side:
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
-    """The two sides that the arguments name.
+    """Find the two sides that the arguments name.
 
     An argument is a machine's folder, its name in ``data``, or a data folder: then the machine that the other argument
     names or has too, or the only one. ``@`` and an environment's id (or its beginning) after it name an environment,
@@ -66,7 +66,7 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
 
 
 def _split(argument: str) -> tuple[str, str, str]:
-    """Path, ``@`` and environment; a folder may have an ``@`` in its name."""
+    """Split path, ``@`` and environment; a folder may have an ``@`` in its name."""
     if Path(argument).is_dir() or "@" not in argument:
         return argument, "", ""
     return argument.rpartition("@")
@@ -78,7 +78,7 @@ def _located(path: str, data: Path) -> Path:
 
 
 def _opened(folder: Path) -> MachineFolder:
-    """The machine's tables, wherever its folder lies."""
+    """Return the machine's tables, wherever its folder lies."""
     return MachineFolder(folder.parent, folder.name, folder)
 
 
@@ -106,7 +106,7 @@ def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
 
 
 def _machine(path: Path, other: Path) -> Path:
-    """The machine's folder that a path is, or that lies in it."""
+    """Return the machine's folder that a path is, or that lies in it."""
     if _is_machine(path):
         return path
     names = machine_names(path)
@@ -121,7 +121,7 @@ def _machine(path: Path, other: Path) -> Path:
 
 
 def _environment(folder: Path, chosen: str) -> Environment:
-    """The environment whose id begins so; of several the newest, if none is chosen."""
+    """Return the environment whose id begins so; of several the newest, if none is chosen."""
     known = _opened(folder).environments()
     fitting = [row for row in known if row.environment_id.startswith(chosen)]
     if not known or (chosen and len({row.environment_id for row in fitting}) != 1):

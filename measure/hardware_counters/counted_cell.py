@@ -24,7 +24,7 @@ class CountedCell:
 
 
 def check(device: Device) -> None:
-    """Raises UserError where hardware counters cannot be read, before anything is measured."""
+    """Raise UserError where hardware counters cannot be read, before anything is measured."""
     if device.kind != "cuda":
         raise UserError(
             f"--sections counters: hardware counters are read on NVIDIA GPUs, not on {device.kind}; say --device cuda"

@@ -66,7 +66,7 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def _end_without(process: int) -> None:
-    """Ends this one when the process that waits for it was killed: nobody else would."""
+    """End this one when the process that waits for it was killed: nobody else would."""
     import psutil
 
     while psutil.pid_exists(process):

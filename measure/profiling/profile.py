@@ -88,7 +88,7 @@ def _refuse(device: Device, variant: str) -> None:
 def profile(
     network: "nn.Module", stages: Mapping[str, Callable[[], object]], device: Device, beat: Callable[[], None]
 ) -> Profiled:
-    """Times plain steps, which warm up, then some under the profiler; a step runs the stages one after another."""
+    """Time plain steps, which warm up, then some under the profiler; a step runs its stages one after another."""
     import torch
 
     def step(around: Callable[[str], AbstractContextManager[object]] = nullcontext) -> None:

@@ -8,14 +8,7 @@ from math import ceil, inf, log2
 from typing import NamedTuple
 
 from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
-from measure.cache.records import (
-    BURST,
-    PRECISION_BYTE,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    TF32,
-    stored_as,
-)
+from measure.cache.records import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample
@@ -64,7 +57,7 @@ any cache."""
 
 
 def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """What is measured on a kind of device: kernel, precision, size and pace. A clock is a processor's alone.
+    """List the kernels of a kind of device: kernel, precision, size, pace. A clock is a processor's alone.
 
     Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
     surely in memory, at a burst as well.
@@ -93,7 +86,7 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
 
 
 def _working_sets(device_kind: str) -> list[int]:
-    """Bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    """Return bytes, two for each factor of two, from well within the first cache to well beyond the last."""
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
         unit = cores * STREAM_UNIT_BYTE
@@ -106,7 +99,7 @@ def _working_sets(device_kind: str) -> list[int]:
 
 
 def _home(kernel: str, device_kind: str) -> str:
-    """The module that holds a kernel for a kind of device."""
+    """Return the module that holds a kernel for a kind of device."""
     if kernel.endswith("matmul") or device_kind == "mps":
         return "library_kernels"
     if device_kind == "cuda":
@@ -115,7 +108,7 @@ def _home(kernel: str, device_kind: str) -> str:
 
 
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
-    """What does a kernel's work so many times in a row.
+    """Return what does a kernel's work so many times in a row.
 
     Raises NotImplementedError where what the kernel is written in does not import, or the device has no TF32.
     """
@@ -137,7 +130,7 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
 
 
 def _clock(kernel: str) -> Callable[[], int]:
-    """What a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
+    """Return what a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
     if kernel == "chain":
         import torch
 
@@ -177,7 +170,7 @@ class Heat:
         self._since = self._until = -inf
 
     def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
-        """Calls until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
+        """Call until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
         if time.perf_counter() - self._until > PAUSE_S:
             self._since = time.perf_counter()
         while time.perf_counter() - self._since < HEAT_S:
@@ -186,7 +179,7 @@ class Heat:
         self.keep()
 
     def keep(self) -> None:
-        """The chip has worked until now."""
+        """Note that the chip has worked until now."""
         self._until = time.perf_counter()
 
 
@@ -195,7 +188,7 @@ HEAT = Heat()
 
 
 def _passes(run: Callable[[int], object], threads: int) -> int:
-    """How often a call must do the work to last long enough."""
+    """Return how often a call must do the work to last long enough."""
     passes = 1
     run(passes)  # pays for what is set up once
     while True:

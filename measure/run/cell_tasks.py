@@ -55,7 +55,7 @@ class RoundTask(CellTask):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        """All at the first batch size come before the next, and all of them once before any of them again.
+        """Return the rounds to do: those of one batch size together, and all cells once before any of them again.
 
         A run that is cut short still makes a paper, and the rounds of a cell lie apart in time. A cell of which a round
         failed is not tried again.

@@ -38,7 +38,7 @@ class TimeLeft:
         self._left.remove(task)
 
     def seconds(self) -> float | None:
-        """None until a task is done. The latest tasks count, since they resemble the next ones most."""
+        """Return the seconds left; None until a task is done. The latest tasks count: they resemble the next most."""
         latest = self._done[-12:]
         if not latest:
             return None

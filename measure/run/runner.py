@@ -15,19 +15,19 @@ _log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
-    """What does a task: the worker process, or a null one in tests."""
+    """What does a task: the worker process, or a station of a cluster."""
 
     def run(self, task: Task, deadline: float | None = None) -> Any: ...
 
 
 class Store(Protocol):
-    """What keeps the outcome of each task: the cache."""
+    """What keeps the outcome of each task: the cache, or one that several threads put into."""
 
     def put(self, task: Task, outcome: Any) -> None: ...
 
 
 class Progress(Protocol):
-    """What is told of each task."""
+    """What is told of each task: a bar, or a line of a cluster's log."""
 
     def begin(self, task: Task) -> None: ...
 

@@ -62,12 +62,7 @@ class ToParent(logging.handlers.QueueHandler):
 
 
 def serve(
-    connection: Connection,
-    device_name: str,
-    threads: int,
-    sampling: Sampling,
-    log: str,
-    log_level: int,
+    connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int
 ) -> None:
     """Be the process's main function: answer each task with an outcome until its parent hangs up.
 

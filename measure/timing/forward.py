@@ -36,7 +36,7 @@ class Forward:
             return self.network(*self.inputs, **self.keywords)
 
     def casting(self) -> "AbstractContextManager[Any]":
-        """Within it, torch's autocast is on where this call has one."""
+        """Return a context in which torch's autocast is on, if this call has one."""
         import torch
 
         return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)

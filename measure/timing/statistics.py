@@ -107,9 +107,7 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     below = hypot(*(log(each.median / each.low) for each in within if each.low)) / count
     above = hypot(*(log(each.high / each.median) for each in within if each.high)) / count
     return Estimate(
-        middle,
-        min(middle, exp(centre - max(between, below))),
-        max(middle, exp(centre + max(between, above))),
+        middle, min(middle, exp(centre - max(between, below))), max(middle, exp(centre + max(between, above)))
     )
 
 

@@ -41,18 +41,18 @@ class TrainingStep:
         self._distance: Any = None
 
     def forward(self) -> None:
-        """The forward pass, and the loss."""
+        """Run the forward pass, and the loss."""
         with self._call.casting():
             self._output = self._call()
             self._distance = self._loss(self._output)
 
     def backward(self) -> None:
-        """From the loss to the gradient of every parameter that asks for one."""
+        """Run the backward pass: from the loss to the gradient of every parameter that asks for one."""
         self._scaler.scale(self._distance).backward()
         self._output = self._distance = None
 
     def update(self) -> None:
-        """The optimiser's step; then there are no gradients."""
+        """Take the optimiser's step; then there are no gradients."""
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
@@ -63,7 +63,7 @@ class TrainingStep:
         self.update()
 
     def resident(self) -> "list[torch.Tensor]":
-        """What stays in memory between two steps: weights, buffers, inputs, targets and the optimiser's state."""
+        """Return what stays in memory between two steps: weights, buffers, inputs, targets, the optimiser's state."""
         states = [tensors_in(state) for state in self._optimizer.state.values()]
         return [
             *self.network.parameters(),
