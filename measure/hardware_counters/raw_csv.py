@@ -162,21 +162,20 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     instructions = mean([TENSOR_INSTRUCTIONS])
     time_s = mean(TIME)
     assert time_s is not None
+    operations = [value for name in TENSOR_FLOP if (value := mean([name])) is not None]
     return CountedKernel(
-        kernel,
-        round(len(launches) / steps),
-        time_s,
-        mean(DRAM_READ),
-        mean(DRAM_WRITE),
-        mean(L2),
-        mean(L1),
-        fp64_flop,
-        fp32_flop,
-        fp16_flop,
-        _tensor_flop(
-            [value for name in TENSOR_FLOP if (value := mean([name])) is not None], instructions, capability
-        ),
-        instructions,
+        kernel=kernel,
+        calls=round(len(launches) / steps),
+        time_s=time_s,
+        dram_read_byte=mean(DRAM_READ),
+        dram_write_byte=mean(DRAM_WRITE),
+        l2_byte=mean(L2),
+        l1_byte=mean(L1),
+        fp64_flop=fp64_flop,
+        fp32_flop=fp32_flop,
+        fp16_flop=fp16_flop,
+        tensor_flop=_tensor_flop(operations, instructions, capability),
+        tensor_instruction=instructions,
     )
 
 
