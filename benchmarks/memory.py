@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.models import Model
-from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE
+from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE, STEP, Cell
 from measure.counting import count
 from measure.counting.traffic import tensors_in
 from measure.errors import UserError
@@ -110,7 +110,7 @@ def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", devi
 def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
     import torch
 
-    call = forward.prepare(device, model, batch, FULL_PRECISION, EAGER)
+    call = forward.prepare(device, model, Cell(model.name, batch, FULL_PRECISION, INFERENCE, EAGER))
     with torch.no_grad():
         call()
         network = call.network
@@ -119,7 +119,7 @@ def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
 
 
 def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
-    step = training.prepare(device, model, batch, FULL_PRECISION, EAGER)
+    step = training.prepare(device, model, Cell(model.name, batch, FULL_PRECISION, STEP, EAGER))
     step()
     return peak_of(step, step.resident(), device)
 

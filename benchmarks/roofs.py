@@ -35,9 +35,10 @@ CPU = devices.find("cpu")
 
 def rate(kernel: str, precision: str, size: int) -> float:
     """Return the FLOP or bytes per second of a micro-benchmark, as ``python -m measure`` measures it."""
-    row = roofs.measure(CPU, "", kernel, precision, size, SUSTAINED, lambda: None)
-    assert row.latency_s is not None
-    return (row.byte if kernel in STREAM_ARRAYS else row.flop) / row.latency_s
+    timing = roofs.measure(CPU, kernel, precision, size, SUSTAINED, lambda: None)
+    assert timing.latency_s is not None
+    flop, byte = roofs.flop_and_byte(kernel, precision, size)
+    return (byte if kernel in STREAM_ARRAYS else flop) / timing.latency_s
 
 
 def kernels(name: str) -> list[tuple[str, str, int]]:
@@ -116,9 +117,9 @@ def derived(here: Environment) -> Callable[[], float] | None:
     size = dict(roofs.CHAINS)["int64"]
 
     def peak() -> float:
-        row = roofs.measure(CPU, "", "chain", "int64", size, SUSTAINED, lambda: None)
-        assert row.latency_s is not None
-        return processor.physical_cores() * max(known) * size / row.latency_s
+        timing = roofs.measure(CPU, "chain", "int64", size, SUSTAINED, lambda: None)
+        assert timing.latency_s is not None
+        return processor.physical_cores() * max(known) * size / timing.latency_s
 
     return peak
 

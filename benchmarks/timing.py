@@ -25,6 +25,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE, Cell
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current, folder_name
@@ -32,6 +33,7 @@ from measure.models import catalog
 from measure.run import arguments, plan, runner
 from measure.run.memory_fit import Memory
 from measure.run.progress import RunProgress
+from measure.run.task import Cache
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling, sample
 
@@ -73,7 +75,8 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
     device = devices.find("cpu")
     latencies_s, ratios = [], []
     with torch.inference_mode():
-        call = forward.prepare(device, catalog.find([name])[0], batch, "fp32", "eager")
+        (model,) = catalog.find([name])
+        call = forward.prepare(device, model, Cell(name, batch, FULL_PRECISION, INFERENCE, EAGER))
         peer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
 
         turn_s = max(TURN_S, CALLS * float(peer.blocked_autorange(min_run_time=TURN_S).median))
@@ -114,18 +117,19 @@ def share(flags: Sequence[str]) -> None:
     asked = arguments.parser().parse_args(["--sections", "inference", *flags])
     request = dataclasses.replace(arguments.make_request(asked), rounds=1)
     device, threads = devices.find(asked.device), arguments.parse_threads(asked.threads)
-    environment, workloads = current(device, threads), Workloads(asked.data)
-    tasks = plan.tasks_to_do(request, device.kind, environment.environment_id, [], [], [], [], [])
+    environment = current(device, threads)
     budget_s = arguments.parse_time("--budget", asked.budget) if asked.budget else None
-    worker = Worker(device.torch_name, threads, environment.environment_id, arguments.make_sampling(asked))
-    with tempfile.TemporaryDirectory() as data, RunProgress(tasks, Console()) as progress:
+    worker = Worker(device.torch_name, threads, arguments.make_sampling(asked))
+    memory = Memory(device.memory_byte(), Workloads(asked.data).models)
+    with tempfile.TemporaryDirectory() as data:
         folder = MachineFolder(Path(data), folder_name(environment))
-        store = runner.Store(workloads, folder, environment)
-        memory = Memory(device.memory_byte(), workloads.models)
+        cache = Cache(Workloads(asked.data), folder, environment)
+        tasks = plan.tasks_to_do(request, cache)
         start = time.monotonic()
         deadline = None if budget_s is None else start + budget_s
         try:
-            summary = runner.run(tasks, worker, store, progress, deadline, memory.refusal)
+            with RunProgress(tasks, Console()) as progress:
+                summary = runner.run(tasks, worker, cache, progress, deadline, memory.refusal)
         finally:
             worker.close()
         passed_s = time.monotonic() - start

@@ -2,26 +2,23 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from measure.cache.folders import MachineFolder
-from measure.cache.records import (
-    EAGER,
-    INFERENCE,
-    PRECISIONS,
-    STEP,
-    CounterProfile,
-    Environment,
-    KernelCounters,
-)
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import EAGER, INFERENCE, PRECISIONS, STEP, Cell, Environment
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from measure.hardware_counters import raw_csv
+from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.run.arguments import check_folder_name, parse_batch_sizes
 from measure.run.destination import check_folder
+from measure.run.sections.counters import CounterTask
+from measure.run.task import Cache
 from measure.utc import now
 
 TOOL = "imported"
@@ -62,7 +59,7 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0. Raises UserError for bad input."""
+    """Return exit code 0. Raises UserError for bad input."""
     asked = parser().parse_args(argv)
     models = catalog.find([asked.model])
     if len(models) != 1:
@@ -78,13 +75,9 @@ def main(argv: Sequence[str]) -> int:
     check_folder(asked.data, "--data")
     counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
-    cell = (environment.environment_id, models[0].name, batch, asked.precision, asked.phase, EAGER)
-    profile = CounterProfile(*cell, "ok", None, now(), TOOL, counted.capability, steps, counted.tensor_gap)
+    task = CounterTask(models[0], Cell(models[0].name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
-        folder.put_environment(environment)
-        folder.put_counters(
-            profile, [KernelCounters(*cell, **kernel._asdict()) for kernel in counted.kernels]
-        )
+        Cache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
     print(f"{len(counted.kernels)} kernels of {models[0].name} at batch size {batch} into {folder.folder}")
     print("Next: python -m report")
     return 0
@@ -100,7 +93,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[MachineFolder, Environment]:
-    """The folder, and its newest environment on a GPU; where there is none, one that knows the GPU's name alone."""
+    """Return the folder, and its newest environment on a GPU; if there is none, one that knows the GPU's name alone."""
     if name is not None:
         check_folder_name(name)
         folder = MachineFolder(data, name)
@@ -126,22 +119,8 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
 
 
 def unknown_but(device_name: str) -> Environment:
-    """The environment of a GPU of which only the name is known."""
+    """Return the environment of a GPU of which only the name is known."""
     identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
-    return Environment(
-        environment_id=identity,
-        hardware_id=identity,
-        device="cuda",
-        name=device_name,
-        cores=None,
-        threads=None,
-        memory_byte=None,
-        vector_extension=None,
-        driver=None,
-        system=None,
-        python=None,
-        torch=None,
-        torchvision=None,
-        torchaudio=None,
-        recorded_at=now(),
-    )
+    known = {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment))
+    return Environment(**{**unknown, **known, "recorded_at": now()})

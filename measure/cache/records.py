@@ -8,16 +8,43 @@ What a column holds is said on its field, or in ``columns`` where several tables
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
 from measure.cache.words import *  # noqa: F403  the words of the records, to be imported from here
-from measure.cache.words import BURST, FLAGS, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import BURST, EAGER, FLAGS, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 from measure.cache.workload_records import *  # noqa: F403  likewise
 
-CELL = ("environment_id", "model", "batch", "precision", "phase", "variant")
+
+class Cell(NamedTuple):
+    """A model at one batch size, precision, phase and variant: what is measured, on whatever machine."""
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+
+    @classmethod
+    def of(cls, row: Any) -> "Cell":
+        """Return the cell that a row belongs to."""
+        return cls(*(getattr(row, name) for name in cls._fields))
+
+    def describe(self) -> str:
+        """Name the cell in full, for logs and comparisons."""
+        return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
+
+    @property
+    def label(self) -> str:
+        """The cell in a plan: only what is not usual is named beside model, batch size and precision."""
+        training = "" if self.phase == INFERENCE else "training "
+        variant = "" if self.variant == EAGER else f" {self.variant}"
+        return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
+
+
+CELL = ("environment_id", *Cell._fields)
 
 ROUND = (*CELL, "round")
 

@@ -4,7 +4,6 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from measure.cache.folders import Workloads
 from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
 from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
@@ -13,9 +12,10 @@ from measure.cluster.station import Station
 from measure.errors import UserError
 from measure.run.arguments import make_request, make_sampling, parse_time
 from measure.run.destination import check_writable, data_flag
-from measure.run.plan import Request
+from measure.run.plan import SECTIONS
 from measure.run.runner import Summary
 from measure.run.summary import lines, resumption
+from measure.run.task import Request
 from measure.timing.sampling import Sampling
 
 
@@ -66,7 +66,7 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
                 _show(kinds)
             elif any(kind.tasks for kind in kinds.values()):
                 check_writable(arguments.data)
-                fleet = Fleet(kinds, Workloads(arguments.data), _say, deadline, arguments.try_anyway)
+                fleet = Fleet(kinds, _say, deadline, arguments.try_anyway)
                 while (lost := fleet.work(crew.open)) and fleet.left and crew.replace(lost):
                     pass
                 _sum_up(kinds, fleet.left, arguments)
@@ -86,23 +86,23 @@ def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) ->
     whole = Summary(left=left)
     for kind in kinds.values():
         whole.add(kind.summary)
-    places = sorted({str(kind.folder.folder) for kind in kinds.values()})
+    places = sorted({str(kind.cache.folder.folder) for kind in kinds.values()})
     report = f"python -m report{data_flag(arguments.data)}"
     print("\n".join(lines(whole, places, resumption(arguments.command, arguments.force), report)))
 
 
 def _check(request: Request) -> None:
-    if "counters" in request.sections:
-        raise UserError(
-            "--sections: counters are read on one machine at a time; leave them out, or leave out --cluster"
-        )
+    for name in request.sections:
+        if gap := SECTIONS[name].cluster_gap:
+            raise UserError(f"--sections: {gap}; leave them out, or leave out --cluster")
 
 
 def _show(kinds: dict[str, Kind]) -> None:
     for kind in kinds.values():
+        folder = kind.cache.folder
         for task in kind.tasks:
-            print(f"{kind.folder.name}: {task.label}")
-        print(f"{len(kind.tasks)} to measure on {kind.environment.name} into {kind.folder.folder}")
+            print(f"{folder.name}: {task.label}")
+        print(f"{len(kind.tasks)} to measure on {kind.cache.environment.name} into {folder.folder}")
 
 
 def _say(text: str) -> None:

@@ -6,33 +6,32 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment
+from measure.cache.folders import Workloads
 from measure.cluster.crew import Manned
 from measure.cluster.lane import Lane, Shared
 from measure.cluster.queue import Queue
 from measure.cluster.remote import Remote
 from measure.counting import freshness
 from measure.errors import UserError
-from measure.run import plan, runner
+from measure.run import runner
 from measure.run.destination import machine_folder
 from measure.run.memory_fit import Memory
+from measure.run.plan import tasks_to_do
+from measure.run.task import Cache, Request, Task
 
 
 @dataclass
 class Kind:
     """The machines of one environment, which share their measurements."""
 
-    environment: Environment
-    folder: MachineFolder
-    tasks: list[plan.Task]
+    cache: Cache
+    tasks: list[Task]
     summary: runner.Summary = field(default_factory=runner.Summary)
 
 
-def kinds_of(
-    crew: Sequence[Manned], request: plan.Request, data: Path, machine: str | None
-) -> dict[str, Kind]:
+def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str | None) -> dict[str, Kind]:
     """Return the kinds of machine among the stations, by environment, each with what it has to measure.
 
     Workloads that several kinds lack are counted by the first of them. Raises UserError where ``machine`` names one
@@ -41,26 +40,14 @@ def kinds_of(
     workloads = Workloads(data)
     if not request.force:
         freshness.check(request.models, workloads.models())
-    counted = workloads.counted()
     kinds: dict[str, Kind] = {}
-    taken: set[plan.Task] = set()
+    taken: set[Task] = set()
     for environment in {each.environment.environment_id: each.environment for each in crew}.values():
-        folder = machine_folder(data, machine, environment)
-        tasks = plan.tasks_to_do(
-            request,
-            environment.device,
-            environment.environment_id,
-            counted,
-            folder.ceilings(),
-            folder.runs(),
-            folder.profiles(),
-            folder.counter_profiles(),
-        )
-        counts = {task for task in tasks if isinstance(task, plan.WorkloadTask)}
-        tasks = [task for task in tasks if task not in taken]
-        taken |= counts
-        kinds[environment.environment_id] = Kind(environment, folder, tasks)
-    if machine and len(hardware := {each.environment.hardware_id for each in kinds.values()}) > 1:
+        cache = Cache(workloads, machine_folder(data, machine, environment), environment)
+        tasks = [task for task in tasks_to_do(request, cache) if task not in taken]
+        taken |= {task for task in tasks if not task.is_of_machine}
+        kinds[environment.environment_id] = Kind(cache, tasks)
+    if machine and len(hardware := {each.cache.environment.hardware_id for each in kinds.values()}) > 1:
         raise UserError(
             f"--machine: {machine!r} is one folder, but the cluster has {len(hardware)} kinds of machine; leave it out"
         )
@@ -76,19 +63,18 @@ class Fleet:
     def __init__(
         self,
         kinds: dict[str, Kind],
-        workloads: Workloads,
         say: Callable[[str], None],
         deadline: float | None = None,
         try_anyway: bool = False,
     ) -> None:
-        self._kinds, self._workloads, self._say = kinds, workloads, say
+        self._kinds, self._say = kinds, say
         self._deadline, self._try_anyway = deadline, try_anyway
         self._phases = [
             {
-                name: Queue([task for task in kind.tasks if isinstance(task, plan.WorkloadTask) is is_count])
+                name: Queue([task for task in kind.tasks if task.is_of_machine is is_of_machine])
                 for name, kind in kinds.items()
             }
-            for is_count in (True, False)
+            for is_of_machine in (False, True)
         ]
         self._shared = Shared([task for kind in kinds.values() for task in kind.tasks], say)
         self._writing = threading.Lock()
@@ -106,7 +92,9 @@ class Fleet:
         """
         crew, lost = list(crew), []
         with ExitStack() as alone:
-            for folder in {kind.folder.folder: kind.folder for kind in self._kinds.values()}.values():
+            for folder in {
+                kind.cache.folder.folder: kind.cache.folder for kind in self._kinds.values()
+            }.values():
                 alone.enter_context(folder.locked(self._say))
             for queues in self._phases:
                 lost += self._empty(queues, [each for each in crew if each not in lost])
@@ -134,9 +122,9 @@ class Fleet:
         """Give a station one task after another, in a thread of its own."""
         kind = self._kinds[manned.environment.environment_id]
         remote = Remote(manned.station, queue)
-        store = _OneAtATime(self._workloads, kind, self._writing)
+        store = _OneAtATime(kind.cache, self._writing)
         lane = Lane(self._shared, manned.place.name)
-        memory = Memory(manned.memory_byte, self._workloads.models)
+        memory = Memory(manned.memory_byte, kind.cache.workloads.models)
         refusal = runner.no_refusal if self._try_anyway else memory.refusal
         try:
             for task in queue:
@@ -155,13 +143,13 @@ class Fleet:
             lost.append(manned)
 
 
-class _OneAtATime(runner.Store):
-    """A store that several threads put into, as others do into the same tables."""
+@dataclass(frozen=True)
+class _OneAtATime:
+    """A cache that several threads put into, as others do into the same tables."""
 
-    def __init__(self, workloads: Workloads, kind: Kind, writing: threading.Lock) -> None:
-        super().__init__(workloads, kind.folder, kind.environment)
-        self._writing = writing
+    cache: Cache
+    writing: threading.Lock
 
-    def put(self, task: plan.Task, outcome: runner.Outcome) -> None:
-        with self._writing:
-            super().put(task, outcome)
+    def put(self, task: Task, outcome: Any) -> None:
+        with self.writing:
+            self.cache.put(task, outcome)

@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from measure.run.plan import Task
-from measure.run.progress import TimeLeft, describe, duration
-from measure.run.worker import Outcome
+from measure.run.progress import TimeLeft, duration
+from measure.run.task import Task
 
 
 class Shared:
@@ -20,14 +20,14 @@ class Shared:
         self._stations: set[str] = set()
         self._lock = threading.Lock()
 
-    def end(self, station: str, task: Task, outcome: Outcome, seconds: float) -> None:
+    def end(self, station: str, task: Task, outcome: Any, seconds: float) -> None:
         with self._lock:
             self._done += 1
             self._stations.add(station)
             self._time_left.done(task, seconds)
             left = duration((self._time_left.seconds() or 0.0) / len(self._stations))
             self.say(
-                f"[{self._done}/{self._total}] {station}: {task.label}: {describe(outcome)}; about {left} left"
+                f"[{self._done}/{self._total}] {station}: {task.label}: {task.describe(outcome)}; about {left} left"
             )
 
     def skip(self, task: Task) -> None:
@@ -46,7 +46,7 @@ class Lane:
     def begin(self, task: Task) -> None:
         self._began = time.monotonic()
 
-    def end(self, task: Task, outcome: Outcome) -> None:
+    def end(self, task: Task, outcome: Any) -> None:
         self._shared.end(self._station, task, outcome, time.monotonic() - self._began)
 
     def skip(self, task: Task) -> None:

@@ -4,7 +4,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from measure.run.plan import Cell, Task
+from measure.cache.records import Cell
+from measure.run.task import Task
 
 TRIES = 2
 """The number of lost nodes after which a task is taken to be their cause."""

@@ -4,8 +4,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from measure.cluster.queue import TRIES, Queue
-from measure.run.plan import Task
-from measure.run.worker import BudgetSpent, Failure, Outcome, Stopped
+from measure.run.task import Failure, Task
+from measure.run.worker import BudgetSpent, Stopped
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -22,7 +22,7 @@ class Remote:
         self._station, self._queue = station, queue
         self.is_lost = False
 
-    def run(self, task: Task, deadline: float | None = None) -> Outcome:
+    def run(self, task: Task, deadline: float | None = None) -> Any:
         """Return the outcome of a task; a failure where it lost more nodes than chance explains.
 
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and NodeLost where the station is gone.

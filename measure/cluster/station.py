@@ -6,14 +6,15 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from measure.cache.lock import held
 from measure.cache.records import Environment
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.arguments import parse_threads
-from measure.run.plan import Task
-from measure.run.worker import BudgetSpent, Outcome, Worker
+from measure.run.task import Task
+from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
 
 
@@ -35,7 +36,7 @@ class Station:
         threads = parse_threads(self._threads)
         self._held.enter_context(held(self.lock(), _is_taken))
         environment = current(device, threads)
-        self._worker = Worker(device.torch_name, threads, environment.environment_id, self._sampling)
+        self._worker = Worker(device.torch_name, threads, self._sampling)
         return environment, device.memory_byte()
 
     def lock(self) -> Path:
@@ -44,7 +45,7 @@ class Station:
         readable = "".join(letter if letter.isalnum() else "-" for letter in f"{self._device_name}{visible}")
         return Path(tempfile.gettempdir()) / f"ridgepoint-{readable}.lock"
 
-    def run(self, task: Task, seconds: float | None) -> Outcome | None:
+    def run(self, task: Task, seconds: float | None) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
         try:
             return self._worker.run(task, None if seconds is None else time.monotonic() + seconds)

@@ -7,8 +7,9 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
+from measure.cache.records import Cell
 from measure.comparing.difference import CommonSpread, Difference, Pair, common_spread, differences
-from measure.comparing.sides import Cell, Kernel, Measured, Side
+from measure.comparing.sides import Kernel, Measured, Side
 
 RUNS, CEILINGS = "runs", "ceilings"
 """The tables that are compared."""
@@ -57,7 +58,7 @@ class Comparison:
     @property
     def label(self) -> str:
         if self.table == RUNS:
-            return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
+            return Cell.of(self).describe()
         return " ".join(str(part) for part in (self.kernel, self.size, self.precision, self.pace) if part)
 
     @property

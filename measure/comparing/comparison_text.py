@@ -3,25 +3,16 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from measure.comparing.comparison import (
-    CEILINGS,
-    FASTER,
-    RUNS,
-    SLOWER,
-    WITHIN_ERROR,
-    Comparison,
-    geometric_mean_ratio,
-)
+from measure.cache.records import Cell
+from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
+from measure.run.task import latency
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-LABELS = {
-    RUNS: ("model", "batch", "precision", "phase", "variant"),
-    CEILINGS: ("kernel", "size", "precision", "pace"),
-}
+LABELS = {RUNS: Cell._fields, CEILINGS: ("kernel", "size", "precision", "pace")}
 """The columns that say which cell or ceiling a row is."""
 
 THINGS = {RUNS: "cell", CEILINGS: "ceiling"}
@@ -83,8 +74,6 @@ def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> N
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    from measure.run.progress import latency
-
     labels = (getattr(row, name) for name in LABELS[row.table])
     assert row.a_latency_s is not None
     assert row.b_latency_s is not None
@@ -134,7 +123,7 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
     if compared:
         changes = [row.change for row in compared]
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
-        mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
+        mean = f"geometric mean of B/A {comparison.geometric_mean_ratio(compared):.3f}"
         lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
     bases = [row.basis for row in compared]
     lines += [

@@ -20,10 +20,7 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from statistics import fmean, median, variance
 
-from measure.timing.statistics import estimate_median
-from measure.timing.student_t import critical, digamma, inverse_trigamma, trigamma, two_sided_p
-
-CONFIDENCE = 0.95
+from measure.timing.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
 
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 """The basis of an interval: the spread between the rounds of the cell (and of others), that of other cells alone, or,
@@ -137,21 +134,33 @@ def common_spread(pairs: Sequence[Pair]) -> CommonSpread:
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). Where the variances differ no more than by chance, the
     weight is infinite and the centre is their pooled mean. One cell alone says nothing about others: no weight.
     """
+    from scipy.special import polygamma, psi
+
     spreads = [spread for spread in map(pair_spread, pairs) if spread.freedom]
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
         return CommonSpread(0.0, 0.0, freedom)
     logs = [  # rounds that agree by chance have a variance whose logarithm says too much: hence the least
-        log(max(spread.variance, least)) - digamma(spread.freedom / 2) + log(spread.freedom / 2)
+        log(max(spread.variance, least)) - float(psi(spread.freedom / 2)) + log(spread.freedom / 2)
         for spread in spreads
     ]
-    beyond_chance = variance(logs) - fmean(trigamma(spread.freedom / 2) for spread in spreads)
+    beyond_chance = variance(logs) - fmean(float(polygamma(1, spread.freedom / 2)) for spread in spreads)
     if beyond_chance <= 0:
         pooled = sum(spread.variance * spread.freedom for spread in spreads) / freedom
         return CommonSpread(pooled, inf, freedom)
     weight = 2 * inverse_trigamma(beyond_chance)
-    return CommonSpread(exp(fmean(logs) + digamma(weight / 2) - log(weight / 2)), weight, freedom)
+    return CommonSpread(exp(fmean(logs) + float(psi(weight / 2)) - log(weight / 2)), weight, freedom)
+
+
+def inverse_trigamma(value: float) -> float:
+    """Return the x > 0 whose trigamma ψ'(x) is the value (> 0)."""
+    from scipy.optimize import brentq
+    from scipy.special import polygamma
+
+    # 1/x < ψ'(x) < 1/x + 1/x², solved for x; the factors of 2 leave room for rounding.
+    least, most = 1 / value / 2, (1 + sqrt(1 + 4 * value)) / value
+    return float(brentq(lambda x: float(polygamma(1, x)) - value, least, most))
 
 
 def moderated(spread: Spread, common: CommonSpread) -> Spread:

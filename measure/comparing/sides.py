@@ -7,20 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Ceiling, Environment, Run, Sample
+from measure.cache.records import Ceiling, Cell, Environment, Run, Sample
 from measure.cli.suggestion import did_you_mean
 from measure.comparing.difference import Repeats, error_of_interval, repeats
 from measure.errors import UserError
-
-
-class Cell(NamedTuple):
-    """The key of a run on any machine."""
-
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
 
 
 class Kernel(NamedTuple):
@@ -161,18 +151,14 @@ def _read(folder: Path, environment: Environment) -> Side:
 def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measured]:
     latencies: dict[Cell, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
-        latencies[_cell(sample)][sample.round].append(sample.latency_s)
+        latencies[Cell.of(sample)][sample.round].append(sample.latency_s)
     rounds: dict[Cell, list[Run]] = defaultdict(list)
     for run in runs:
-        rounds[_cell(run)].append(run)
+        rounds[Cell.of(run)].append(run)
     return {
         cell: _measured(runs, [latencies[cell][run.round] for run in runs if run.status == "ok"])
         for cell, runs in rounds.items()
     }
-
-
-def _cell(row: Run | Sample) -> Cell:
-    return Cell(row.model, row.batch, row.precision, row.phase, row.variant)
 
 
 def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
@@ -185,12 +171,7 @@ def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
 
 
 def _ceiling(row: Ceiling) -> Measured:
-    if (
-        row.latency_s is None
-        or row.latency_low_s is None
-        or row.latency_high_s is None
-        or not row.sample_count
-    ):
+    if not (row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count):
         return Measured(row.status, row.reason, None)
     error = error_of_interval(row.latency_low_s, row.latency_high_s, row.sample_count)
     return Measured("ok", None, Repeats((row.latency_s,), error, row.sample_count))

@@ -35,7 +35,7 @@ ADAM_STEP_BYTE = 4
 
 
 def identity(model: Model, batch: int, precision: str, autocast: str | None) -> dict[str, Any]:
-    """The columns that say which workload a row is of."""
+    """Return the columns that say which workload a row is of."""
     return {
         "model": model.name,
         "input_shape": shape_name(model.input_shape),
@@ -48,7 +48,7 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
 def not_counted(
     model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str
 ) -> Count:
-    """The row of a workload that could not be counted, without layers and operators."""
+    """Return the row of a workload that could not be counted, without layers and operators."""
     named = identity(model, batch, precision, autocast)
     return Count(
         Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], []
@@ -56,7 +56,7 @@ def not_counted(
 
 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
-    """A model's workload, layers and operators at ``batch`` inputs.
+    """Count a model's workload, layers and operators at ``batch`` inputs.
 
     ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
     it weights and input have the precision. Raises NotImplementedError for a network that looks at values to decide
@@ -72,7 +72,7 @@ def count_all(
     autocast: str | None,
     beat: Callable[[], None] = lambda: None,
 ) -> list[Count]:
-    """The same at several batch sizes, a library's network being built once; ``beat`` is called after each."""
+    """Do the same at several batch sizes, building a library's network once; ``beat`` is called after each."""
     from measure.models.casting import casting
 
     counted = []
@@ -86,7 +86,7 @@ def count_all(
 
 
 def _count(model: Model, batch: int, precision: str, autocast: str | None, call: Call) -> Count:
-    """Counts a call that has the precision already."""
+    """Count a call that has the precision already."""
     try:
         columns, layers, calls = count_network(call.network, call.inputs, call.keywords)
     except RuntimeError as problem:  # NotImplementedError is one
@@ -107,7 +107,7 @@ def _count(model: Model, batch: int, precision: str, autocast: str | None, call:
 def count_network(
     network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """The counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
+    """Return the counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
 
     Of any network, and the arguments of one call of it: those by position, and those by keyword.
 
@@ -159,7 +159,7 @@ def _byte(tensors: "Sequence[torch.Tensor]") -> int:
 def _training_memory(
     parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder"
 ) -> dict[str, int]:
-    """Gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
+    """Return gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     gradient_byte = _byte(gradients)
     return {

@@ -17,7 +17,7 @@ TELLING = {
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload]) -> None:
-    """Raises UserError for an own model that is not what was counted: its measurements would be of two networks.
+    """Raise UserError for an own model that is not what was counted: its measurements would be of two networks.
 
     It is counted again for that, at the smallest batch size that it was counted at; one that was not passes. A change
     that leaves parameters, inputs and FLOP as they were is not seen.

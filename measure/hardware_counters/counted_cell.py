@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from measure.cache.models import Model
+from measure.cache.records import Cell
 from measure.errors import UserError
 from measure.hardware_counters import counted_step, ncu, raw_csv
 from measure.hardware_counters.raw_csv import Counted
@@ -23,7 +24,7 @@ class CountedCell:
 
 
 def check(device: Device) -> None:
-    """Raises UserError where hardware counters cannot be read, before anything is measured."""
+    """Raise UserError where hardware counters cannot be read, before anything is measured."""
     if device.kind != "cuda":
         raise UserError(
             f"--sections counters: hardware counters are read on NVIDIA GPUs, not on {device.kind}; say --device cuda"
@@ -31,25 +32,16 @@ def check(device: Device) -> None:
     ncu.find()
 
 
-def measure(
-    device: Device,
-    model: Model,
-    batch: int,
-    precision: str,
-    variant: str,
-    phase: str,
-    beat: Callable[[], None],
-) -> CountedCell:
-    """Counts inference or a training step (``phase``) in a process of its own.
+def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
+    """Count inference or a training step in a process of its own.
 
     Raises NotImplementedError, with a reason, where counters are forbidden, and where the device has not this precision
     or the model not this variant; RuntimeError where counting fails.
     """
     import torch
 
-    program = counted_step.arguments_of(
-        device.torch_name, torch.get_num_threads(), model.selector, batch, precision, variant, phase, STEPS
-    )
+    cell = cell._replace(model=model.selector)
+    program = counted_step.arguments_of(device.torch_name, torch.get_num_threads(), cell, STEPS)
     try:
         lines, tool = ncu.count(program, beat)
     except PermissionError as problem:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from measure.cache.records import INFERENCE, STEP
+from measure.cache.records import INFERENCE, STEP, Cell
 from measure.errors import in_short
 from measure.machine import devices
 from measure.models import catalog
@@ -21,14 +21,9 @@ WARM_UP = 3
 """Steps before those that are counted: the first choose kernels and allocate memory."""
 
 
-def arguments_of(
-    device: str, threads: int, model: str, batch: int, precision: str, variant: str, phase: str, steps: int
-) -> list[str]:
-    """The command line of this program, for the process that waits for it."""
-    asked = {
-        "device": device, "threads": threads, "model": model, "batch": batch, "precision": precision,
-        "variant": variant, "phase": phase, "steps": steps, "waiting": os.getpid(),
-    }  # fmt: skip
+def arguments_of(device: str, threads: int, cell: Cell, steps: int) -> list[str]:
+    """Return the command line of this program for a process that waits for it; the cell's model is a selector."""
+    asked = {"device": device, "threads": threads, **cell._asdict(), "steps": steps, "waiting": os.getpid()}
     return [sys.executable, "-m", __name__, *(f"--{name}={value}" for name, value in asked.items())]
 
 
@@ -50,15 +45,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(asked: argparse.Namespace) -> None:
-    """Runs the cell's step some times, the last of them between the marks."""
+    """Run the cell's step some times, the last of them between the marks."""
     import torch
 
     device = devices.find(asked.device)
     device.prepare(asked.threads)
     (model,) = catalog.find([asked.model])
-    how = (device, model, asked.batch, asked.precision, asked.variant)
-    with torch.inference_mode(asked.phase == INFERENCE):
-        call = forward.prepare(*how) if asked.phase == INFERENCE else training.prepare(*how)
+    cell = Cell.of(asked)
+    with torch.inference_mode(cell.phase == INFERENCE):
+        prepare = forward.prepare if cell.phase == INFERENCE else training.prepare
+        call = prepare(device, model, cell)
         for _ in range(WARM_UP):
             call()
         device.synchronize()
@@ -70,7 +66,7 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def _end_without(process: int) -> None:
-    """Ends this one when the process that waits for it was killed: nobody else would."""
+    """End this one when the process that waits for it was killed: nobody else would."""
     import psutil
 
     while psutil.pid_exists(process):

@@ -33,7 +33,7 @@ QUERY_LIMIT_S = 120.0
 
 
 def find() -> str:
-    """Where ncu is. Raises UserError where it is not on the PATH."""
+    """Return where ncu is. Raises UserError where it is not on the PATH."""
     found = shutil.which("ncu")
     if found is None:
         raise UserError(
@@ -44,14 +44,14 @@ def find() -> str:
 
 
 def version(ncu: str) -> str:
-    """How the table names the tool: ``ncu 2025.3.1.0``."""
+    """Return how the table names the tool: ``ncu 2025.3.1.0``."""
     text = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
     found = re.search(r"Version (\S+)", text)
     return f"ncu {found[1]}" if found else "ncu"
 
 
 def metrics(known: str) -> list[str]:
-    """What to ask for on a GPU, given ncu's list of its metrics (``--query-metrics``).
+    """Return what to ask for on a GPU, given ncu's list of its metrics (``--query-metrics``).
 
     Those that only some GPUs have are asked for where they are listed.
     """
@@ -65,7 +65,7 @@ def metrics(known: str) -> list[str]:
 
 
 def command(ncu: str, asked: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
-    """The command line that counts a program's kernels into a file of CSV."""
+    """Return the command line that counts a program's kernels into a file of CSV."""
     return [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(output),
         "--metrics", ",".join(asked), "--replay-mode", "kernel", "--clock-control", "none", "--cache-control", "all",
@@ -74,7 +74,7 @@ def command(ncu: str, asked: Sequence[str], output: Path, program: Sequence[str]
 
 
 def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
-    """Runs a program under ncu; the lines of the table, and the tool's name and version. Beats while it waits.
+    """Run a program under ncu, beating; return the lines of the table, and the tool's name and version.
 
     Raises UserError without ncu, PermissionError where counters are forbidden, NotImplementedError where the program
     raises that, and RuntimeError with the last line that was said where it or ncu fails, or takes too long.
@@ -109,7 +109,7 @@ def _ended(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> int:
 
 
 def _check(code: int, table: str, said: str) -> None:
-    """Raises what ``count`` says, by the exit code, what ncu wrote and what the program said."""
+    """Raise what ``count`` says, by the exit code, what ncu wrote and what the program said."""
     if FORBIDDEN in table or FORBIDDEN in said:
         raise PermissionError(PERMISSION)
     last = said.strip().rpartition("\n")[2]

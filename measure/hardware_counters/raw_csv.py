@@ -77,7 +77,7 @@ Launch = dict[str, float]
 
 
 def parse(lines: Iterable[str], name: str, steps: int) -> Counted:
-    """The kernels, as means of so many steps, as they were first launched.
+    """Return the kernels, as means of so many steps, as they were first launched.
 
     Raises UserError that names the file (``name``) where it holds no such table, or a cell that cannot be read.
     """
@@ -97,7 +97,7 @@ def parse(lines: Iterable[str], name: str, steps: int) -> Counted:
 
 
 def _table(lines: Iterable[str], name: str) -> list[list[str]]:
-    """The header, the units and the rows."""
+    """Return the header, the units and the rows."""
     own = [line for line in lines if line.strip() and not line.startswith("==")]
     table = list(csv.reader(itertools.dropwhile(lambda line: not re.match('"?ID"?,', line), own)))
     if table and DETAILS in table[0]:
@@ -117,7 +117,7 @@ def _table(lines: Iterable[str], name: str) -> list[list[str]]:
 
 
 def _launch(cells: dict[str, str], units: dict[str, str], name: str, number: int) -> Launch:
-    """The metrics of one line that are read here, those that the GPU has."""
+    """Return the metrics of one line that are read here, those that the GPU has."""
     launch = {}
     for metric in ALL:
         text = cells.get(metric, "").strip()
@@ -135,7 +135,7 @@ def _launch(cells: dict[str, str], units: dict[str, str], name: str, number: int
 
 
 def _size(unit: str) -> float:
-    """The size of a unit in seconds, bytes or ones. Raises ValueError for another one."""
+    """Return the size of a unit in seconds, bytes or ones. Raises ValueError for another one."""
     unit = LONG_SECOND.get(unit, unit)
     if unit in SECOND:
         return SECOND[unit]
@@ -147,7 +147,7 @@ def _size(unit: str) -> float:
 
 def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, steps: int) -> CountedKernel:
     def mean(names: Sequence[str]) -> float | None:
-        """The sum over launches of the first metric that all have."""
+        """Return the sum over launches of the first metric that all have."""
         known = next((name for name in names if all(name in launch for launch in launches)), None)
         return None if known is None else math.fsum(launch[known] for launch in launches) / steps
 
@@ -162,28 +162,27 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     instructions = mean([TENSOR_INSTRUCTIONS])
     time_s = mean(TIME)
     assert time_s is not None
+    operations = [value for name in TENSOR_FLOP if (value := mean([name])) is not None]
     return CountedKernel(
-        kernel,
-        round(len(launches) / steps),
-        time_s,
-        mean(DRAM_READ),
-        mean(DRAM_WRITE),
-        mean(L2),
-        mean(L1),
-        fp64_flop,
-        fp32_flop,
-        fp16_flop,
-        _tensor_flop(
-            [value for name in TENSOR_FLOP if (value := mean([name])) is not None], instructions, capability
-        ),
-        instructions,
+        kernel=kernel,
+        calls=round(len(launches) / steps),
+        time_s=time_s,
+        dram_read_byte=mean(DRAM_READ),
+        dram_write_byte=mean(DRAM_WRITE),
+        l2_byte=mean(L2),
+        l1_byte=mean(L1),
+        fp64_flop=fp64_flop,
+        fp32_flop=fp32_flop,
+        fp16_flop=fp16_flop,
+        tensor_flop=_tensor_flop(operations, instructions, capability),
+        tensor_instruction=instructions,
     )
 
 
 def _tensor_flop(
     operations: Sequence[float], instructions: float | None, capability: str | None
 ) -> float | None:
-    """The FLOP of tensor cores: none without instructions, else counted, else by what each instruction does."""
+    """Return the FLOP of tensor cores: none without instructions, else counted, else by what each instruction does."""
     if instructions == 0:
         return 0.0
     if operations:
@@ -193,7 +192,7 @@ def _tensor_flop(
 
 
 def tensor_gap(kernels: Iterable[CountedKernel], capability: str | None) -> str | None:
-    """Why the FLOP of tensor cores are not known of some kernels; None where they are known of all."""
+    """Say why the FLOP of tensor cores are not known of some kernels; None where they are known of all."""
     unknown = [kernel for kernel in kernels if kernel.tensor_flop is None]
     if not unknown:
         return None

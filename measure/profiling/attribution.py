@@ -8,6 +8,7 @@ latter.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,33 +41,30 @@ class AttributedTime(NamedTuple):
 def attribute(
     events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool
 ) -> list[AttributedTime]:
-    """The operators of some steps, each of whose stages is a range, as means of one step; as they first ran.
+    """Return the operators of some steps, each of whose stages is a range, as means of one; as they first ran.
 
     With ``by_kernels`` an operator's time is that of the kernels which it launched, otherwise the host's.
     """
-    calls: dict[tuple[str, str | None, str], int] = {}
-    time_us: dict[tuple[str, str | None, str], float] = {}
+    times_us: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
     for event in events:
-        key = attribution_of(event, ranges)
-        if key is None:
-            continue
-        calls[key] = calls.get(key, 0) + 1
-        own_us = event.device_time_total if by_kernels else event.cpu_time_total
-        time_us[key] = time_us.get(key, 0.0) + own_us
-    return [
-        AttributedTime(*key, round(number / steps), time_us[key] / steps / 1e6)
-        for key, number in calls.items()
-    ]
+        if key := attribution_of(event, ranges):
+            times_us[key].append(event.device_time_total if by_kernels else event.cpu_time_total)
+    return [AttributedTime(*key, *mean_of_step(times, steps)) for key, times in times_us.items()]
+
+
+def mean_of_step(times_us: list[float], steps: int) -> tuple[int, float]:
+    """Return the calls in one step, and their time together (s), of the times (µs) of all calls in some steps."""
+    return round(len(times_us) / steps), sum(times_us) / steps / 1e6
 
 
 def attribution_of(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
-    """The stage, the module and the name of an operator that no other one calls, in a stage; None of other events."""
+    """Return stage, module and name of an operator that no other one calls, in a stage; None for other events."""
     place = _place(event, ranges) if OPERATOR.fullmatch(event.name) else None
     return None if place is None else (*place, event.name.removeprefix("aten::").replace("::", "."))
 
 
 def _place(operator: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None] | None:
-    """The stage and module of an operator; None where another one calls it, and outside of all stages."""
+    """Return the stage and module of an operator; None where another one calls it, and outside of all stages."""
     paths: list[str | None] = []
     stage = None
     above = operator.cpu_parent
@@ -85,7 +83,7 @@ def _place(operator: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | 
 
 
 def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
-    """The module that a node of the backward pass belongs to: by its number, or by the arrival of its gradient."""
+    """Return the module that a node of the backward pass belongs to: by its number, or its gradient's arrival."""
     for event in node.cpu_children:
         if event.name.startswith(MODULE):
             return event.name.removeprefix(MODULE)

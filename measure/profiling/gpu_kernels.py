@@ -5,10 +5,11 @@ operator's module and stage (``measure/profiling/attribution.py``). Copies and f
 without a program of its own, are kernels here.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from measure.profiling.attribution import attribution_of
+from measure.profiling.attribution import attribution_of, mean_of_step
 from measure.profiling.ranges import ModuleRanges
 
 if TYPE_CHECKING:
@@ -27,31 +28,24 @@ class AttributedKernel(NamedTuple):
 
 
 def launched(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int) -> list[AttributedKernel]:
-    """The kernels of some steps, as means of one step, as they were first launched."""
-    calls: dict[tuple[str, str | None, str, str], int] = {}
-    time_us: dict[tuple[str, str | None, str, str], float] = {}
+    """Return the kernels of some steps, as means of one step, as they were first launched."""
+    times_us: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
     for event in events:
-        place = attribution_of(event, ranges)
-        for kernel in _kernels_of(event) if place else ():
-            assert place is not None
-            key = (*place, kernel.name)
-            calls[key] = calls.get(key, 0) + 1
-            time_us[key] = time_us.get(key, 0.0) + kernel.duration
-    return [
-        AttributedKernel(*key, round(number / steps), time_us[key] / steps / 1e6)
-        for key, number in calls.items()
-    ]
+        if place := attribution_of(event, ranges):
+            for kernel in _kernels_of(event):
+                times_us[*place, kernel.name].append(kernel.duration)
+    return [AttributedKernel(*key, *mean_of_step(times, steps)) for key, times in times_us.items()]
 
 
 def _kernels_of(event: "FunctionEvent") -> "Iterator[Kernel]":
-    """The kernels that an operator launched, itself or by what it calls."""
+    """Yield the kernels that an operator launched, itself or by what it calls."""
     yield from event.kernels
     for child in event.cpu_children:
         yield from _kernels_of(child)
 
 
 def busy_s(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> float:
-    """The time of one step in which the device works, one thing or several at once.
+    """Return the time of one step in which the device works, one thing or several at once.
 
     With ``by_kernels`` that is when a kernel runs, otherwise when an operator does, within a stage of a step.
     """
@@ -64,12 +58,12 @@ def busy_s(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, 
 
 
 def _is_kernel(event: "FunctionEvent") -> bool:
-    """Whether an event is on the device, and not one of our ranges as the device sees them."""
+    """Return whether an event is on the device, and not one of our ranges as the device sees them."""
     return event.device_type.name != "CPU" and not event.is_user_annotation
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The length of what the spans, from start to end, cover together; what several cover counts once."""
+    """Return the length that the spans, from start to end, cover together; what several cover counts once."""
     length, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         length += max(0.0, end - max(start, reached))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
+from measure.cache.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE, Cell
 from measure.machine.devices import Device
 from measure.profiling.attribution import AttributedTime, attribute
 from measure.profiling.gpu_kernels import AttributedKernel, busy_s, launched
@@ -55,16 +55,8 @@ class Profiled:
     system_use: SystemUse | None = None
 
 
-def measure(
-    device: Device,
-    model: Model,
-    batch: int,
-    precision: str,
-    variant: str,
-    phase: str,
-    beat: Callable[[], None],
-) -> Profiled:
-    """Profiles inference or a training step (``phase``), after ``device.prepare``.
+def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> Profiled:
+    """Profile inference or a training step, after ``device.prepare``.
 
     Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules, for a device
     whose kernels torch's profiler does not see, and where the device has not this precision or the model not this
@@ -72,25 +64,23 @@ def measure(
     """
     import torch
 
-    _refuse(device, variant)
-    with torch.inference_mode(phase == INFERENCE):
-        if phase == STEP:
-            step = training.prepare(device, model, batch, precision, variant)
+    _refuse(device, cell.variant)
+    with torch.inference_mode(cell.phase == INFERENCE):
+        if cell.phase == STEP:
+            step = training.prepare(device, model, cell)
             network = step.network
             stages = {FORWARD: step.forward, BACKWARD: step.backward, UPDATE: step.update}
         else:
-            call = forward.prepare(device, model, batch, precision, variant)
+            call = forward.prepare(device, model, cell)
             network, stages = call.network, {INFERENCE: call}
         beat()
         return profile(network, stages, device, beat)
 
 
 def _refuse(device: Device, variant: str) -> None:
-    how = variants.parts(variant)
-    if variants.COMPILE in how:
-        raise NotImplementedError("a compiled network's kernels are each of several modules")
-    if variants.COLD in how:
-        raise NotImplementedError("operators are profiled with warm caches only")
+    for each in variants.joined_in(variant):
+        if each.unprofiled:
+            raise NotImplementedError(each.unprofiled)
     if device.is_asynchronous and device.kind != "cuda":
         raise NotImplementedError(f"torch's profiler does not see the kernels of {device.kind}")
 
@@ -98,7 +88,7 @@ def _refuse(device: Device, variant: str) -> None:
 def profile(
     network: "nn.Module", stages: Mapping[str, Callable[[], object]], device: Device, beat: Callable[[], None]
 ) -> Profiled:
-    """Times plain steps, which warm up, then some under the profiler; a step runs the stages one after another."""
+    """Time plain steps, which warm up, then some under the profiler; a step runs its stages one after another."""
     import torch
 
     def step(around: Callable[[str], AbstractContextManager[object]] = nullcontext) -> None:

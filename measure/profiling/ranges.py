@@ -15,7 +15,7 @@ MODULE, STAGE = "module: ", "stage: "
 
 
 def opened(name: str) -> "AbstractContextManager[Any]":
-    """A range of this name that has begun; as torch.profiler.record_function opens one, in a tenth of the time."""
+    """Open a range of this name, as torch.profiler.record_function does, in a tenth of the time."""
     from torch._C._profiler import _RecordFunctionFast
 
     begun = _RecordFunctionFast(name)
@@ -45,7 +45,7 @@ class ModuleRanges:
         self._undo = ExitStack()
 
     def path_of_node(self, number: int) -> str | None:
-        """The path of the module in whose forward call autograd made the node of this number; None outside of all."""
+        """Return the path of the module in whose forward call autograd made the node; None outside of all."""
         place = bisect_right(self._first_nodes, number) - 1
         return self._node_paths[place] if place >= 0 else None
 
@@ -65,7 +65,7 @@ class ModuleRanges:
         self._undo.close()
 
     def _held(self) -> "Iterator[tuple[nn.Parameter, str]]":
-        """Each parameter that gets a gradient once, and the path of the module that holds it, the first of several."""
+        """Yield each parameter that gets a gradient, and the path of the first module that holds it."""
         seen = set()
         for module, path in self._paths.items():
             for parameter in module.parameters(recurse=False):
@@ -86,7 +86,7 @@ class ModuleRanges:
             self._mark()
 
     def _mark(self) -> None:
-        """The nodes from here on are made in the module that runs now."""
+        """Note that the nodes from here on are made in the module that runs now."""
         import torch
 
         self._first_nodes.append(torch.autograd._get_sequence_nr())

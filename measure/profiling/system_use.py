@@ -34,7 +34,7 @@ class Observed:
             self._uses.append(SystemUse(*(end - begin for begin, end in zip(opening, closing, strict=True))))
 
     def use(self) -> SystemUse | None:
-        """The mean of all calls but the first, which sets up; None without others, or where the system is silent."""
+        """Return the mean of all calls but the first, which sets up; None if there is none, or the system is silent."""
         later = self._uses[1:]
         return SystemUse(*map(fmean, zip(*later, strict=True))) if later else None
 

@@ -19,7 +19,7 @@ ROUND = 16
 
 
 def fibonacci(rounds: int, first: float, second: float) -> float:
-    """The last of ``ROUND`` additions a round, each the sum of the two numbers before it.
+    """Return the last of ``ROUND`` additions a round, each the sum of the two numbers before it.
 
     No compiler can shorten this chain: the sums have no closed form that it knows, and each is needed twice. No
     operand is a constant either, which some processors add without taking a cycle.
@@ -46,18 +46,18 @@ def fibonacci(rounds: int, first: float, second: float) -> float:
 
 @cache
 def compiled(precision: str) -> Callable[[int, float, float], float]:
-    """``fibonacci`` in machine code, of integers (int64) or floating-point numbers (fp64)."""
+    """Compile ``fibonacci`` to machine code, of integers (int64) or floating-point numbers (fp64)."""
     kind = {"int64": int64, "fp64": float64}[precision]
     return njit(kind(int64, kind, kind), nogil=True)(fibonacci)
 
 
 def processor_ns(threads: int) -> int:
-    """Nanoseconds that each of so many threads of this process has computed: the time of others is not in it."""
+    """Return the nanoseconds that each of so many threads of this process has computed, without others' time."""
     return time.process_time_ns() // threads
 
 
 def prepare(_kernel: str, precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:
-    """What does a chain of ``size`` additions so many times, on each of so many threads at once.
+    """Return what does a chain of ``size`` additions so many times, on each of so many threads at once.
 
     The clock in question is that of all cores busy.
     """

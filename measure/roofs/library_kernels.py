@@ -8,7 +8,7 @@ from measure.models.casting import torch_dtype
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:
-    """What does a kernel so many times: a product of ``size`` rows, or a stream over ``size`` bytes in all.
+    """Return what does a kernel so many times: a product of ``size`` rows, or a stream over ``size`` bytes.
 
     Raises NotImplementedError for NumPy's product by other threads than it takes.
     """

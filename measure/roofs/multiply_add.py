@@ -19,7 +19,7 @@ processors with 16 registers; with the two operands they fill 14 of these."""
 
 
 def chains(rounds: int, values: Any, factor: float, term: float) -> float:
-    """The sum of all numbers after so many rounds, in each of which every number takes one multiply-add."""
+    """Return the sum of all numbers after so many rounds, in each of which every number takes one multiply-add."""
     width = values.size // CHAINS
     factors, terms = fill(factor), fill(term)
     a, b, c = load(values, 0), load(values, width), load(values, 2 * width)
@@ -47,13 +47,13 @@ def chains(rounds: int, values: Any, factor: float, term: float) -> float:
 
 @cache
 def compiled(precision: str) -> Any:
-    """``chains`` in machine code, at fp32 or fp64."""
+    """Compile ``chains`` to machine code, at fp32 or fp64."""
     kind = {"fp32": types.float32, "fp64": types.float64}[precision]
     return njit(kind(types.int64, kind[::1], kind, kind), nogil=True)(chains)
 
 
 def operands(precision: str) -> np.ndarray[Any, Any]:
-    """A number for every lane of every chain, where vectors can be loaded from."""
+    """Return a number for every lane of every chain, where vectors can be loaded from."""
     byte = CHAINS * VECTOR_BYTE
     memory = np.empty(byte + VECTOR_BYTE, np.uint8)
     begin = -memory.ctypes.data % VECTOR_BYTE
@@ -63,7 +63,7 @@ def operands(precision: str) -> np.ndarray[Any, Any]:
 
 
 def prepare(_kernel: str, precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:
-    """What does ``size`` multiply-adds, all threads together, so many times."""
+    """Return what does ``size`` multiply-adds, all threads together, so many times."""
     function, team = compiled(precision), Team(threads)
     own = [operands(precision) for _ in range(threads)]
     rounds = team.parts(size // own[0].size)

@@ -1,22 +1,14 @@
 """The roofs of this machine, measured: matrix products, multiply-adds, streams through its memory, and its clock."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from math import ceil, inf, log2
+from typing import NamedTuple
 
 from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
-from measure.cache.records import (
-    BURST,
-    PRECISION_BYTE,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    TF32,
-    Ceiling,
-    stored_as,
-)
+from measure.cache.records import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample
@@ -65,7 +57,7 @@ any cache."""
 
 
 def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """What is measured on a kind of device: kernel, precision, size and pace. A clock is a processor's alone.
+    """List the kernels of a kind of device: kernel, precision, size, pace. A clock is a processor's alone.
 
     Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
     surely in memory, at a burst as well.
@@ -94,7 +86,7 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
 
 
 def _working_sets(device_kind: str) -> list[int]:
-    """Bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    """Return bytes, two for each factor of two, from well within the first cache to well beyond the last."""
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
         unit = cores * STREAM_UNIT_BYTE
@@ -107,7 +99,7 @@ def _working_sets(device_kind: str) -> list[int]:
 
 
 def _home(kernel: str, device_kind: str) -> str:
-    """The module that holds a kernel for a kind of device."""
+    """Return the module that holds a kernel for a kind of device."""
     if kernel.endswith("matmul") or device_kind == "mps":
         return "library_kernels"
     if device_kind == "cuda":
@@ -116,7 +108,7 @@ def _home(kernel: str, device_kind: str) -> str:
 
 
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
-    """What does a kernel's work so many times in a row.
+    """Return what does a kernel's work so many times in a row.
 
     Raises NotImplementedError where what the kernel is written in does not import, or the device has no TF32.
     """
@@ -138,7 +130,7 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
 
 
 def _clock(kernel: str) -> Callable[[], int]:
-    """What a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
+    """Return what a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
     if kernel == "chain":
         import torch
 
@@ -148,8 +140,8 @@ def _clock(kernel: str) -> Callable[[], int]:
     return time.perf_counter_ns
 
 
-def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
-    """FLOP and bytes of a kernel's work, once. An addition of integers is no FLOP, and registers move no bytes."""
+def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
+    """Return FLOP and bytes of a kernel's work, once. Additions of integers are no FLOP, registers move no bytes."""
     if kernel in STREAM_ARRAYS:
         width = {"fp32": 4, "fp64": 8}[precision]
         return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
@@ -162,14 +154,13 @@ def _work(kernel: str, precision: str, size: int) -> tuple[int, int]:
     )
 
 
-def unmeasured(
-    environment_id: str, kernel: str, precision: str, size: int, pace: str, status: str, reason: str | None
-) -> Ceiling:
-    """The row of a roof without its times: what the kernel does, and what became of it."""
-    flop, byte = _work(kernel, precision, size)
-    return Ceiling(
-        environment_id, kernel, precision, size, flop, byte, status, reason, None, None, None, None, pace
-    )
+class KernelTiming(NamedTuple):
+    """A kernel's time a call, as in ``Ceiling``; all are None where it was not measured."""
+
+    latency_s: float | None = None
+    latency_low_s: float | None = None
+    latency_high_s: float | None = None
+    sample_count: int | None = None
 
 
 class Heat:
@@ -179,7 +170,7 @@ class Heat:
         self._since = self._until = -inf
 
     def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
-        """Calls until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
+        """Call until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
         if time.perf_counter() - self._until > PAUSE_S:
             self._since = time.perf_counter()
         while time.perf_counter() - self._since < HEAT_S:
@@ -188,7 +179,7 @@ class Heat:
         self.keep()
 
     def keep(self) -> None:
-        """The chip has worked until now."""
+        """Note that the chip has worked until now."""
         self._until = time.perf_counter()
 
 
@@ -197,7 +188,7 @@ HEAT = Heat()
 
 
 def _passes(run: Callable[[int], object], threads: int) -> int:
-    """How often a call must do the work to last long enough."""
+    """Return how often a call must do the work to last long enough."""
     passes = 1
     run(passes)  # pays for what is set up once
     while True:
@@ -209,15 +200,9 @@ def _passes(run: Callable[[int], object], threads: int) -> int:
 
 
 def measure(
-    device: Device,
-    environment_id: str,
-    kernel: str,
-    precision: str,
-    size: int,
-    pace: str,
-    beat: Callable[[], None],
-) -> Ceiling:
-    """One kernel at one size and pace. Raises whatever a library raises where it does not fit or is not supported."""
+    device: Device, kernel: str, precision: str, size: int, pace: str, beat: Callable[[], None]
+) -> KernelTiming:
+    """Time a kernel at one size and pace. Raises what a library raises where it does not fit or is not supported."""
     import torch
 
     work = prepare(device, kernel, precision, size)
@@ -233,21 +218,16 @@ def measure(
         time.sleep(REST_S)
         run(passes)  # wakes threads and clock, which is no part of a burst
 
-    if pace == SUSTAINED:
+    is_sustained = pace == SUSTAINED
+    if is_sustained:
         HEAT.build(partial(run, passes), beat)
-    timing = sample(
-        partial(work, passes),
-        device.synchronize,
-        SAMPLINGS[pace],
-        _clock(kernel),
-        beat if pace == SUSTAINED else rest,
-    )
-    if pace == SUSTAINED:
+    call, clock = partial(work, passes), _clock(kernel)
+    timing = sample(call, device.synchronize, SAMPLINGS[pace], clock, beat if is_sustained else rest)
+    if is_sustained:
         HEAT.keep()
     latencies = [latency / passes for latency in timing.latencies_s]
     estimate = estimate_median(latencies)
-    return dataclasses.replace(
-        unmeasured(environment_id, kernel, precision, size, pace, "ok", None),
+    return KernelTiming(
         latency_s=estimate.median,
         latency_low_s=min(latencies) if estimate.low is None else estimate.low,
         latency_high_s=max(latencies) if estimate.high is None else estimate.high,

@@ -31,7 +31,7 @@ TRIES, TRY_S = 5, 0.002
 
 @cache
 def compiled(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, float, int], int]:
-    """A kernel in machine code: its arrays (``a`` is written, ``b`` and ``c`` are read), a scale, how many passes.
+    """Compile a kernel of arrays (``a`` is written, ``b`` and ``c`` are read), a scale and the number of passes.
 
     ``past_caches`` says which kind of store writes. ``read`` gives the sum of what it read, the numbers' bits taken
     as integers; all others give 0.
@@ -75,7 +75,7 @@ def compiled(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, float, 
 
 
 def share(arrays: int, pieces: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
-    """Arrays of so many pieces, one behind the other in memory that the thread which calls this touches first."""
+    """Make arrays of so many pieces, one behind the other in memory that the calling thread touches first."""
     byte = pieces * PIECE_BYTE
     memory = np.empty(arrays * byte + PIECE_BYTE, np.uint8)
     begin = -memory.ctypes.data % PIECE_BYTE
@@ -94,7 +94,7 @@ class Streams:
         self.shares = team.run(lambda member: share(arrays, pieces[member]))
 
     def run(self, past_caches: bool, passes: int) -> list[int]:
-        """Works through all of it so many times; what each thread's kernel gives."""
+        """Work through all of it so many times, and return what each thread's kernel gives."""
         function = compiled(self._kernel, past_caches)
 
         def work(member: int) -> int:
@@ -105,7 +105,7 @@ class Streams:
         return self._team.run(work)
 
     def past_caches_is_faster(self) -> bool:
-        """Whether it is quicker to store past the caches, as beyond the last of them, or into them, as within."""
+        """Return whether it is quicker to store past the caches, as beyond the last, or into them, as within."""
 
         def seconds(past_caches: bool, passes: int) -> float:
             start = time.perf_counter()
@@ -120,6 +120,6 @@ class Streams:
 
 
 def prepare(kernel: str, _precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:
-    """What streams through a working set of ``size`` bytes so many times, by the faster kind of store."""
+    """Return what streams through a working set of ``size`` bytes so many times, by the faster kind of store."""
     streams = Streams(kernel, size, threads)
     return partial(streams.run, kernel != "stream_read" and streams.past_caches_is_faster())

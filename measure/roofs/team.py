@@ -18,11 +18,11 @@ class Team:
         self._members = [ThreadPoolExecutor(1) for _ in range(threads)]
 
     def run(self, work: Callable[[int], Result]) -> list[Result]:
-        """What each member's work, called with its number, gives; raises what one of them raises."""
+        """Return what each member's work, called with its number, gives. Raises what one of them raises."""
         futures = [member.submit(work, number) for number, member in enumerate(self._members)]
         return [future.result() for future in futures]
 
     def parts(self, count: int) -> list[int]:
-        """How many of so many things each member gets, as equal as they can be."""
+        """Return how many of so many things each member gets, as equal as they can be."""
         threads = len(self._members)
         return [count * (number + 1) // threads - count * number // threads for number in range(threads)]

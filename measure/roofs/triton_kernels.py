@@ -30,7 +30,7 @@ SCALE = 3.0
 
 @triton.jit(do_not_specialize=["passes"])
 def fma(result, factor, term, passes, CHAINS: tl.constexpr, ROUNDS: tl.constexpr, UNROLLED: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    """The sum of a program's numbers, after its multiply-adds of each, into its place in ``result``."""
+    """Put the sum of a program's numbers, after its multiply-adds of each, into its place in ``result``."""
     numbers = tl.arange(0, CHAINS).to(result.dtype.element_ty) / CHAINS
     for _round in range(passes * ROUNDS):
         for _step in tl.static_range(UNROLLED):
@@ -42,7 +42,7 @@ def fma(result, factor, term, passes, CHAINS: tl.constexpr, ROUNDS: tl.constexpr
 def stream(  # type: ignore[no-untyped-def]
     a, b, c, sums, scale, size, share, passes, KERNEL: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
 ):  # fmt: skip
-    """A program's share of the arrays, so many times; of what it only reads, the sum goes into ``sums``."""
+    """Stream through a program's share of the arrays; of what it only reads, the sum goes into ``sums``."""
     first = tl.program_id(0).to(tl.int64) * share
     last = tl.minimum(first + share, size)
     total = tl.zeros((BLOCK,), tl.float32)
@@ -63,12 +63,12 @@ def stream(  # type: ignore[no-untyped-def]
 
 
 def units(device: str) -> int:
-    """The multiprocessors of a GPU."""
+    """Return the number of a GPU's multiprocessors."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) -> Callable[[int], object]:
-    """What does a kernel so many times: ``size`` multiply-adds, or a stream over ``size`` bytes in all."""
+    """Return what does a kernel so many times: ``size`` multiply-adds, or a stream over ``size`` bytes in all."""
     return _fma(precision, size, device) if kernel == "fma" else _stream(kernel, size, device)
 
 

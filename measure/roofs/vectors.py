@@ -36,12 +36,12 @@ class VectorModel(models.PrimitiveModel):
 
 
 def lanes(dtype: types.Type) -> int:
-    """How many numbers of a type a vector holds."""
+    """Return how many numbers of a type a vector holds."""
     return VECTOR_BYTE * 8 // dtype.bitwidth
 
 
 def _address(context: Any, builder: Any, array: types.Array, data: Any, at: Any) -> Any:
-    """Where in an array the vector begins whose first number has the index ``at``."""
+    """Return where in an array the vector begins whose first number has the index ``at``."""
     first = cgutils.create_struct_proxy(array)(context, builder, value=data).data
     vector = context.get_value_type(Vector(array.dtype))
     return builder.bitcast(builder.gep(first, [at]), vector.as_pointer())
@@ -49,7 +49,7 @@ def _address(context: Any, builder: Any, array: types.Array, data: Any, at: Any)
 
 @intrinsic
 def load(_typing: Any, array: types.Array, at: types.Integer) -> Any:
-    """The vector that begins at an index, which must be a multiple of the lanes, of an array aligned to vectors."""
+    """Load the vector at an index, which must be a multiple of the lanes, of an array aligned to vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.load(_address(context, builder, signature.args[0], *values), align=VECTOR_BYTE)
@@ -81,7 +81,7 @@ stream = _storing(past_caches=True)
 
 @intrinsic
 def fill(_typing: Any, number: types.Number) -> Any:
-    """The vector that holds a number in every lane."""
+    """Make the vector that holds a number in every lane."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = context.get_value_type(signature.return_type)
@@ -96,7 +96,7 @@ def fill(_typing: Any, number: types.Number) -> Any:
 
 @intrinsic
 def add(_typing: Any, left: Vector, right: Vector) -> Any:
-    """The sums of two vectors' numbers, lane by lane."""
+    """Add two vectors' numbers, lane by lane."""
 
     def generate(_context: Any, builder: Any, signature: Any, values: Any) -> Any:
         whole = isinstance(signature.args[0].dtype, types.Integer)
@@ -107,7 +107,7 @@ def add(_typing: Any, left: Vector, right: Vector) -> Any:
 
 @intrinsic
 def multiply_add(_typing: Any, value: Vector, factor: Vector, term: Vector) -> Any:
-    """``value * factor + term``, lane by lane: one instruction, rounded once, where the processor has it."""
+    """Compute ``value * factor + term``, lane by lane: one instruction, rounded once, where the processor has it."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         kind = values[0].type
@@ -120,7 +120,7 @@ def multiply_add(_typing: Any, value: Vector, factor: Vector, term: Vector) -> A
 
 @intrinsic
 def total(_typing: Any, vector: Vector) -> Any:
-    """The sum of a vector's numbers."""
+    """Add up a vector's numbers."""
 
     def generate(_context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = signature.args[0]

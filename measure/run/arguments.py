@@ -17,6 +17,7 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.run import plan
+from measure.run.task import ROUNDS, Request
 from measure.timing.sampling import Sampling
 
 BATCH_SIZES = (1, 64, 256)
@@ -35,7 +36,7 @@ VERBS = {
 
 
 def parser() -> CommandLine:
-    """The flags. Their values are checked in ``main``, so that every complaint is one sentence."""
+    """Return the flags. Their values are checked in ``main``, so that every complaint is one sentence."""
     flags = CommandLine(
         prog="python -m measure",
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
@@ -46,14 +47,26 @@ def parser() -> CommandLine:
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _add_what(flags)
+    _add_where(flags)
+    _add_how_long(flags)
+    _add_what_to_show(flags)
+    return flags
+
+
+def _add_what(flags: CommandLine) -> None:
+    """Add the flags that say what is measured."""
+
+    def add(flag: str, metavar: str, help: str, default: Sequence[str] | None = None) -> None:
+        flags.add_argument(flag, nargs="+", metavar=metavar, default=default, help=help)
+
     flags.add_argument(
         "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
     )
-    flags.add_argument(
+    add(
         "--models",
-        nargs="+",
-        metavar="NAME",
-        help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME, and "
+        "NAME",
+        "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME, and "
         "package.module:function, a function of yours that returns a network and its inputs for a batch size "
         "(default: the built-in list)",
     )
@@ -62,47 +75,20 @@ def parser() -> CommandLine:
         action="store_true",
         help="count each model at its own input size instead of 224 x 224 (--sections workload)",
     )
-    flags.add_argument(
-        "--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)"
-    )
-    flags.add_argument(
-        "--training-batch-sizes",
-        nargs="+",
-        metavar="N",
-        default=[str(size) for size in TRAINING_BATCH_SIZES],
-        help="inputs in one training step (default: 32)",
-    )
-    flags.add_argument(
-        "--optimizers",
-        nargs="+",
-        metavar="O",
-        default=[variants.SGD],
-        help="sgd (with momentum) or adam, for training steps (default: sgd)",
-    )
-    flags.add_argument(
-        "--precisions",
-        nargs="+",
-        metavar="P",
-        default=["fp32"],
-        help="fp32, tf32, fp16, bf16 (default: fp32)",
-    )
-    flags.add_argument(
-        "--variants",
-        nargs="+",
-        metavar="V",
-        default=[EAGER],
-        help="eager, autocast, channels_last, kept_memory, compile, cold, or several joined by '+' (default: eager)",
-    )
+    trained = [str(size) for size in TRAINING_BATCH_SIZES]
+    known = ", ".join((EAGER, *variants.PARTS))
+    add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256)")
+    add("--training-batch-sizes", "N", "inputs in one training step (default: 32)", trained)
+    sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"
+    add("--optimizers", "O", sgd, [variants.SGD])
+    add("--precisions", "P", "fp32, tf32, fp16, bf16 (default: fp32)", [FULL_PRECISION])
+    add("--variants", "V", f"{known}, or several joined by '+' (default: eager)", [EAGER])
     flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
-    flags.add_argument(
-        "--sections",
-        nargs="+",
-        metavar="S",
-        help="workload (count FLOP and bytes), ceilings (measure the roofs, and a processor's clock), inference "
-        "(time the models' forward passes), training (time training steps: forward, backward, optimiser), operators "
-        "(time each operator of both under torch's profiler), counters (read an NVIDIA GPU's hardware counters for "
-        "both, with Nsight Compute's ncu); default: all without counters, in a quick run without operators as well",
-    )
+    add("--sections", "S", _sections_help())
+
+
+def _add_where(flags: CommandLine) -> None:
+    """Add the flags that say on which machines, and into which folder."""
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
     )
@@ -119,6 +105,10 @@ def parser() -> CommandLine:
         metavar="KINDS",
         help="of a cluster's GPUs those of these kinds, such as T4,L4,A100 (default: all)",
     )
+
+
+def _add_how_long(flags: CommandLine) -> None:
+    """Add the flags that say how much is measured, and how well."""
     flags.add_argument(
         "--quick",
         action="store_true",
@@ -140,14 +130,17 @@ def parser() -> CommandLine:
         help="give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)",
     )
     flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
-    flags.add_argument("--plan", action="store_true", help="show what would be measured, and measure nothing")
-    flags.add_argument(
-        "--list", action="store_true", help="show the models (or those of --models), and measure nothing"
-    )
-    flags.add_argument("--force", action="store_true", help="measure again what is measured already")
-    flags.add_argument(
-        "--json", action="store_true", help="print what --plan or --list shows as JSON (docs/json.md)"
-    )
+
+
+def _add_what_to_show(flags: CommandLine) -> None:
+    """Add the switches beside what is measured."""
+    for name, help in {
+        "--plan": "show what would be measured, and measure nothing",
+        "--list": "show the models (or those of --models), and measure nothing",
+        "--force": "measure again what is measured already",
+        "--json": "print what --plan or --list shows as JSON (docs/json.md)",
+    }.items():
+        flags.add_argument(name, action="store_true", help=help)
     flags.add_argument(
         "-v",
         "--verbose",
@@ -155,24 +148,27 @@ def parser() -> CommandLine:
         help="say on standard error what is decided and why: what is left out, what memory is expected to hold, when "
         "a process starts and ends, how long it warms up, why sampling stops",
     )
-    return flags
+
+
+def _sections_help() -> str:
+    known = ", ".join(f"{name} ({section.help})" for name, section in plan.SECTIONS.items())
+    unusual = " and ".join(name for name in plan.SECTIONS if name not in plan.USUAL_SECTIONS)
+    slow = " and ".join(name for name in plan.USUAL_SECTIONS if name not in plan.QUICK_SECTIONS)
+    return f"{known}; default: all without {unusual}, in a quick run without {slow} as well"
 
 
 def parse_time(flag: str, text: str) -> float:
-    """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
+    """Return the seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
     match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
-    seconds = (
-        sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
-        if match
-        else 0
-    )
+    hours, minutes, seconds_left = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    seconds = 3600 * hours + 60 * minutes + seconds_left
     if seconds <= 0:
         raise UserError(f"{flag}: {text!r} is no time; say 90s, 10m or 1h30m")
     return float(seconds)
 
 
 def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
-    """Positive whole numbers, smallest first, each once."""
+    """Return positive whole numbers, smallest first, each once."""
     for text in texts:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
             raise UserError(
@@ -182,13 +178,13 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
 
 
 def check_folder_name(name: str) -> None:
-    """Raises UserError for what no machine's folder may be called."""
+    """Raise UserError for what no machine's folder may be called."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
 
 
 def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The chosen ones in the known order, each once."""
+    """Return the chosen ones in the known order, each once."""
     for text in texts:
         if text not in known:
             raise unknown(flag, text, known)
@@ -196,7 +192,7 @@ def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list
 
 
 def parse_threads(text: str | None) -> int:
-    """A positive number of threads; by default one for each physical core."""
+    """Return a positive number of threads; by default one for each physical core."""
     if text is None:
         return processor.physical_cores()
     if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
@@ -207,7 +203,7 @@ def parse_threads(text: str | None) -> int:
 
 
 def parse_percent(flag: str, text: str) -> float:
-    """The part that ``5%`` or ``2.5 %`` is of 1."""
+    """Return the part that ``5%`` or ``2.5 %`` is of 1."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
     if not match:
         raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
@@ -215,7 +211,7 @@ def parse_percent(flag: str, text: str) -> float:
 
 
 def parse_target(text: str) -> float:
-    """The part of the median that the interval's half width may be: above 0, at most 100 %."""
+    """Return the part of the median that the interval's half width may be: above 0, at most 100 %."""
     share = parse_percent("--target", text)
     if not 0 < share <= 1:
         raise UserError(f"--target: {text!r} is no width; say more than 0% and at most 100% of the median")
@@ -223,7 +219,7 @@ def parse_target(text: str) -> float:
 
 
 def check_together(arguments: argparse.Namespace) -> None:
-    """Raises UserError for flags that say nothing, or two things, beside each other."""
+    """Raise UserError for flags that say nothing, or two things, beside each other."""
     if arguments.plan and arguments.list:
         raise UserError("--plan and --list: show different things; say one of them")
     if arguments.json and not (arguments.plan or arguments.list):
@@ -236,44 +232,39 @@ def check_together(arguments: argparse.Namespace) -> None:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
 
-def check_device(request: plan.Request, device: Device) -> None:
-    """Raises UserError where no cell could be measured for what was asked of a device."""
-    if list(request.sections) == ["workload"]:
+def check_device(request: Request, device: Device) -> None:
+    """Raise UserError where no cell could be measured for what was asked of a device."""
+    if not plan.measures(request):
         return
     if TF32 in request.precisions and device.kind != "cuda":
         raise UserError(
             f"--precisions: tf32 is a format of NVIDIA's GPUs, which {device.torch_name} is not; leave it out or say "
             "--device cuda"
         )
-    casts = any(variants.AUTOCAST in variants.parts(variant) for variant in request.variants)
-    if casts and set(request.precisions) <= {FULL_PRECISION, TF32}:
+    if any(map(variants.is_autocast, request.variants)) and set(request.precisions) <= {FULL_PRECISION, TF32}:
         raise UserError("--variants: autocast casts to fp16 or bf16; say --precisions bf16 with it")
 
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
-    """When a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
+    """Say when a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
     whole = Sampling(
         target=parse_target(arguments.target), call_limit_s=parse_time("--call-limit", arguments.call_limit)
     )
     if arguments.quick:
         whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
-    return dataclasses.replace(
-        whole, limit_s=whole.limit_s / plan.ROUNDS, fewest=math.ceil(whole.fewest / plan.ROUNDS)
-    )
+    return dataclasses.replace(whole, limit_s=whole.limit_s / ROUNDS, fewest=math.ceil(whole.fewest / ROUNDS))
 
 
-def make_request(arguments: argparse.Namespace) -> plan.Request:
-    """What the flags ask for, checked."""
+def make_request(arguments: argparse.Namespace) -> Request:
+    """Return what the flags ask for, checked."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
     sizes = arguments.batch_sizes or [
         str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
     ]
     usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
-    sections = parse_choices("--sections", arguments.sections or usual, plan.SECTIONS)
-    if arguments.native_size and sections != ["workload"]:
-        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
-    return plan.Request(
+    sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
+    request = Request(
         models=catalog.find(names, arguments.native_size),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
@@ -285,3 +276,6 @@ def make_request(arguments: argparse.Namespace) -> plan.Request:
         quick=arguments.quick,
         force=arguments.force,
     )
+    if arguments.native_size and plan.measures(request):
+        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
+    return request

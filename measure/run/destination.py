@@ -12,13 +12,13 @@ from measure.run.arguments import check_folder_name
 
 
 def check_folder(path: Path, what: str) -> None:
-    """Raises UserError where something else than a folder stands at a path, given for ``what``."""
+    """Raise UserError where something else than a folder stands at a path, given for ``what``."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{what}: {path} is a file; name a folder")
 
 
 def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
-    """This machine's folder. Raises UserError where another machine measured into a folder of that name."""
+    """Return this machine's folder. Raises UserError where another machine measured into a folder of that name."""
     if name is not None:
         check_folder_name(name)
     folder = MachineFolder(data, name or folder_name(environment))
@@ -32,7 +32,7 @@ def machine_folder(data: Path, name: str | None, environment: Environment) -> Ma
 
 
 def check_writable(data: Path) -> None:
-    """Raises UserError before anything is measured that could not be kept."""
+    """Raise UserError before anything is measured that could not be kept."""
     for folder in (data, data / "workload", data / "machines"):
         check_folder(folder, "--data")
     try:
@@ -47,5 +47,5 @@ def check_writable(data: Path) -> None:
 
 
 def data_flag(data: Path) -> str:
-    """What a command that is told next needs after it to find this cache: nothing where it is the usual one."""
+    """Return the flag that a further command needs to find this cache: none where it is the usual one."""
     return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"

@@ -3,16 +3,16 @@
 ``docs/json.md`` says what stands in the JSON; a key that does not apply is null.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from measure.cache.models import Model
 from measure.cache.records import Environment, Workload, shape_name
-from measure.run.plan import CeilingTask, CellTask, Task, WorkloadTask
+from measure.run.task import Task
 
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
-    """What ``--list --json`` prints: the models, with what the workload table knows of one input."""
+    """Return what ``--list --json`` prints: the models, with what the workload table knows of one input."""
     known = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
     rows = []
     for model in models:
@@ -32,7 +32,7 @@ def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict
 
 
 def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> list[str]:
-    """The same as a table."""
+    """Return the same as a table."""
     rows = models_as_json(models, counted)["models"]
     width = max(18, *(len(row["model"]) for row in rows)) + 2
     lines = [f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}"]
@@ -45,31 +45,11 @@ def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> lis
 
 
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
-    """What ``--plan --json`` prints: the machine, and its tasks in their order."""
+    """Return what ``--plan --json`` prints: the machine, and its tasks in their order."""
     machine = {
         "name": environment.name,
         "device": environment.device,
         "environment_id": environment.environment_id,
         "folder": folder,
     }
-    return {"machine": machine, "tasks": [_task(task) for task in tasks]}
-
-
-def _task(task: Task) -> dict[str, Any]:
-    named = {name: getattr(task, name, None) for name in ("precision", "variant", "round", "autocast")}
-    kernel = {name: getattr(task, name, None) for name in ("kernel", "size", "pace")}
-    return {
-        "section": task.section,
-        "label": task.label,
-        "model": None if isinstance(task, CeilingTask) else task.model.name,
-        "batch_sizes": _batch_sizes(task),
-        "phase": task.cell[0] if isinstance(task, CellTask) else None,
-        **named,
-        **kernel,
-    }
-
-
-def _batch_sizes(task: Task) -> Sequence[int]:
-    if isinstance(task, WorkloadTask):
-        return task.batches
-    return [task.batch] if isinstance(task, CellTask) else []
+    return {"machine": machine, "tasks": [task.as_json() for task in tasks]}

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from measure.cache import variants
-from measure.cache.records import INFERENCE, Workload, shape_name, stored_as
-from measure.run.plan import CellTask
-from measure.run.worker import Failure
+from measure.cache.records import INFERENCE, Cell, Workload, shape_name, stored_as
+from measure.run.cell_tasks import CellTask
+from measure.run.task import Failure, Task
 
 _log = logging.getLogger(__name__)
 
@@ -28,15 +28,17 @@ class Memory:
             if row.autocast is None
         }
 
-    def refusal(self, task: CellTask) -> Failure | None:
-        """Why a task need not be tried; None where it fits, or where its workload was not counted.
+    def refusal(self, task: Task) -> Failure | None:
+        """Return why a task of a cell need not be tried; None where it fits, or its workload was not counted.
 
         What is counted are tensors alone: a library's workspace comes on top, so that what just fits may still fail.
         """
-        shape = shape_name(task.model.input_shape)
-        stored = stored_as(task.precision)
-        row = self._counted.get((task.model.name, shape, task.batch, stored))
-        needed = None if row is None else _peak_byte(task, row)
+        if not isinstance(task, CellTask):
+            return None
+        cell = task.cell
+        key = (cell.model, shape_name(task.model.input_shape), cell.batch, stored_as(cell.precision))
+        row = self._counted.get(key)
+        needed = None if row is None else _peak_byte(cell, row)
         if needed is None:
             _log.info("%s: what memory it needs was not counted; it is tried", task.label)
             return None
@@ -49,12 +51,11 @@ class Memory:
         )
 
 
-def _peak_byte(task: CellTask, row: Workload) -> int | None:
-    """What the call of a task takes at most; None where that was not counted."""
-    phase, *_ = task.cell
-    if phase == INFERENCE:
+def _peak_byte(cell: Cell, row: Workload) -> int | None:
+    """Return what a call of the cell takes at most; None where that was not counted."""
+    if cell.phase == INFERENCE:
         return row.inference_peak_byte
-    if variants.ADAM not in variants.parts(task.variant) or row.training_peak_byte is None:
+    if variants.ADAM not in variants.parts(cell.variant) or row.training_peak_byte is None:
         return row.training_peak_byte
     assert row.momentum_byte is not None
     assert row.adam_byte is not None

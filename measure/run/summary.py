@@ -2,24 +2,23 @@
 
 from collections.abc import Sequence
 
-from measure.run.plan import Task
 from measure.run.progress import duration
 from measure.run.runner import Summary
-from measure.run.worker import Failure
+from measure.run.task import Failure, Task
 
 REASONS = 3
 """So many reasons are told of each status; the tables have all."""
 
 
 def resumption(command: str, force: bool) -> str:
-    """How a command that left something goes on; one that measures again by force begins anew."""
+    """Say how a command that left something goes on; one that measures again by force begins anew."""
     if force:
         return f"What is left keeps the rows that it had; to measure all of it again: {command}"
     return f"To go on with what is left: {command}"
 
 
 def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> list[str]:
-    """What was done, what failed and why, what is left, where the files are, and the next command.
+    """Say what was done, what failed and why, what is left, where the files are, and the next command.
 
     ``resume`` says how to go on with what is left, ``report`` is the command that renders the paper.
     """

@@ -12,48 +12,20 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from measure.cache.records import Ceiling
-from measure.counting import count
 from measure.errors import UserError, in_short
-from measure.hardware_counters import counted_cell
 from measure.machine import devices
-from measure.profiling import profile
-from measure.roofs import roofs
-from measure.run.plan import (
-    CeilingTask,
-    CellTask,
-    CounterTask,
-    InferenceTask,
-    ProfileTask,
-    Task,
-    TrainingTask,
-)
-from measure.timing import inference, training
-from measure.timing.sampling import Sampling, Timing
+from measure.run.task import Failure, Task
+from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)
 
 START_LIMIT_S = 300.0
 """The longest that importing torch may take: a cold network disk is slow."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a task has no result: one of the statuses of a run, and a reason."""
-
-    status: str
-    reason: str
-
-
-Result = (
-    list[count.Count] | Ceiling | Timing | training.StepTiming | profile.Profiled | counted_cell.CountedCell
-)
-Outcome = Result | Failure
 
 
 @dataclass(frozen=True)
@@ -70,7 +42,7 @@ class BudgetSpent(Stopped):
 
 
 def classify(problem: BaseException) -> Failure:
-    """The status and reason of an exception, by what the libraries are known to say."""
+    """Return the status and reason of an exception, by what the libraries are known to say."""
     reason = in_short(problem)
     text = str(problem).lower()
     memory = ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory")
@@ -82,25 +54,6 @@ def classify(problem: BaseException) -> Failure:
     return Failure("error", reason)
 
 
-def execute(
-    task: Task, device: devices.Device, environment_id: str, sampling: Sampling, beat: Callable[[], None]
-) -> Result:
-    """Does a task in this process."""
-    if isinstance(task, CeilingTask):
-        return roofs.measure(device, environment_id, task.kernel, task.precision, task.size, task.pace, beat)
-    if isinstance(task, InferenceTask):
-        return inference.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
-    if isinstance(task, TrainingTask):
-        return training.measure(device, task.model, task.batch, task.precision, task.variant, sampling, beat)
-    if isinstance(task, ProfileTask):
-        return profile.measure(device, task.model, task.batch, task.precision, task.variant, task.phase, beat)
-    if isinstance(task, CounterTask):
-        return counted_cell.measure(
-            device, task.model, task.batch, task.precision, task.variant, task.phase, beat
-        )
-    return count.count_all(task.model, task.batches, task.precision, task.autocast, beat)
-
-
 class ToParent(logging.handlers.QueueHandler):
     """Sends what this process logs to its parent, which decides what to do with it."""
 
@@ -109,15 +62,9 @@ class ToParent(logging.handlers.QueueHandler):
 
 
 def serve(
-    connection: Connection,
-    device_name: str,
-    threads: int,
-    environment_id: str,
-    sampling: Sampling,
-    log: str,
-    log_level: int,
+    connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int
 ) -> None:
-    """The process's main function: answers each task with an outcome until its parent hangs up.
+    """Be the process's main function: answer each task with an outcome until its parent hangs up.
 
     What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
     """
@@ -136,9 +83,7 @@ def serve(
         while True:
             task = connection.recv()
             try:
-                outcome: Outcome = execute(
-                    task, device, environment_id, sampling, lambda: connection.send(Beat())
-                )
+                outcome = task.run(device, sampling, lambda: connection.send(Beat()))
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
             gc.collect()
@@ -154,7 +99,7 @@ def serve(
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
+    """End this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -168,24 +113,24 @@ class Worker:
     lies) and what a model leaves behind in it are no part of another's time.
     """
 
-    def __init__(self, device_name: str, threads: int, environment_id: str, sampling: Sampling) -> None:
-        self._arguments = (device_name, threads, environment_id, sampling)
+    def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
+        self._arguments = (device_name, threads, sampling)
         self._call_limit_s = sampling.call_limit_s
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._has_timed = False
+        self._is_spent = False
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
 
-    def run(self, task: Task, deadline: float | None = None) -> Outcome:
-        """The outcome of a task.
+    def run(self, task: Task, deadline: float | None = None) -> Any:
+        """Return the outcome of a task: its result, or a Failure.
 
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
         up.
         """
-        if self._has_timed or not (self._process and self._process.is_alive()):
+        if self._is_spent or not (self._process and self._process.is_alive()):
             self.stop()  # one that died between two tasks as well, such as for others' want of memory
         if self._process is None:
             self._start(deadline)
-        self._has_timed = isinstance(task, CellTask)
+        self._is_spent = task.is_alone
         self._connection.send(task)
         while True:
             message = self._receive(self._call_limit_s, deadline)
@@ -215,7 +160,7 @@ class Worker:
         assert isinstance(message, UserError)
         raise message
 
-    def _receive(self, limit_s: float, deadline: float | None) -> Outcome | Beat | UserError:
+    def _receive(self, limit_s: float, deadline: float | None) -> Any:
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
         try:
@@ -244,7 +189,7 @@ class Worker:
         return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))
 
     def stop(self) -> None:
-        """Ends the process, whatever it is doing."""
+        """End the process, whatever it is doing."""
         if self._process is not None:
             _log.info("the measuring process is ended")
             self._process.kill()

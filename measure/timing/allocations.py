@@ -32,7 +32,7 @@ class Allocation:
 
 
 def peak(allocations: Iterable[Allocation]) -> tuple[int, list[Allocation]]:
-    """The most bytes alive at once, and the allocations that were alive then."""
+    """Return the most bytes alive at once, and the allocations that were alive then."""
     changes = []
     for allocation in allocations:
         changes.append((allocation.start_ns, allocation.byte, allocation))
@@ -57,7 +57,7 @@ def without_workspace(allocations: Iterable[Allocation]) -> list[Allocation]:
 
 
 def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int | None:
-    """The most memory that is allocated at once while a step runs that ran before, workspace and all.
+    """Return the most memory allocated at once while a step runs that ran before, workspace and all.
 
     ``resident`` is what lay in memory before: a GPU's allocator counts it by itself. None on a device whose
     allocations torch does not tell.
@@ -75,7 +75,7 @@ def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", de
 
 
 def traced(step: Callable[[], object], device_kind: str) -> list[Allocation]:
-    """Runs the step; what it allocated on this kind of device, ``cpu`` or ``cuda``, as torch names it."""
+    """Run the step, and return what it allocated on this kind of device (``cpu`` or ``cuda``)."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it reports each start and stop otherwise
     from torch._C._profiler import _EventType
     from torch.profiler import ProfilerActivity, profile
@@ -98,7 +98,7 @@ def traced(step: Callable[[], object], device_kind: str) -> list[Allocation]:
 
 
 def _paired(events: Iterable[tuple[Any, Any]]) -> list[Allocation]:
-    """Each allocation with its release, the next at the same address; memory from before the trace is left out."""
+    """Join each allocation to its release, the next at the same address; memory from before the trace is left out."""
     alive: dict[int, tuple[Any, Any]] = {}
     allocations = []
 
@@ -121,7 +121,7 @@ def _paired(events: Iterable[tuple[Any, Any]]) -> list[Allocation]:
 
 @cache
 def _operators() -> frozenset[str]:
-    """The operators that have kernels of their own, by name without overload."""
+    """Return the operators that have kernels of their own, by name without overload."""
     import torch
 
     def names(overloads: Iterable[str]) -> set[str]:

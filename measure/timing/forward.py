@@ -1,18 +1,16 @@
 """A network on a device, in a precision and a variant, with its inputs: what is timed, or trained."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import FULL_PRECISION, TF32, stored_as
-from measure.cache.variants import AUTOCAST, CHANNELS_LAST, COMPILE, KEPT_MEMORY, parts
-from measure.counting.traffic import tensors_in
+from measure.cache.records import FULL_PRECISION, TF32, Cell, stored_as
 from measure.machine.devices import Device
 from measure.models import catalog
-from measure.models.call import mapped
 from measure.models.casting import torch_dtype
-from measure.timing import allocator
 
 if TYPE_CHECKING:
     import torch
@@ -38,42 +36,31 @@ class Forward:
             return self.network(*self.inputs, **self.keywords)
 
     def casting(self) -> "AbstractContextManager[Any]":
-        """Within it, torch's autocast is on where this call has one."""
+        """Return a context in which torch's autocast is on, if this call has one."""
         import torch
 
         return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)
 
 
-def prepare(device: Device, model: Model, batch: int, precision: str, variant: str) -> Forward:
-    """Builds a network in eval mode on the device, and random inputs for it.
+def prepare(device: Device, model: Model, cell: Cell) -> Forward:
+    """Build a network in eval mode on the device, and random inputs for it.
 
     Raises NotImplementedError, with a reason, where the device has not this precision or the model not this variant.
     """
-    import torch
+    is_autocast = variants.is_autocast(cell.variant)
+    joined = variants.joined_in(cell.variant)
+    for variant in joined:
+        variant.begin(device.kind, cell.precision)
+    device.allow_tf32(cell.precision == TF32)
+    dtype = torch_dtype(FULL_PRECISION if is_autocast else stored_as(cell.precision))
+    call = catalog.prepare(model, cell.batch, device.torch_name, dtype)
+    for variant in joined:
+        call = variant.change(call, model)
+    autocast = torch_dtype(cell.precision) if is_autocast else None
+    return Forward(call.network, call.inputs, device.kind, autocast, call.keywords)
 
-    how = parts(variant)
-    stored = FULL_PRECISION if AUTOCAST in how else stored_as(precision)
-    if AUTOCAST in how and precision in (FULL_PRECISION, TF32):
-        raise NotImplementedError(f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}")
-    device.allow_tf32(precision == TF32)
-    if KEPT_MEMORY in how:
-        if device.kind != "cpu":
-            raise NotImplementedError(f"torch keeps the memory of {device.kind} in any case")
-        allocator.keep_memory()
-    call = catalog.prepare(model, batch, device.torch_name, torch_dtype(stored))
-    network, inputs, keywords = call.network, call.inputs, call.keywords
-    if CHANNELS_LAST in how:
-        if all(tensor.ndim != 4 for tensor in tensors_in((inputs, keywords))):
-            raise NotImplementedError(
-                f"channels_last is a layout of images, which {model.name} does not take"
-            )
 
-        def laid_out(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
-
-        network = network.to(memory_format=torch.channels_last)
-        inputs, keywords = mapped(inputs, laid_out), mapped(keywords, laid_out)
-    if COMPILE in how:
-        network = torch.compile(network)
-    autocast = torch_dtype(precision) if AUTOCAST in how else None
-    return Forward(network, inputs, device.kind, autocast, keywords)
+def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:
+    """Return what empties the caches before each call, in a variant that asks for it."""
+    is_cold = any(variant.is_cold for variant in variants.joined_in(cell.variant))
+    return device.cache_clearer() if is_cold else None

@@ -58,10 +58,10 @@ class Loss:
         return torch.randint(classes, shape, device=output.device)
 
     def _is_fitted(self, output: "torch.Tensor") -> bool:
-        """Whether an output stands for numbers to fit, not for scores of classes."""
+        """Return whether an output stands for numbers to fit, not for scores of classes."""
         return self._model.family in FITTED or output.ndim < 2 or output.shape[_classes_at(output)] < 2
 
 
 def _classes_at(output: "torch.Tensor") -> int:
-    """The dimension of the classes: that after the batch, of sequences the last."""
+    """Return the dimension of the classes: that after the batch, of sequences the last."""
     return 2 if output.ndim == 3 else 1

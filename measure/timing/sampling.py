@@ -77,7 +77,7 @@ class StoppingRule:
         self.latencies_s: list[float] = []
 
     def is_met(self, elapsed_s: float) -> bool:
-        """After so much time since the first sample began."""
+        """Return whether they are, after so much time since the first sample began."""
         count, sampling = len(self.latencies_s), self._sampling
         if count < sampling.fewest:
             return False
@@ -102,7 +102,7 @@ def sample(
     clear: Callable[[], object] | None = None,
     sensors: Sensors | None = None,
 ) -> Timing:
-    """Warms up, then times blocks of calls until the sampling's rule is met.
+    """Warm up, then time blocks of calls until the sampling's rule is met.
 
     ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
     single call, before which that empties the caches.
@@ -123,7 +123,7 @@ def sample_stages(
     clear: Callable[[], object] | None = None,
     sensors: Sensors | None = None,
 ) -> list[Timing]:
-    """The same for a call that runs in stages: the timing of the whole, and of each stage, sample by sample.
+    """Do the same for a call that runs in stages; return the timings of the whole and of each stage.
 
     The rule looks at the whole, which alone has ``executing_s``; each has flags of its own. How the stages are told
     apart on a device that is asynchronous says ``StagedStopwatch``.
@@ -148,7 +148,7 @@ def _sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors) -> Timin
 
 
 def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:
-    """Warm-up and samples; None where the first sample shows that warm-up took setting up for the calls' time."""
+    """Warm up and sample; return None where the first sample shows that warm-up timed setting up instead of calls."""
     call_s = _warm_up(stopwatch, sampling, least_block_s)
     calls = _calls(least_block_s, call_s)
     windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
@@ -175,12 +175,12 @@ def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensor
 
 
 def _calls(block_s: float, call_s: float) -> int:
-    """How many calls of this length a block of that length takes."""
+    """Return how many calls of this length a block of that length takes."""
     return max(1, ceil(block_s / max(call_s, 1e-9)))
 
 
 def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> float:
-    """Calls until the trend is flat; the time (s) of one call at the end."""
+    """Call until the trend is flat, and return the time (s) of one call at the end."""
     start = stopwatch.clock()
 
     def has_time() -> bool:

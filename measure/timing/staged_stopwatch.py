@@ -29,7 +29,7 @@ class StagedStopwatch(Stopwatch):
         self._apart[0].clear = self.clear
 
     def time(self, calls: int) -> TimedSample:
-        """A block's time a call, with the mean time of each stage in it."""
+        """Return a block's time a call, with the mean time of each stage in it."""
         whole = super().time(calls) if self.is_asynchronous else None
         runs = [[stopwatch.time(1) for stopwatch in self._apart] for _ in range(calls)]
         stages = tuple(_joined(times, fmean) for times in zip(*runs, strict=True))
@@ -38,7 +38,7 @@ class StagedStopwatch(Stopwatch):
         return replace(whole or total, stages=stages)
 
     def cost_s(self) -> float:
-        """What timing a call's stages takes besides them."""
+        """Return what timing a call's stages takes besides them."""
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
 
     def runs(self, calls: int) -> int | None:
@@ -47,6 +47,6 @@ class StagedStopwatch(Stopwatch):
 
 
 def _joined(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
-    """Times of the host, and of the device where it has any, made one."""
+    """Make one time of several: the host's, and the device's where it has any."""
     events = [each.event_s for each in times if each.event_s is not None]
     return TimedSample(how(each.latency_s for each in times), how(events) if events else None)

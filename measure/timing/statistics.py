@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb, exp, hypot, inf, log, sqrt
-from statistics import fmean, median, stdev
-
-from measure.timing.student_t import critical
+from math import comb, erfc, exp, hypot, inf, log, sqrt
+from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
 
@@ -32,7 +30,7 @@ class Estimate:
 
 @cache
 def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
-    """Ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
+    """Return the ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
 
     The number of values below the median is binomial(count, 1/2) whatever the distribution, so the symmetric pair
     of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None where even the extremes are too
@@ -49,7 +47,7 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
 
 
 def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The median with its distribution-free interval. Raises ValueError for no values."""
+    """Return the median with its distribution-free interval. Raises ValueError for no values."""
     if not values:
         raise ValueError("a median needs at least one value")
     ranks = order_statistic_ranks(len(values), confidence)
@@ -60,12 +58,30 @@ def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 @cache
-def _student(freedom: int) -> float:
-    return critical(CONFIDENCE, freedom)
+def critical(confidence: float, freedom: float) -> float:
+    """Return the t that |T| of Student's distribution stays below with this probability.
+
+    It is an interval's half width in standard errors. Degrees of freedom need not be whole; of infinitely many it is
+    the normal distribution's, for which a process that measures need not import SciPy.
+    """
+    if freedom == inf:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def two_sided_p(t: float, freedom: float) -> float:
+    """Return the probability that |T| is at least |t|, T having Student's distribution."""
+    if freedom == inf:
+        return erfc(abs(t) / sqrt(2))
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(freedom, -abs(t)))
 
 
 def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
-    """The median of the rounds' medians, with its interval, of a cell that was measured in several rounds.
+    """Return the median of the rounds' medians, with its interval, of a cell that was measured in several rounds.
 
     Samples of a round share a process and its minutes, so the interval comes from the bootstrap of hierarchical data,
     of the mean over rounds of their medians' logarithms (what disturbs a time is relative). Rounds are drawn with all
@@ -86,20 +102,17 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     within = [estimate_median(values, ONE_STANDARD_ERROR) for values in rounds]
     logs = [log(each.median) for each in within]
     count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
-    between = (
-        _student(count - 1) * stdev(logs) / sqrt(count)
-    )  # the root of R/(R - 1) makes it the sample's deviation
+    # The root of R/(R - 1) makes it the sample's deviation.
+    between = critical(CONFIDENCE, count - 1) * stdev(logs) / sqrt(count)
     below = hypot(*(log(each.median / each.low) for each in within if each.low)) / count
     above = hypot(*(log(each.high / each.median) for each in within if each.high)) / count
     return Estimate(
-        middle,
-        min(middle, exp(centre - max(between, below))),
-        max(middle, exp(centre + max(between, above))),
+        middle, min(middle, exp(centre - max(between, below))), max(middle, exp(centre + max(between, above)))
     )
 
 
 def is_drifting(values: Sequence[float], tolerance: float) -> bool:
-    """Whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
+    """Return whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
 
     The former by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13 (1945),
     245-259) at 1 %, the latter by the medians of the two halves, relative to the first.

@@ -28,7 +28,7 @@ class TimedSample:
     stages: tuple["TimedSample", ...] = ()
 
     def stage(self, index: int) -> "TimedSample":
-        """One of the stages, under the conditions of the whole, whose energy cannot be told apart."""
+        """Return one of the stages, under the conditions of the whole, whose energy cannot be told apart."""
         return replace(self.stages[index], conditions=replace(self.conditions, energy_j=None))
 
 
@@ -45,18 +45,18 @@ class Stopwatch:
     executing_s: float = 0.0
 
     def time(self, calls: int) -> TimedSample:
-        """A block's time a call: the host's with the device synchronised, and the device's own."""
+        """Return a block's time a call: the host's with the device synchronised, and the device's own."""
         elapsed_s = self._elapsed_s(calls)
         self.executing_s += elapsed_s
         self.beat()
         return TimedSample(elapsed_s / calls, self.events.elapsed_s() / calls if self.events else None)
 
     def cost_s(self) -> float:
-        """What timing a block takes besides its calls."""
+        """Return what timing a block takes besides its calls."""
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
 
     def runs(self, calls: int) -> int | None:
-        """How often the call runs in a block of so many; None where other work runs beside it."""
+        """Return how often the call runs in a block of so many; None where other work runs beside it."""
         return None if self.clear is not None else calls
 
     def _elapsed_s(self, calls: int) -> float:
@@ -89,7 +89,7 @@ class Windows:
         self._opening, self._opened = opening, self._clock()
 
     def add(self, timed: TimedSample) -> None:
-        """Adds a sample that has just ended."""
+        """Add a sample that has just ended."""
         self._open.append(timed)
         if (self._clock() - self._opened) / 1e9 >= WINDOW_S:
             closing = self._sensors.read()
@@ -101,7 +101,7 @@ class Windows:
         self._closed += [replace(timed, conditions=conditions) for timed in self._open]
 
     def finish(self) -> tuple[TimedSample, ...]:
-        """All samples, with their conditions."""
+        """Return all samples, with their conditions."""
         if self._open:
             self._close(Conditions.at(self._sensors.read()))
         return tuple(self._closed)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import STAGES, STEP
+from measure.cache.records import STAGES, STEP, Cell
 from measure.counting.traffic import tensors_in
 from measure.machine.devices import Device
 from measure.timing import forward
@@ -41,18 +41,18 @@ class TrainingStep:
         self._distance: Any = None
 
     def forward(self) -> None:
-        """The forward pass, and the loss."""
+        """Run the forward pass, and the loss."""
         with self._call.casting():
             self._output = self._call()
             self._distance = self._loss(self._output)
 
     def backward(self) -> None:
-        """From the loss to the gradient of every parameter that asks for one."""
+        """Run the backward pass: from the loss to the gradient of every parameter that asks for one."""
         self._scaler.scale(self._distance).backward()
         self._output = self._distance = None
 
     def update(self) -> None:
-        """The optimiser's step; then there are no gradients."""
+        """Take the optimiser's step; then there are no gradients."""
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
@@ -63,7 +63,7 @@ class TrainingStep:
         self.update()
 
     def resident(self) -> "list[torch.Tensor]":
-        """What stays in memory between two steps: weights, buffers, inputs, targets and the optimiser's state."""
+        """Return what stays in memory between two steps: weights, buffers, inputs, targets, the optimiser's state."""
         states = [tensors_in(state) for state in self._optimizer.state.values()]
         return [
             *self.network.parameters(),
@@ -74,8 +74,8 @@ class TrainingStep:
         ]
 
 
-def prepare(device: Device, model: Model, batch: int, precision: str, variant: str) -> TrainingStep:
-    """Builds a network in train mode on the device, with random inputs and targets.
+def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
+    """Build a network in train mode on the device, with random inputs and targets.
 
     The optimiser is SGD with momentum, or Adam where the variant has that part, each as torch has it by default.
     ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
@@ -85,10 +85,10 @@ def prepare(device: Device, model: Model, batch: int, precision: str, variant: s
     """
     import torch
 
-    call = forward.prepare(device, model, batch, precision, variant)
+    call = forward.prepare(device, model, cell)
     call.network.train()
     parameters = call.network.parameters()
-    if variants.ADAM in variants.parts(variant):
+    if variants.ADAM in variants.parts(cell.variant):
         optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
     else:
         optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
@@ -110,19 +110,13 @@ class StepTiming:
 
 
 def measure(
-    device: Device,
-    model: Model,
-    batch: int,
-    precision: str,
-    variant: str,
-    sampling: Sampling,
-    beat: Callable[[], None],
+    device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]
 ) -> StepTiming:
-    """Times training steps after ``device.prepare``, and traces the memory of one more.
+    """Time training steps after ``device.prepare``, and traces the memory of one more.
 
     Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
     """
-    step = prepare(device, model, batch, precision, variant)
+    step = prepare(device, model, cell)
     beat()
     timings = sample_stages(
         step,
@@ -132,7 +126,7 @@ def measure(
         beat=beat,
         is_asynchronous=device.is_asynchronous,
         events=device.events(),
-        clear=device.cache_clearer() if variants.COLD in variants.parts(variant) else None,
+        clear=forward.cache_clearer(device, cell),
         sensors=device.sensors(),
     )
 

@@ -3,13 +3,11 @@
 import pandas as pd
 
 from measure.cache.records import EAGER
+from measure.cache.variants import VARIANTS
 from report.analysis import available
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import Machine
 from report.text.frame_rows import matching
-
-TRY = {"cpu": "channels_last kept_memory", "gpu": "channels_last compile"}
-"""Variants worth a try on a kind of machine."""
 
 
 def compared(machine: Machine, precision: str | None = None) -> pd.DataFrame:
@@ -19,7 +17,8 @@ def compared(machine: Machine, precision: str | None = None) -> pd.DataFrame:
     """
     at, flags = ("", "") if precision is None else (f" at {precision}", f"--precisions {precision} ")
     what = f"No cell of the {available.title(machine)} has been measured in eager mode and as a variant{at}"
-    flags += f"--variants {EAGER} {TRY[machine.kind]}"
+    worth_a_trial = " ".join(variant.name for variant in VARIANTS if machine.kind in variant.tried_on)
+    flags += f"--variants {EAGER} {worth_a_trial}"
     gap = available.missing_on(machine, what, "workload", "inference", flags=flags, does="measures some")
     rows = matching(machine.variants, status="ok", precision=precision)
     rows = available.at_least_one(rows[rows.latency_s.notna()], gap)

@@ -9,8 +9,7 @@ from pathlib import Path
 import ray
 
 from measure.cluster.station import Station
-from measure.run.plan import WorkloadTask
-from measure.run.worker import Failure
+from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 
 
@@ -32,7 +31,7 @@ class NullStation(Station):
 
     def run(self, task, seconds):
         time.sleep(0.05)
-        if isinstance(task, WorkloadTask):
+        if not task.is_of_machine:
             return Failure("unsupported", "not counted here")
         return Timing(1, (TimedSample(0.25),), (), 0.04)
 
@@ -41,7 +40,7 @@ class DeadlyStation(NullStation):
     """Takes its process down with the task of batch size 13."""
 
     def run(self, task, seconds):
-        if getattr(task, "batch", 0) == 13:
+        if task.is_of_machine and task.cell.batch == 13:
             os._exit(1)
         return super().run(task, seconds)
 

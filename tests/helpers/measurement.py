@@ -17,7 +17,7 @@ from measure.timing.sampling import Sampling, sample
 SAMPLING = Sampling(target=0.5, block_s=0.002, trend=1, trend_s=0.0, least_s=0.1, limit_s=0.3)
 
 
-def measure(_device, _model, _batch, _precision, _variant, _sampling, beat):
+def measure(_device, _model, _cell, _sampling, beat):
     return sample(lambda: time.sleep(0.001), lambda: None, SAMPLING, beat=beat)
 
 

@@ -16,83 +16,149 @@ from measure.cache.records import (
 )
 
 ENVIRONMENT = Environment(
-    "e1",
-    "h1",
-    "cpu",
-    "Chip, of 2 cores",
-    2,
-    2,
-    1024,
-    None,
-    None,
-    "Linux",
-    "3.11",
-    "2.9",
-    None,
-    None,
-    "2026-01-01",
+    environment_id="e1",
+    hardware_id="h1",
+    device="cpu",
+    name="Chip, of 2 cores",
+    cores=2,
+    threads=2,
+    memory_byte=1024,
+    vector_extension=None,
+    driver=None,
+    system="Linux",
+    python="3.11",
+    torch="2.9",
+    torchvision=None,
+    torchaudio=None,
+    recorded_at="2026-01-01",
 )
+
+
+RECORDED_AT = "2026-01-01T00:00:00+00:00"
+
+
+def _cell(model, batch, phase):
+    cell = {"model": model, "batch": batch, "precision": "fp32", "phase": phase, "variant": "eager"}
+    return {"environment_id": "e1", **cell}
 
 
 def workload(model="net", batch=1, flop=10, **columns):
     return Workload(
-        model, "torchvision", "plain", "3x2x2", batch, "fp32", None, "ok", None, forward_flop=flop, **columns
+        model=model,
+        source="torchvision",
+        family="plain",
+        input_shape="3x2x2",
+        batch=batch,
+        precision="fp32",
+        autocast=None,
+        status="ok",
+        reason=None,
+        forward_flop=flop,
+        **columns,
     )
 
 
 def layer(model="net", batch=1, position=0, flop=10):
+    unknown = (
+        "saved_byte",
+        "backward_traffic_byte",
+        "backward_flop",
+        "backward_other_flop",
+        "recompute_flop",
+    )
     return Layer(
-        model, "3x2x2", batch, "fp32", None, position, "head", "Linear", "linear", 1, 5, 20, 8, 96, flop, 2, None,
-        None, None, None, None,
+        model=model, input_shape="3x2x2", batch=batch, precision="fp32", autocast=None, position=position,
+        path="head", type="Linear", kind="linear", calls=1, parameter_count=5, parameter_byte=20,
+        activation_byte=8, traffic_byte=96, forward_flop=flop, forward_other_flop=2, **dict.fromkeys(unknown),
     )  # fmt: skip
 
 
 def operator(model="net", batch=1, name="mm", flop=10, calls=1):
-    return Operator(model, "3x2x2", batch, "fp32", None, "inference", "linear", name, flop, 2, 0, 96, calls)
+    return Operator(
+        model=model,
+        input_shape="3x2x2",
+        batch=batch,
+        precision="fp32",
+        autocast=None,
+        stage="inference",
+        kind="linear",
+        operator=name,
+        flop=flop,
+        other_flop=2,
+        recompute_flop=0,
+        byte=96,
+        calls=calls,
+    )
 
 
 def ceiling(size=8, latency_s=0.5):
-    return Ceiling("e1", "matmul", "fp32", size, 1024, 768, "ok", None, latency_s, 0.4, 0.6, 6)
+    return Ceiling(
+        environment_id="e1",
+        kernel="matmul",
+        precision="fp32",
+        size=size,
+        flop=1024,
+        byte=768,
+        status="ok",
+        reason=None,
+        latency_s=latency_s,
+        latency_low_s=0.4,
+        latency_high_s=0.6,
+        sample_count=6,
+    )
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
     return Run(
-        "e1", model, batch, "fp32", phase, "eager", status, reason, "2026-01-01T00:00:00+00:00", round_
+        **_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_
     )
 
 
 def samples(count, model="net", batch=1, round_=0, phase="inference"):
     return [
-        Sample("e1", model, batch, "fp32", phase, "eager", index, 4, 0.1 + index, round_)
+        Sample(**_cell(model, batch, phase), sample=index, block=4, latency_s=0.1 + index, round=round_)
         for index in range(count)
     ]
 
 
 def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
-    times = (5, 0.5, 0.625) if status == "ok" else (None, None, None)
+    times = {"steps": 5, "plain_s": 0.5, "profiled_s": 0.625} if status == "ok" else {}
     return Profile(
-        "e1", model, batch, "fp32", phase, "eager", status, reason, "2026-01-01T00:00:00+00:00", *times
+        **_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times
     )
 
 
 def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
     return OperatorTime(
-        "e1", model, batch, "fp32", phase, "eager", "inference", path, name, calls=1, time_s=time_s
+        **_cell(model, batch, phase), stage="inference", path=path, operator=name, calls=1, time_s=time_s
     )
 
 
 def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
     return KernelTime(
-        "e1", model, batch, "fp32", "inference", "eager", "inference", "head", "linear", kernel, 1, time_s
+        **_cell(model, batch, "inference"),
+        stage="inference",
+        path="head",
+        operator="linear",
+        kernel=kernel,
+        calls=1,
+        time_s=time_s,
     )
 
 
 def counter_profile(model="net", batch=1, status="ok", reason=None):
-    about = ("ncu 1.2", "8.0", 2, None) if status == "ok" else (None, None, None, None)
+    about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
     return CounterProfile(
-        "e1", model, batch, "fp32", "step", "eager", status, reason, "2026-01-01T00:00:00+00:00", *about
+        **_cell(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
     )
 
 
 def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
-    return KernelCounters("e1", model, batch, "fp32", "step", "eager", kernel, 3, time_s, 8e6, 4e6)
+    return KernelCounters(
+        **_cell(model, batch, "step"),
+        kernel=kernel,
+        calls=3,
+        time_s=time_s,
+        dram_read_byte=8e6,
+        dram_write_byte=4e6,
+    )

@@ -23,7 +23,6 @@ from measure.cache.records import (
     Workload,
 )
 from measure.cache.table import append
-from measure.cache.variants import KEPT_MEMORY
 
 MACHINES = {"example-cpu": "cpu-new", "example-gpu": "gpu-1"}
 """The folders of the machines, with their newest environments."""
@@ -75,8 +74,8 @@ def _put_more(folder, environment):
             eager = replace(run(model, batch), environment_id=environment)
             folder.put_run(eager, taken)
             if environment == "cpu-new" and batch > 1:
-                kept = [replace(each, variant=KEPT_MEMORY, latency_s=latency_s / 1.5) for each in taken]
-                folder.put_run(replace(eager, variant=KEPT_MEMORY), kept)
+                kept = [replace(each, variant="kept_memory", latency_s=latency_s / 1.5) for each in taken]
+                folder.put_run(replace(eager, variant="kept_memory"), kept)
 
 
 def _put_kernels(gpu):

@@ -148,8 +148,8 @@ def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_pat
     quiet, told = python(*plan), python(*plan, "-v")
     assert quiet.stderr == ""
     assert told.stdout == quiet.stdout
-    cell = "inference of squeezenet1_0 batch 1 fp32 eager"
-    assert f"measure.run.plan: not tried again without --force: {cell}, oom (full)" in told.stderr
+    cell = "squeezenet1_0 batch 1 fp32 inference eager"
+    assert f"measure.run.cell_tasks: not tried again without --force: {cell}, oom (full)" in told.stderr
     assert "measure.run.plan: inference: 0 to do" in told.stderr
 
 
@@ -292,10 +292,10 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     assert done in first.stdout
     assert first.stdout.endswith(f"\nNext: python -m report --data {tmp_path}\n")
     for said in (
-        "worker: process",
-        "timing: warm-up: ",
-        "timing: sampling ends after ",
-        "fit: squeezenet1_0 batch 1",
+        "run.worker: process",
+        "timing.sampling: warm-up: ",
+        "timing.sampling: sampling ends after ",
+        "run.memory_fit: squeezenet1_0 batch 1",
     ):
         assert f" measure.{said}" in first.stderr
     assert re.search(

@@ -1,6 +1,7 @@
 import pytest
 from helpers.comparing import ENVIRONMENT
 
+from measure.cache.records import Cell
 from measure.comparing.comparison import (
     FASTER,
     SLOWER,
@@ -10,7 +11,7 @@ from measure.comparing.comparison import (
     geometric_mean_ratio,
 )
 from measure.comparing.difference import OTHERS, ROUNDS, Repeats
-from measure.comparing.sides import Cell, Kernel, Measured, Side
+from measure.comparing.sides import Kernel, Measured, Side
 
 
 def cell(model):

@@ -1,8 +1,9 @@
 import random
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, pi, sqrt
 from statistics import median
 
 import pytest
+from scipy.special import polygamma
 
 from measure.comparing.difference import (
     OTHERS,
@@ -15,6 +16,7 @@ from measure.comparing.difference import (
     common_spread,
     differences,
     error_of_interval,
+    inverse_trigamma,
     moderated,
     pair_spread,
     repeats,
@@ -216,3 +218,14 @@ def test_intervals_cover_the_true_ratio_in_95_of_100_cells():
             total += 1
     # The standard deviation is sqrt(1000 * 0.95 * 0.05) = 6.9, somewhat more as cells share a spread.
     assert abs(covered - 0.95 * total) < 35
+
+
+@pytest.mark.parametrize(("value", "x"), [(pi**2 / 6, 1.0), (pi**2 / 2, 0.5), (pi**2 / 6 - 1, 2.0)])
+def test_inverse_trigamma_has_known_values(value, x):
+    # Abramowitz and Stegun 6.4.2 to 6.4.6: trigamma(x + 1) = trigamma(x) - 1 / x^2
+    assert inverse_trigamma(value) == pytest.approx(x, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [1e-3, 7.0, 1e4])
+def test_inverse_trigamma_undoes_trigamma(x):
+    assert inverse_trigamma(float(polygamma(1, x))) == pytest.approx(x, rel=1e-6)

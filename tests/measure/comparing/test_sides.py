@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.cache.records import Ceiling
+from measure.cache.records import Ceiling, Cell
 from measure.comparing import sides
 from measure.comparing.difference import error_of_interval
-from measure.comparing.sides import Cell, Kernel
+from measure.comparing.sides import Kernel
 from measure.errors import UserError
 
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.places import TESTS
+from helpers.tasks import cell
 
 from measure.errors import UserError
 from measure.hardware_counters import counted_cell, ncu
@@ -18,7 +19,7 @@ GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0")
 
 def measure(monkeypatch, count):
     monkeypatch.setattr(ncu, "count", count)
-    return counted_cell.measure(GPU, RESNET, 8, "fp32", "eager", "step", lambda: None)
+    return counted_cell.measure(GPU, RESNET, cell(RESNET, 8, phase="step"), lambda: None)
 
 
 def test_the_counters_of_a_step(monkeypatch):
@@ -28,8 +29,8 @@ def test_the_counters_of_a_step(monkeypatch):
         asked.extend(program)
         return FORMAT.read_text().splitlines(), "ncu 1.2"
 
-    cell = measure(monkeypatch, count)
-    assert (cell.steps, cell.tool, len(cell.counted.kernels)) == (counted_cell.STEPS, "ncu 1.2", 2)
+    result = measure(monkeypatch, count)
+    assert (result.steps, result.tool, len(result.counted.kernels)) == (counted_cell.STEPS, "ncu 1.2", 2)
     assert "--model=torchvision:resnet18" in asked
     assert f"--steps={counted_cell.STEPS}" in asked
 
@@ -59,10 +60,10 @@ def test_a_gpus_counters_see_the_work_of_a_model():
     device = devices.find("cuda")
     try:
         counted_cell.check(device)
-        cell = counted_cell.measure(device, RESNET, 8, "fp32", "eager", "inference", lambda: None)
+        result = counted_cell.measure(device, RESNET, cell(RESNET, 8), lambda: None)
     except (UserError, NotImplementedError) as refusal:
         pytest.skip(str(refusal))
-    kernels = cell.counted.kernels
+    kernels = result.counted.kernels
     assert all(each.time_s > 0 for each in kernels)
     # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
     flop = sum(each.fp32_flop + (each.tensor_flop or 0) for each in kernels)

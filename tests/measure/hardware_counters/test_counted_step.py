@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from measure.cache.records import Cell
 from measure.hardware_counters import counted_step
 
 torch = pytest.importorskip("torch", reason="steps are torch's")
@@ -35,9 +36,8 @@ def log(monkeypatch):
 
 
 def arguments(**changes):
-    asked = {"device": "cpu", "threads": 1, "model": "alexnet", "batch": 3, "precision": "fp32"}
-    asked |= {"variant": "eager", "phase": "inference", "steps": 2} | changes
-    return counted_step.arguments_of(**asked)[3:]
+    cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
+    return counted_step.arguments_of("cpu", 1, cell, 2)[3:]
 
 
 @pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
@@ -56,5 +56,5 @@ def test_a_failure_is_the_last_line(log, capsys):
 def test_it_ends_when_nobody_waits_for_it(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    code = f"from measure.nsight import counted_step; counted_step._end_without({gone.pid})"
+    code = f"from measure.hardware_counters import counted_step; counted_step._end_without({gone.pid})"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1

@@ -5,6 +5,7 @@ import itertools
 import textwrap
 
 import pytest
+from helpers.tasks import cell
 
 from measure.counting import count
 from measure.errors import UserError
@@ -75,7 +76,7 @@ def test_the_speech_model_by_hand():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_are_trained(name, precision):
     (model,) = catalog.find([name])
-    step = training.prepare(devices.find("cpu"), model, 2, precision, "eager")
+    step = training.prepare(devices.find("cpu"), model, cell(model, 2, precision, phase="step"))
     before = step.network.head.weight.detach().clone()
     step()
     assert not torch.equal(before, step.network.head.weight)

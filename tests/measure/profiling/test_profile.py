@@ -3,6 +3,7 @@ from statistics import median
 
 import pytest
 from helpers.hands import Hands
+from helpers.tasks import cell
 
 from measure.cache.models import Model
 from measure.machine import devices
@@ -56,7 +57,7 @@ def net(monkeypatch):
 
 def measure(phase, variant="eager", device=None, beat=lambda: None):
     device = device or devices.find("cpu")
-    return profile.measure(device, NET, ROWS, "fp32", variant, phase, beat)
+    return profile.measure(device, NET, cell(NET, ROWS, variant=variant, phase=phase), beat)
 
 
 def shares(operators, stage):
@@ -143,7 +144,7 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     device = devices.find("cuda")
     device.prepare(1)
     (model,) = catalog.find(["resnet18"])
-    profiled = profile.measure(device, model, 32, "fp32", "eager", phase, lambda: None)
+    profiled = profile.measure(device, model, cell(model, 32, phase=phase), lambda: None)
     times = profiled.operators
     assert 0.5 * profiled.plain_s < sum(each.time_s for each in times) <= profiled.profiled_s
     expected = {"inference": ["conv2d"], "step": ["conv2d", "convolution_backward"]}[phase]

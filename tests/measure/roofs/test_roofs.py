@@ -7,6 +7,7 @@ from measure.cache.memory_levels import Cache
 from measure.cache.records import BURST, KEYS, STREAM_ARRAYS, SUSTAINED, Ceiling
 from measure.machine import devices, processor
 from measure.roofs import roofs
+from measure.roofs.roofs import flop_and_byte
 from measure.run.worker import classify
 from measure.timing.sampling import Sampling
 
@@ -26,38 +27,29 @@ def quick(monkeypatch):
     monkeypatch.setattr(roofs, "CALL_S_PER_THREAD", 0.0)
 
 
-def unmeasured(*kernel):
-    return roofs.unmeasured("e1", *kernel, "oom", "full")
-
-
 def test_the_work_of_a_matrix_product():
-    row = unmeasured("matmul", "bf16", 100, BURST)
-    assert row.flop == 2_000_000  # 100^3 multiply-adds
-    assert row.byte == 60_000  # three matrices of 100 * 100 * 2 bytes
-    assert (row.pace, row.status, row.reason, row.latency_s) == (BURST, "oom", "full", None)
-    assert unmeasured("numpy_matmul", "fp32", 100, SUSTAINED).flop == 2_000_000
-    assert unmeasured("matmul", "tf32", 100, SUSTAINED).byte == 120_000  # stored as fp32
+    # 100^3 multiply-adds on three matrices of 100 * 100 * 2 bytes
+    assert flop_and_byte("matmul", "bf16", 100) == (2_000_000, 60_000)
+    assert flop_and_byte("numpy_matmul", "fp32", 100)[0] == 2_000_000
+    assert flop_and_byte("matmul", "tf32", 100)[1] == 120_000  # stored as fp32
 
 
 def test_the_work_of_multiply_adds():
-    row = unmeasured("fma", "fp64", 1000, SUSTAINED)
-    assert (row.flop, row.byte) == (2000, 0)  # 2 FLOP each, in registers
+    assert flop_and_byte("fma", "fp64", 1000) == (2000, 0)  # 2 FLOP each, in registers
 
 
 @pytest.mark.parametrize("kernel", STREAM_ARRAYS)
 def test_the_work_of_a_stream(kernel):
-    row = unmeasured(kernel, "fp64", 2400, SUSTAINED)
-    assert row.byte == 2400  # the whole working set, once
+    flop, byte = flop_and_byte(kernel, "fp64", 2400)
+    assert byte == 2400  # the whole working set, once
     # Only a triad computes: 100 elements of three arrays of 8 bytes, a product and a sum each
-    assert row.flop == (200 if kernel == "stream_triad" else 0)
-    assert unmeasured("stream_triad", "fp32", 2400, SUSTAINED).flop == 400
+    assert flop == (200 if kernel == "stream_triad" else 0)
+    assert flop_and_byte("stream_triad", "fp32", 2400)[0] == 400
 
 
 def test_the_work_of_a_chain():
-    row = unmeasured("chain", "fp64", 1000, SUSTAINED)
-    assert (row.flop, row.byte) == (1000, 0)  # an addition each, in registers
-    row = unmeasured("chain", "int64", 1000, SUSTAINED)
-    assert (row.flop, row.byte) == (0, 0)  # integers are no FLOP
+    assert flop_and_byte("chain", "fp64", 1000) == (1000, 0)  # an addition each, in registers
+    assert flop_and_byte("chain", "int64", 1000) == (0, 0)  # integers are no FLOP
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,12 +132,10 @@ def test_a_roof_has_a_time_with_its_interval(quick, kernel):
     if kernel[0] != "matmul":
         pytest.importorskip("numba", reason="a processor's own kernels are Numba's")
     beats = []
-    row = roofs.measure(devices.find("cpu"), "e1", *kernel, lambda: beats.append(1))
-    assert (row.kernel, row.precision, row.size, row.pace) == kernel
-    assert row.status == "ok"
-    assert row.latency_low_s <= row.latency_s <= row.latency_high_s
-    assert 6 <= row.sample_count <= 8
-    assert len(beats) >= row.sample_count
+    timing = roofs.measure(devices.find("cpu"), *kernel, lambda: beats.append(1))
+    assert timing.latency_low_s <= timing.latency_s <= timing.latency_high_s
+    assert 6 <= timing.sample_count <= 8
+    assert len(beats) >= timing.sample_count
 
 
 class Clock:

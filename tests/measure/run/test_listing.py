@@ -3,11 +3,13 @@ import re
 import pytest
 from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT
+from helpers.tasks import inference_task, profile_task, training_task
 
 from measure.cache.records import Workload
 from measure.models import catalog
 from measure.run import listing
-from measure.run.plan import CeilingTask, InferenceTask, ProfileTask, TrainingTask, WorkloadTask
+from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.workload import WorkloadTask
 
 ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])
 COUNTED = Workload(
@@ -17,9 +19,9 @@ COUNTED = Workload(
 TASKS = [
     WorkloadTask(ALEXNET, (1, 64), "bf16", "cpu"),
     CeilingTask("matmul", "fp32", 8, "sustained"),
-    InferenceTask(ALEXNET, 1, "fp32", "eager", 2),
-    TrainingTask(ALEXNET, 32, "fp32", "adam", 0),
-    ProfileTask(ALEXNET, 32, "fp32", "adam", "step"),
+    inference_task(ALEXNET, 1, "fp32", "eager", 2),
+    training_task(ALEXNET, 32, "fp32", "adam", 0),
+    profile_task(ALEXNET, 32, "fp32", "adam", "step"),
 ]
 DOCUMENT = (ROOT / "docs" / "json.md").read_text("utf-8")
 

@@ -1,8 +1,9 @@
+from helpers.tasks import inference_task, profile_task, training_task
+
 from measure.cache.records import Workload
 from measure.models import catalog
 from measure.run.memory_fit import Memory
-from measure.run.plan import InferenceTask, ProfileTask, TrainingTask
-from measure.run.worker import Failure
+from measure.run.task import Failure
 
 ALEXNET = catalog.find(["alexnet"])[0]
 
@@ -19,7 +20,7 @@ def test_what_needs_more_than_the_device_has_is_refused_with_both_numbers():
     memory = Memory(16_000_000_000, lambda: rows)
 
     def refusal(batch, precision):
-        return memory.refusal(InferenceTask(ALEXNET, batch, precision, "eager", 0))
+        return memory.refusal(inference_task(ALEXNET, batch, precision, "eager", 0))
 
     assert refusal(1, "fp32") is None
     assert refusal(64, "fp32") == Failure(
@@ -37,13 +38,13 @@ def test_a_training_step_needs_its_own_peak_and_with_adam_a_larger_state():
     )  # fmt: skip
 
     def refusal(device_byte, variant="eager"):
-        return Memory(device_byte, lambda: [row]).refusal(TrainingTask(ALEXNET, 32, "fp32", variant, 0))
+        return Memory(device_byte, lambda: [row]).refusal(training_task(ALEXNET, 32, "fp32", variant, 0))
 
     assert refusal(5_000) is None
     assert refusal(4_999) is not None
     assert refusal(5_604, "channels_last+adam") is None  # 5000 - 600 + 1204
     assert refusal(5_603, "channels_last+adam") is not None
-    assert Memory(1_000, lambda: [row]).refusal(InferenceTask(ALEXNET, 32, "fp32", "eager", 0)) is None
+    assert Memory(1_000, lambda: [row]).refusal(inference_task(ALEXNET, 32, "fp32", "eager", 0)) is None
 
 
 def test_a_profile_needs_what_its_phase_does():
@@ -52,10 +53,10 @@ def test_a_profile_needs_what_its_phase_does():
         inference_peak_byte=1_000, training_peak_byte=5_000,
     )  # fmt: skip
     memory = Memory(1_000, lambda: [row])
-    assert memory.refusal(ProfileTask(ALEXNET, 32, "fp32", "eager", "inference")) is None
-    assert memory.refusal(ProfileTask(ALEXNET, 32, "fp32", "eager", "step")).status == "oom"
+    assert memory.refusal(profile_task(ALEXNET, 32, "fp32", "eager", "inference")) is None
+    assert memory.refusal(profile_task(ALEXNET, 32, "fp32", "eager", "step")).status == "oom"
 
 
 def test_a_step_whose_memory_was_not_counted_is_tried():
-    task = TrainingTask(ALEXNET, 1, "fp32", "adam", 0)
+    task = training_task(ALEXNET, 1, "fp32", "adam", 0)
     assert Memory(1, lambda: [counted(1, "fp32", 2)]).refusal(task) is None

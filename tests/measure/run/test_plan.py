@@ -1,25 +1,34 @@
 import dataclasses
 import logging
+from types import SimpleNamespace
 
 from measure.cache.records import Ceiling, CounterProfile, Profile, Run, Workload
 from measure.models import catalog
 from measure.run import plan
-from measure.run.plan import (
-    CeilingTask,
-    CounterTask,
-    InferenceTask,
-    ProfileTask,
-    Request,
-    TrainingTask,
-    WorkloadTask,
-)
+from measure.run.sections.counters import CounterTask
+from measure.run.sections.inference import InferenceTask
+from measure.run.sections.operators import ProfileTask
+from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.training import TrainingTask
+from measure.run.sections.workload import WorkloadTask
+from measure.run.task import ROUNDS, Cache, Request
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 
+def cache(workloads=(), ceilings=(), runs=(), profiles=(), counters=(), device="cpu"):
+    """A cache of these rows, in which the environment of now is this machine's."""
+    tables = {"ceilings": ceilings, "runs": runs, "profiles": profiles, "counter_profiles": counters}
+    return Cache(
+        SimpleNamespace(counted=lambda: workloads),
+        SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
+        SimpleNamespace(environment_id="now", device=device),
+    )
+
+
 def to_do(request, workloads=(), ceilings=(), runs=(), profiles=(), counters=()):
-    return plan.tasks_to_do(request, "cpu", "now", workloads, ceilings, runs, profiles, counters)
+    return plan.tasks_to_do(request, cache(workloads, ceilings, runs, profiles, counters))
 
 
 def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
@@ -53,12 +62,12 @@ def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
 
 def test_another_environment_does_not_count():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"])
-    assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == plan.ROUNDS
+    assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == ROUNDS
 
 
 def test_force_plans_everything():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"], force=True)
-    assert len(to_do(request, runs=[run("alexnet", 1)])) == plan.ROUNDS
+    assert len(to_do(request, runs=[run("alexnet", 1)])) == ROUNDS
 
 
 def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
@@ -101,7 +110,7 @@ def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
     request = Request([], [], ["fp32", "bf16"], ["ceilings"])
     chains = [task for task in to_do(request) if task.kernel == "chain"]
     assert [task.precision for task in chains] == ["int64", "fp64"]
-    gpu = plan.tasks_to_do(request, "cuda", "now", (), (), (), (), ())
+    gpu = plan.tasks_to_do(request, cache(device="cuda"))
     assert not [task for task in gpu if task.kernel == "chain"]
 
 
@@ -164,7 +173,7 @@ def test_the_log_names_what_failed_before_and_is_left_out(caplog):
     request = Request([ALEXNET, VGG], [1], ["fp32"], ["inference"])
     to_do(request, runs=[run("alexnet", 1, status="oom")])
     assert [record.getMessage() for record in caplog.records] == [
-        "not tried again without --force: inference of alexnet batch 1 fp32 eager, oom (None)",
+        "not tried again without --force: alexnet batch 1 fp32 inference eager, oom (None)",
         "inference: 3 to do, what else was asked for is in the cache",
     ]
 

@@ -2,6 +2,7 @@ import dataclasses
 from types import SimpleNamespace
 
 import pytest
+from helpers.tasks import changed, counter_task, inference_task, profile_task, training_task
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import (
@@ -21,16 +22,12 @@ from measure.profiling.attribution import AttributedTime
 from measure.profiling.gpu_kernels import AttributedKernel
 from measure.profiling.profile import Profiled
 from measure.profiling.system_use import SystemUse
+from measure.roofs.roofs import KernelTiming
 from measure.run import runner
-from measure.run.plan import (
-    CeilingTask,
-    CounterTask,
-    InferenceTask,
-    ProfileTask,
-    TrainingTask,
-    WorkloadTask,
-)
-from measure.run.worker import BudgetSpent, Failure
+from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.workload import WorkloadTask
+from measure.run.task import Cache, Failure
+from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 from measure.timing.training import StepTiming
 
@@ -39,10 +36,10 @@ ENVIRONMENT = Environment(
     "e1", "h1", "cpu", "Chip", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
 )
 ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
-CELL = InferenceTask(ALEXNET, 4, "fp32", "eager", 0)
-STEP = TrainingTask(ALEXNET, 4, "fp32", "adam", 0)
-PROFILE = ProfileTask(ALEXNET, 4, "fp32", "adam", "step")
-COUNTERS = CounterTask(ALEXNET, 4, "fp32", "adam", "step")
+CELL = inference_task(ALEXNET, 4, "fp32", "eager", 0)
+STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)
+PROFILE = profile_task(ALEXNET, 4, "fp32", "adam", "step")
+COUNTERS = counter_task(ALEXNET, 4, "fp32", "adam", "step")
 COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
 
 
@@ -91,14 +88,19 @@ def clock(monkeypatch):
 
 
 def do(tmp_path, folder, tasks, outcomes, deadline=None):
-    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
     return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
 
 
 def test_results_go_into_their_tables(tmp_path, folder):
     counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
     roof = Ceiling("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
-    summary = do(tmp_path, folder, [COUNT, ROOF, CELL], [[Count(counted, [], [])], roof, timing(3, 0.1, 0.2)])
+    summary = do(
+        tmp_path,
+        folder,
+        [COUNT, ROOF, CELL],
+        [[Count(counted, [], [])], KernelTiming(0.5, 0.4, 0.6, 6), timing(3, 0.1, 0.2)],
+    )
     assert Workloads(tmp_path).models() == [counted]
     assert folder.ceilings() == [roof]
     assert folder.environments() == [ENVIRONMENT]
@@ -115,7 +117,7 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
         Failure("oom", "full"),
         timing(1, 1.0),
     ]
-    tasks = [COUNT, ROOF, CELL, InferenceTask(ALEXNET, 8, "fp32", "eager", 0)]
+    tasks = [COUNT, ROOF, CELL, inference_task(ALEXNET, 8, "fp32", "eager", 0)]
     summary = do(tmp_path, folder, tasks, outcomes)
     assert [
         (row.batch, row.status, row.reason, row.forward_flop) for row in Workloads(tmp_path).models()
@@ -163,7 +165,7 @@ class Punctual:
 @pytest.mark.parametrize(("task_s", "done"), [(30.0, 3), (25.0, 4), (0.3, 333), (500.0, 0)])
 def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
     """At 100 s: neither at the end of the task before, nor at that of the one which the end falls into."""
-    tasks = [dataclasses.replace(CELL, batch=batch) for batch in range(1, 401)]
+    tasks = [changed(CELL, batch=batch) for batch in range(1, 401)]
     store = SimpleNamespace(put=lambda task, outcome: None)
     summary = runner.run(tasks, Punctual(clock, task_s), store, Log(), 100.0)
     assert clock.now == pytest.approx(100.0)
@@ -172,9 +174,9 @@ def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
 
 def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, clock):
     # Of three cells one is refused at once: 2 * 30 s, of which 2 * 24 s were within calls. A roof is no cell.
-    tasks = [CELL, dataclasses.replace(CELL, batch=8), dataclasses.replace(CELL, batch=9)]
+    tasks = [CELL, changed(CELL, batch=8), changed(CELL, batch=9)]
     refusal = {CELL: Failure("oom", "not tried")}.get
-    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
     summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store, Log(), refusal=refusal)
     assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
     assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
@@ -193,14 +195,14 @@ def test_conditions_and_flags_are_kept(tmp_path, folder):
 
 def test_no_further_round_of_a_cell_that_failed(tmp_path, folder):
     again = dataclasses.replace(CELL, round=1)
-    other = dataclasses.replace(CELL, batch=8, round=1)
+    other = changed(CELL, 1, batch=8)
     summary = do(tmp_path, folder, [CELL, again, other], [Failure("oom", "full"), timing(1, 1.0)])
     assert [(row.batch, row.round, row.status) for row in folder.runs()] == [(4, 0, "oom"), (8, 1, "ok")]
     assert summary.statuses == {"oom": 1, "ok": 1}
 
 
 def test_what_cannot_fit_is_recorded_without_being_tried(tmp_path, folder):
-    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {CELL: Failure("oom", "not tried: too large")}.get
     runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store, Log(), refusal=refusal)
     (row,) = folder.runs()
@@ -241,7 +243,7 @@ def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, f
 
 def test_a_step_that_failed_is_hopeless_and_the_forward_pass_is_not(tmp_path, folder):
     again = dataclasses.replace(STEP, round=1)
-    forward = InferenceTask(ALEXNET, 4, "fp32", "adam", 1)
+    forward = inference_task(ALEXNET, 4, "fp32", "adam", 1)
     summary = do(tmp_path, folder, [STEP, again, forward], [Failure("oom", "full"), timing(1, 1.0)])
     assert [(row.phase, row.status, row.reason) for row in folder.runs()] == [
         *((phase, "oom", "full") for phase in ("forward", "backward", "update", "step")),
@@ -277,8 +279,8 @@ def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
 
 
 def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, folder):
-    compiled = dataclasses.replace(PROFILE, variant="compile")
-    store = runner.Store(Workloads(tmp_path), folder, ENVIRONMENT)
+    compiled = changed(PROFILE, variant="compile")
+    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {PROFILE: Failure("oom", "not tried: too large")}.get
     outcomes = NullExecutor([Failure("unsupported", "compiled"), timing(1, 1.0)])
     summary = runner.run([PROFILE, compiled, CELL], outcomes, store, Log(), refusal=refusal)
@@ -293,7 +295,7 @@ def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, 
 def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder):
     kernel = CountedKernel("sgemm", 2, 0.5, 8.0, 4.0, 16.0, 32.0, 0.0, 64.0, 0.0, None, 3.0)
     counted = CountedCell(2, "ncu 1.2", Counted((kernel,), "7.5", "not counted"))
-    compiled = dataclasses.replace(COUNTERS, variant="compile")
+    compiled = changed(COUNTERS, variant="compile")
     summary = do(tmp_path, folder, [COUNTERS, compiled], [counted, Failure("unsupported", "forbidden")])
     one, other = folder.counter_profiles()
     assert (one.phase, one.variant, one.status, one.tool) == ("step", "adam", "ok", "ncu 1.2")

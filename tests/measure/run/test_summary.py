@@ -1,17 +1,18 @@
 from collections import Counter
 
+from helpers.tasks import inference_task
+
 from measure.models import catalog
-from measure.run.plan import InferenceTask
 from measure.run.runner import Summary
 from measure.run.summary import lines, resumption
-from measure.run.worker import Failure
+from measure.run.task import Failure
 
 ALEXNET = catalog.find(["alexnet"])[0]
 RESUME, REPORT = resumption("python -m measure --budget 10m", force=False), "python -m report"
 
 
 def task(batch):
-    return InferenceTask(ALEXNET, batch, "fp32", "eager", 0)
+    return inference_task(ALEXNET, batch, "fp32", "eager", 0)
 
 
 def test_a_run_that_did_everything():

@@ -10,13 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.places import ROOT
+from helpers.tasks import changed, inference_task, profile_task, training_task
 
 from measure.errors import UserError
 from measure.models import catalog
 from measure.run import worker
 from measure.run.arguments import make_sampling, parser
-from measure.run.plan import InferenceTask, ProfileTask, TrainingTask, WorkloadTask
-from measure.run.worker import Beat, BudgetSpent, Failure, Worker, classify
+from measure.run.sections.workload import WorkloadTask
+from measure.run.task import Failure
+from measure.run.worker import Beat, BudgetSpent, Worker, classify
 from measure.timing.sampling import Sampling
 
 pytest.importorskip("torch", reason="a worker measures with torch")
@@ -47,7 +49,7 @@ def test_exceptions_become_statuses(problem, status):
 
 @pytest.fixture(scope="module")
 def process():
-    process = Worker("cpu", 1, "e1", Sampling())
+    process = Worker("cpu", 1, Sampling())
     yield process
     process.close()
 
@@ -80,12 +82,12 @@ def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_a
     failure = process.run(WorkloadTask(model, (1,), "fp32", None))
     assert failure.status == "unsupported"
     assert "by_values:network makes no network on the meta device" in failure.reason
-    assert min(process.run(InferenceTask(model, 2, "fp32", "eager", 0)).latencies_s) > 0
+    assert min(process.run(inference_task(model, 2, "fp32", "eager", 0)).latencies_s) > 0
 
 
 def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(process):
     # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
-    failure = process.run(InferenceTask(SQUEEZENET, 10**8, "fp32", "eager", 0))
+    failure = process.run(inference_task(SQUEEZENET, 10**8, "fp32", "eager", 0))
     assert isinstance(failure, Failure)
     assert failure.status == "oom"
     assert isinstance(process.run(COUNT), list)
@@ -101,7 +103,7 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     process.run(COUNT)
     victim = process._process.pid
     threading.Timer(0.5, os.kill, (victim, number)).start()
-    failure = process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0))
+    failure = process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0))
     assert failure.status == status
     assert words in failure.reason
     assert isinstance(process.run(COUNT), list)
@@ -119,14 +121,14 @@ def test_a_process_that_dies_between_two_tasks_is_started_again(process):
 def test_a_call_without_a_sign_of_life_is_a_timeout(process, monkeypatch):
     process.run(COUNT)
     monkeypatch.setattr(process, "_call_limit_s", 0.0)
-    assert process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0)) == Failure(
+    assert process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0)) == Failure(
         "timeout", "one call took longer than 0 s"
     )
 
 
 @pytest.mark.parametrize(("asked", "limit_s"), [((), 60.0), (("--call-limit", "5m"), 300.0)])
 def test_how_long_a_call_may_take_is_what_was_asked_for(asked, limit_s):
-    process = Worker("cpu", 1, "e1", make_sampling(parser().parse_args(list(asked))))
+    process = Worker("cpu", 1, make_sampling(parser().parse_args(list(asked))))
     assert process._call_limit_s == limit_s
     process.close()
 
@@ -134,7 +136,7 @@ def test_how_long_a_call_may_take_is_what_was_asked_for(asked, limit_s):
 def test_the_end_of_the_budget_gives_the_task_up(process):
     process.run(COUNT)
     with pytest.raises(BudgetSpent):
-        process.run(InferenceTask(SQUEEZENET, 64, "fp32", "eager", 0), deadline=time.monotonic() + 0.2)
+        process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0), deadline=time.monotonic() + 0.2)
 
 
 class Beating:
@@ -170,7 +172,7 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
     monkeypatch, every_s, spent_s
 ):
     connection, ended = Beating(every_s), []
-    process = Worker("cpu", 1, "e1", Sampling())
+    process = Worker("cpu", 1, Sampling())
     process._process = SimpleNamespace(
         is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None
     )
@@ -186,13 +188,13 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
 
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
-    quick = InferenceTask(SQUEEZENET, 1, "fp32", "eager", 0)
+    quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
     for level, names in (
         (logging.INFO, {"measure.run.worker", "measure.timing.sampling"}),
         (logging.WARNING, set()),
     ):
         with caplog.at_level(level, "measure"):
-            process = Worker("cpu", 1, "e1", Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2))
+            process = Worker("cpu", 1, Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2))
             assert process.run(quick).samples
             process.close()
         assert {record.name for record in caplog.records} == names
@@ -206,7 +208,7 @@ sys.path.insert(0, sys.argv[2])
 from measure.machine import devices
 from measure.models import catalog
 from measure.run import worker
-from measure.run.plan import WorkloadTask
+from measure.run.sections.workload import WorkloadTask
 from measure.timing.sampling import Sampling
 
 
@@ -215,12 +217,12 @@ def hang(*_):
     time.sleep(600)
 
 
-worker.execute = hang  # in the worker too: it runs this file as well
+WorkloadTask.run = hang  # in the worker too: it runs this file as well
 devices.Cpu.prepare = lambda *_: None
 
 if __name__ == "__main__":
     task = WorkloadTask(catalog.find(["alexnet"])[0], (1,), "fp32", None)
-    worker.Worker("cpu", 1, "e1", Sampling()).run(task)
+    worker.Worker("cpu", 1, Sampling()).run(task)
 """
 
 
@@ -261,7 +263,7 @@ def test_a_device_that_cannot_be_set_up_is_one_sentence():
 
 
 def test_each_round_of_a_cell_has_a_process_of_its_own(process):
-    quick = InferenceTask(SQUEEZENET, 1, "fp32", "eager", 0)
+    quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
     process.run(COUNT)
     shared = process._process.pid
     process.run(quick)
@@ -271,7 +273,7 @@ def test_each_round_of_a_cell_has_a_process_of_its_own(process):
 
 
 def test_a_training_step_comes_back_with_its_stages(process):
-    outcome = process.run(TrainingTask(SQUEEZENET, 1, "fp32", "eager", 0))
+    outcome = process.run(training_task(SQUEEZENET, 1, "fp32", "eager", 0))
     assert list(outcome.phases) == ["step", "forward", "backward", "update"]
     assert min(min(timing.latencies_s) for timing in outcome.phases.values()) > 0
     assert outcome.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
@@ -283,15 +285,15 @@ def test_a_training_step_comes_back_with_its_stages(process):
 def test_a_network_that_cannot_be_trained_is_an_outcome(process):
     # A detector asks for the boxes of objects in train mode.
     (detector,) = catalog.find(["torchvision:ssdlite320_mobilenet_v3_large"])
-    failure = process.run(TrainingTask(detector, 1, "fp32", "eager", 0))
+    failure = process.run(training_task(detector, 1, "fp32", "eager", 0))
     assert failure.status == "error"
     assert "targets" in failure.reason
 
 
 def test_a_profile_has_a_process_of_its_own_and_its_operators_come_back(process):
-    task = ProfileTask(SQUEEZENET, 1, "fp32", "eager", "inference")
+    task = profile_task(SQUEEZENET, 1, "fp32", "eager", "inference")
     process.run(COUNT)
-    process.run(dataclasses.replace(task, variant="compile"))
+    process.run(changed(task, variant="compile"))
     before = process._process.pid
     profiled = process.run(task)
     assert process._process.pid != before

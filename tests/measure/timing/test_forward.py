@@ -1,16 +1,18 @@
 import pytest
+from helpers.tasks import cell
 
+from measure.cache.variants import kept_memory
 from measure.machine import devices
 from measure.models import catalog
 from measure.models.call import Call
-from measure.timing import allocator, forward
+from measure.timing import forward
 
 torch = pytest.importorskip("torch", reason="models are run with torch")
 
 
 def prepare(name, precision="fp32", variant="eager", device=None):
     model = catalog.find([name])[0]
-    return forward.prepare(device or devices.find("cpu"), model, 2, precision, variant)
+    return forward.prepare(device or devices.find("cpu"), model, cell(model, 2, precision, variant))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
 
 def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
     asked = []
-    monkeypatch.setattr(allocator, "keep_memory", lambda: asked.append("keep"))
+    monkeypatch.setattr(kept_memory, "keep_memory", lambda: asked.append("keep"))
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
     prepare("squeezenet1_0")

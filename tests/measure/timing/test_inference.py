@@ -1,4 +1,5 @@
 import pytest
+from helpers.tasks import cell
 
 from measure.machine import devices
 from measure.models import catalog
@@ -43,7 +44,9 @@ def seen(monkeypatch):
 
 def measure(precision="fp32", variant="eager", device=None):
     model = catalog.find(["squeezenet1_0"])[0]
-    return inference.measure(device or Watched(), model, 1, precision, variant, HASTY, lambda: None)
+    return inference.measure(
+        device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -79,8 +82,7 @@ def test_a_forward_pass_on_a_gpu(variant):
     assert not torch.backends.cudnn.allow_tf32
     precision = "fp16" if variant == "autocast" else "fp32"
     sampling = Sampling(limit_s=2.0)
-    timing = inference.measure(
-        device, catalog.find(["resnet18"])[0], 4, precision, variant, sampling, lambda: None
-    )
+    (model,) = catalog.find(["resnet18"])
+    timing = inference.measure(device, model, cell(model, 4, precision, variant), sampling, lambda: None)
     # The device's marks lie within the host's span.
     assert all(0 < each.event_s <= each.latency_s for each in timing.samples)

@@ -1,11 +1,18 @@
 import random
-from math import exp, log, sqrt
+from math import atan, exp, inf, log, pi, sqrt
 
 import pytest
 from helpers.hands import Hands
 
 from measure.timing.sampling import Sampling, sample
-from measure.timing.statistics import estimate_median, estimate_rounds, is_drifting, order_statistic_ranks
+from measure.timing.statistics import (
+    critical,
+    estimate_median,
+    estimate_rounds,
+    is_drifting,
+    order_statistic_ranks,
+    two_sided_p,
+)
 
 np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
 
@@ -169,3 +176,37 @@ def test_chance_is_no_drift():
 def test_too_few_values_do_not_drift():
     assert not is_drifting([], 0.02)
     assert not is_drifting([1.0], 0.02)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "t"),
+    [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (inf, 1.960)],
+)
+def test_critical_values_are_those_of_the_printed_tables(freedom, t):
+    assert critical(0.95, freedom) == pytest.approx(t, abs=5e-4)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, -1.0, 2.5, 40.0])
+def test_probabilities_have_closed_forms_for_one_two_and_four_degrees_of_freedom(t):
+    # Abramowitz and Stegun 26.7.3 and 26.7.4, with the angle atan(t / sqrt(freedom)).
+    assert two_sided_p(t, 1) == pytest.approx(1 - 2 * atan(abs(t)) / pi, rel=1e-9)
+    assert two_sided_p(t, 2) == pytest.approx(1 - abs(t) / sqrt(2 + t * t), rel=1e-9)
+    sine, cosine_squared = abs(t) / sqrt(4 + t * t), 4 / (4 + t * t)
+    assert two_sided_p(t, 4) == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-6)
+
+
+def test_many_degrees_of_freedom_are_nearly_the_normal_distribution():
+    assert two_sided_p(2.0, 1e6) == pytest.approx(two_sided_p(2.0, inf), rel=1e-4)
+    assert two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)  # tables of the normal distribution
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "t"),
+    # The table of Student's distribution in Abramowitz and Stegun, 26.10, two-sided.
+    [
+        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 5, 2.571), (0.95, 10, 2.228),
+        (0.95, 30, 2.042), (0.99, 4, 4.604), (0.90, 7, 1.895),
+    ],
+)  # fmt: skip
+def test_critical_values_agree_with_the_published_table(confidence, freedom, t):
+    assert critical(confidence, freedom) == pytest.approx(t, abs=6e-4)

@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from helpers.tasks import cell
 
 from measure.cache.models import Model
 from measure.machine import devices
@@ -36,7 +37,7 @@ def tiny(monkeypatch):
 
 
 def prepare(batch=1, precision="fp32", variant="eager"):
-    return training.prepare(devices.find("cpu"), NET, batch, precision, variant)
+    return training.prepare(devices.find("cpu"), NET, cell(NET, batch, precision, variant, "step"))
 
 
 def label_of(step):
@@ -127,7 +128,9 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
 def measure(variant="eager", device=None, beat=lambda: None):
-    return training.measure(device or devices.find("cpu"), NET, 1, "fp32", variant, HASTY, beat)
+    return training.measure(
+        device or devices.find("cpu"), NET, cell(NET, variant=variant, phase="step"), HASTY, beat
+    )
 
 
 def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):
@@ -183,7 +186,8 @@ def test_a_training_step_on_a_gpu(precision, variant):
     device = devices.find("cuda")
     device.prepare(1)
     (model,) = catalog.find(["resnet18"])
-    timed = training.measure(device, model, 4, precision, variant, Sampling(limit_s=2.0), lambda: None)
+    step = cell(model, 4, precision, variant, "step")
+    timed = training.measure(device, model, step, Sampling(limit_s=2.0), lambda: None)
     for timing in timed.phases.values():
         assert all(0 < each.event_s <= each.latency_s for each in timing.samples)
     weights = 11_689_512 * (2 if precision == "bf16" else 4)

@@ -1,18 +1,6 @@
 import pytest
 
-from report.analysis.growth import Growth, fit, student_t
-
-
-@pytest.mark.parametrize(
-    ("confidence", "freedom", "t"),
-    # The table of Student's distribution in Abramowitz and Stegun, 26.10, two-sided.
-    [
-        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 5, 2.571), (0.95, 10, 2.228),
-        (0.95, 30, 2.042), (0.99, 4, 4.604), (0.90, 7, 1.895),
-    ],
-)  # fmt: skip
-def test_student_t_agrees_with_the_published_table(confidence, freedom, t):
-    assert student_t(confidence, freedom) == pytest.approx(t, abs=6e-4)
+from report.analysis.growth import Growth, fit
 
 
 def test_points_on_a_line_have_a_rate_and_no_spread():

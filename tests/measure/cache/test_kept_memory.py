@@ -6,11 +6,11 @@ import sys
 import pytest
 from helpers.places import ROOT
 
-from measure.timing import allocator
+from measure.cache.variants import kept_memory
 
 ASK = """
 import ctypes, sys
-from measure.timing.allocator import keep_memory
+from measure.cache.variants.kept_memory import keep_memory
 from measure.profiling.system_use import Observed
 
 library = ctypes.CDLL(None)
@@ -50,4 +50,4 @@ def test_memory_that_is_kept_causes_no_page_faults():
 def test_another_library_is_refused(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
-        allocator.keep_memory()
+        kept_memory.keep_memory()

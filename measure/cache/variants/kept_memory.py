@@ -1,7 +1,9 @@
-"""The C library's allocator, which may return what a program frees to the operating system, or keep it."""
+"""An allocator of the C library that keeps what a program frees, instead of returning it to the operating system."""
 
 import ctypes
 import platform
+
+from measure.cache.variants.base import Variant
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 """The parameters of glibc's ``mallopt``, as its ``malloc.h`` numbers them."""
@@ -9,8 +11,19 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4
 NEVER, NONE = -1, 0
 
 
+class KeptMemory(Variant):
+    name, order = "kept_memory", 3
+    words = "has the C library's allocator keep what is freed"
+    tried_on = ("cpu",)
+
+    def begin(self, device_kind: str, precision: str) -> None:
+        if device_kind != "cpu":
+            raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
+        keep_memory()
+
+
 def keep_memory() -> None:
-    """Lets this process keep what it frees from here on, so that the system need not clear the same pages again.
+    """Let this process keep what it frees from here on, so that the system need not clear the same pages again.
 
     Every block then comes from the heap, none from a mapping of its own, and the end of the heap is not given back
     (the GNU C Library's manual, Malloc Tunable Parameters). Raises NotImplementedError where the C library has no such

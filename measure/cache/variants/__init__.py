@@ -1,0 +1,59 @@
+"""How a network is run, besides its precision: as it is (``eager``), or in variants, several joined by ``+``.
+
+Each variant is a class in a module of this package, which finds them: a new one is a file here.
+"""
+
+import importlib
+import pkgutil
+
+from measure.cache.records import EAGER
+from measure.cache.variants.base import Variant
+from measure.cli.suggestion import did_you_mean
+from measure.errors import UserError
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+VARIANTS = tuple(sorted(Variant.known.values(), key=lambda each: each.order))
+"""All variants, in the order in which a name joins them."""
+
+PARTS = tuple(each.name for each in VARIANTS)
+
+SGD, ADAM = OPTIMIZERS = ("sgd", "adam")
+"""What updates the weights of a training step: SGD with momentum, which a variant does not name, or Adam."""
+
+
+def parts(variant: str) -> frozenset[str]:
+    """Return the names that a variant joins; none of ``eager``."""
+    return frozenset(variant.split("+")) - {EAGER}
+
+
+def joined_in(variant: str) -> tuple[Variant, ...]:
+    """Return the variants that a name joins, without the optimiser."""
+    names = parts(variant)
+    return tuple(each for each in VARIANTS if each.name in names)
+
+
+def is_autocast(variant: str) -> bool:
+    return any(each.is_autocast for each in joined_in(variant))
+
+
+def named(text: str) -> str:
+    """Return a variant's name as tables have it: each part once, in their order.
+
+    Raises UserError for a part that is unknown.
+    """
+    known = (EAGER, *PARTS)
+    if unknown := sorted(parts(text) - set(PARTS)):
+        raise UserError(
+            f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'"
+            + did_you_mean(unknown[0], known)
+        )
+    return "+".join(each.name for each in joined_in(text)) or EAGER
+
+
+def with_optimizer(variant: str, optimizer: str) -> str:
+    """Return the variant of a training step under this optimiser: one other than SGD is its last part."""
+    if optimizer == SGD:
+        return variant
+    return optimizer if variant == EAGER else f"{variant}+{optimizer}"

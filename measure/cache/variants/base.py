@@ -1,0 +1,43 @@
+"""What a variant of running a network says of itself, and does."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from measure.cache.models import Model
+    from measure.models.call import Call
+
+
+class Variant:
+    """A way to run a network that joins with others: ``channels_last+compile``.
+
+    ``order`` is its place in such a name. ``words`` complete the sentence "NAME ...", for the paper; ``tried_on`` are
+    the kinds of chip (``cpu``, ``gpu``) on which the paper advises a trial. With ``is_autocast`` weights and inputs
+    stay at fp32 and torch casts each operator's; with ``is_cold`` caches are emptied before each call. ``unprofiled``
+    says why the operators cannot be profiled, where they cannot.
+    """
+
+    name: ClassVar[str]
+    order: ClassVar[int]
+    words: ClassVar[str]
+    tried_on: ClassVar[tuple[str, ...]] = ()
+    is_autocast: ClassVar[bool] = False
+    is_cold: ClassVar[bool] = False
+    unprofiled: ClassVar[str | None] = None
+
+    known: ClassVar[dict[str, "Variant"]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Variant.known[cls.name] = cls()
+
+    def begin(self, device_kind: str, precision: str) -> None:
+        """Set this process up before the network is built.
+
+        Raises NotImplementedError, with a reason, where the variant is not for this kind of device or precision.
+        """
+
+    def change(self, call: "Call", model: "Model") -> "Call":
+        """Return the call as this variant runs it.
+
+        Raises NotImplementedError, with a reason, where the variant is not for this model.
+        """
+        return call

@@ -1,0 +1,57 @@
+"""The section that reads the hardware counters of cells' kernels."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from measure.cache.records import CounterProfile, KernelCounters
+from measure.hardware_counters import counted_cell
+from measure.hardware_counters.counted_cell import CountedCell
+from measure.machine.devices import Device
+from measure.run.cell_tasks import LookTask
+from measure.run.task import Cache, Failure, became, latency
+from measure.timing.sampling import Sampling
+from measure.utc import now
+
+
+@dataclass(frozen=True)
+class CounterTask(LookTask):
+    """Read the hardware counters of its kernels."""
+
+    section, order = "counters", 6
+    help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
+    is_usual = False
+    cluster_gap = "counters are read on one machine at a time"
+
+    @classmethod
+    def looked_into(cls, cache: Cache) -> Sequence[CounterProfile]:
+        return cache.folder.counter_profiles()
+
+    @classmethod
+    def check(cls, device: Device) -> None:
+        counted_cell.check(device)
+
+    def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> CountedCell:
+        return counted_cell.measure(device, self.model, self.cell, beat)
+
+    def store(self, cache: Cache, outcome: CountedCell | Failure) -> None:
+        key = cache.key(self.cell)
+        row = {**key, **became(outcome), "recorded_at": now()}
+        if isinstance(outcome, Failure):
+            cache.folder.put_counters(CounterProfile(**row), [])
+            return
+        counted = outcome.counted
+        cache.folder.put_counters(
+            CounterProfile(
+                **row,
+                tool=outcome.tool,
+                capability=counted.capability,
+                steps=outcome.steps,
+                tensor_gap=counted.tensor_gap,
+            ),
+            [KernelCounters(**key, **each._asdict()) for each in counted.kernels],
+        )
+
+    def summary(self, result: CountedCell) -> str:
+        kernels = result.counted.kernels
+        calls, time_s = sum(each.calls for each in kernels), sum(each.time_s for each in kernels)
+        return f"{calls} kernels, {latency(time_s)}"

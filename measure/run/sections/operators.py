@@ -1,0 +1,53 @@
+"""The section that times the operators of cells under torch's profiler."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from measure.cache.records import KernelTime, OperatorTime, Profile
+from measure.machine.devices import Device
+from measure.profiling import profile
+from measure.profiling.profile import Profiled
+from measure.run.cell_tasks import LookTask
+from measure.run.task import Cache, Failure, became, latency
+from measure.timing.sampling import Sampling
+from measure.utc import now
+
+
+@dataclass(frozen=True)
+class ProfileTask(LookTask):
+    """Time its operators under torch's profiler."""
+
+    section, order = "operators", 5
+    help = "time each operator of both under torch's profiler"
+
+    @classmethod
+    def looked_into(cls, cache: Cache) -> Sequence[Profile]:
+        return cache.folder.profiles()
+
+    def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> Profiled:
+        return profile.measure(device, self.model, self.cell, beat)
+
+    def store(self, cache: Cache, outcome: Profiled | Failure) -> None:
+        key = cache.key(self.cell)
+        row = {**key, **became(outcome), "recorded_at": now()}
+        if isinstance(outcome, Failure):
+            cache.folder.put_profile(Profile(**row), [])
+            return
+        use = outcome.system_use._asdict() if outcome.system_use else {}
+        cache.folder.put_profile(
+            Profile(
+                **row,
+                **use,
+                steps=outcome.steps,
+                plain_s=outcome.plain_s,
+                profiled_s=outcome.profiled_s,
+                busy_s=outcome.busy_s,
+            ),
+            [OperatorTime(**key, **each._asdict()) for each in outcome.operators],
+            [KernelTime(**key, **each._asdict()) for each in outcome.kernels],
+        )
+
+    def summary(self, result: Profiled) -> str:
+        share = sum(each.time_s for each in result.operators) / result.profiled_s
+        times = f"{latency(result.plain_s)}, profiled {latency(result.profiled_s)}"
+        return f"{times}, {share:.0%} of it in operators"

@@ -1,0 +1,31 @@
+"""The section that times training steps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from measure.cache.records import STAGES, STEP
+from measure.machine.devices import Device
+from measure.run.cell_tasks import RoundTask
+from measure.timing import training
+from measure.timing.sampling import Sampling, Timing
+from measure.timing.training import StepTiming
+
+
+@dataclass(frozen=True)
+class TrainingTask(RoundTask):
+    """Measure a model's training step and its stages; the variant names the optimiser, if it is not SGD."""
+
+    section, order = "training", 4
+    help = "time training steps: forward, backward, optimiser"
+    trains = True
+    phases = (*STAGES, STEP)
+    forward_passes = 3
+
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
+        return training.measure(device, self.model, self.cell, sampling, beat)
+
+    def timing(self, result: StepTiming, phase: str) -> Timing:
+        return result.phases[phase]
+
+    def peak_byte(self, result: StepTiming) -> int | None:
+        return result.peak_byte

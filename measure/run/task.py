@@ -1,0 +1,188 @@
+"""What a run is made of: the request, the cache that it fills, and the tasks that fill it.
+
+A section is a subclass of ``Task`` with a ``section``, in a module of ``measure/run/sections``; its instances are the
+tasks, which say what they are, do themselves and put what comes of it into the cache.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.models import Model
+from measure.cache.records import EAGER, INFERENCE, Cell, Environment
+from measure.cache.variants import SGD, with_optimizer
+from measure.machine.devices import Device
+from measure.timing.sampling import Sampling
+
+ROUNDS = 3
+"""Rounds of a cell: of fewer, the spread between processes cannot be told."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for; ``training_models`` are those of ``models`` that are trained."""
+
+    models: Sequence[Model]
+    batch_sizes: Sequence[int]
+    precisions: Sequence[str]
+    sections: Collection[str]
+    variants: Sequence[str] = (EAGER,)
+    training_models: Sequence[Model] = ()
+    training_batch_sizes: Sequence[int] = ()
+    optimizers: Sequence[str] = (SGD,)
+    rounds: int = ROUNDS
+    quick: bool = False
+    force: bool = False
+
+    def cells(self, phase: str) -> list[list[tuple[Model, Cell]]]:
+        """Return the cells of inference or of training steps, those of one batch size together."""
+        models, sizes, ways = self.models, self.batch_sizes, self.variants
+        if phase != INFERENCE:
+            models, sizes = self.training_models, self.training_batch_sizes
+            ways = [with_optimizer(way, optimizer) for optimizer in self.optimizers for way in self.variants]
+        return [
+            [
+                (model, Cell(model.name, batch, precision, phase, way))
+                for precision in self.precisions
+                for way in ways
+                for model in models
+            ]
+            for batch in sizes
+        ]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result: one of the statuses of a run, and a reason."""
+
+    status: str
+    reason: str
+
+
+Columns = dict[str, Any]
+
+
+class Task(ABC):
+    """Something to do, and to keep in the cache.
+
+    Of the class, ``order`` is the section's place in a plan, ``help`` what it does; a run that names no sections has
+    those that are usual, and a quick one those that are ``is_quick`` too. ``is_of_machine`` is False where the result
+    is the same on every machine, ``trains`` says that training steps are run, ``is_alone`` that the process which did
+    the task does no other, ``cluster_gap`` why it cannot be done on a cluster. Of the task, ``label`` is what users
+    see, ``effort`` a guess of its time relative to other tasks', for the estimate of the time left.
+    """
+
+    section: ClassVar[str]
+    order: ClassVar[int]
+    help: ClassVar[str]
+    is_usual: ClassVar[bool] = True
+    is_quick: ClassVar[bool] = True
+    is_of_machine: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+    is_alone: ClassVar[bool] = False
+    cluster_gap: ClassVar[str | None] = None
+
+    sections: ClassVar[dict[str, "type[Task]"]] = {}
+    """Every section, by name."""
+
+    def __init_subclass__(cls) -> None:
+        if "section" in vars(cls):
+            Task.sections[cls.section] = cls
+
+    @classmethod
+    @abstractmethod
+    def missing(cls, request: Request, cache: "Cache") -> list[Self]:
+        """Return the tasks that the request asks for and the cache does not hold, or all of them by force."""
+
+    @classmethod  # noqa: B027 - most sections need nothing
+    def check(cls, device: Device) -> None:
+        """Raise UserError where the section cannot be measured on the device, before anything is."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def effort(self) -> float: ...
+
+    @property
+    def round_of(self) -> Cell | None:
+        """The cell that the task is one of several rounds of: it takes as long as the others, and fails with them."""
+        return None
+
+    @property
+    @abstractmethod
+    def columns(self) -> Columns:
+        """What the task is, as ``--plan --json`` names it: some of ``NAMED``."""
+
+    @abstractmethod
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Any:
+        """Do the task in this process, after ``device.prepare``. Raises whatever a library raises."""
+
+    @abstractmethod
+    def store(self, cache: "Cache", outcome: Any) -> None:
+        """Put the result, or why there is none, into the cache."""
+
+    @abstractmethod
+    def summary(self, result: Any) -> str:
+        """Return a result in a few words."""
+
+    def describe(self, outcome: Any) -> str:
+        """Return an outcome in a few words."""
+        if isinstance(outcome, Failure):
+            return f"{outcome.status}: {outcome.reason}"
+        return self.summary(outcome)
+
+    def as_json(self) -> Columns:
+        """Return what ``--plan --json`` shows: every key, null where it does not apply."""
+        return {"section": self.section, "label": self.label, **NAMED, **self.columns}
+
+
+NAMED: Columns = {
+    "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
+    "autocast": None, "kernel": None, "size": None, "pace": None,
+}  # fmt: skip
+"""The keys of a task in JSON, in their order, and their values where they do not apply."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where the results of one machine are, and the workloads, which are those of all."""
+
+    workloads: Workloads
+    folder: MachineFolder
+    environment: Environment
+
+    def put(self, task: Task, outcome: Any) -> None:
+        """Put a task's outcome into the cache, a failure as well as a result."""
+        if task.is_of_machine:
+            self.folder.put_environment(self.environment)
+        task.store(self, outcome)
+
+    def rows(self, table: Sequence[Any]) -> list[Any]:
+        """Return the rows of a table that this environment measured."""
+        return [row for row in table if row.environment_id == self.environment.environment_id]
+
+    def key(self, cell: Cell) -> Columns:
+        """Return the columns that say of which cell a row is."""
+        return {"environment_id": self.environment.environment_id, **cell._asdict()}
+
+    def places(self, tasks: Collection[Task]) -> list[str]:
+        """Return the folders that the tasks' results go into."""
+        counted = self.workloads.models_path.parent
+        return sorted({str(self.folder.folder if task.is_of_machine else counted) for task in tasks})
+
+
+def became(outcome: Any) -> Columns:
+    """Return the columns of a row that say whether there is a result, and why not."""
+    return asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
+
+
+def latency(seconds: float) -> str:
+    """Return a latency for people, three significant digits: ``1.23 s``, ``45.6 ms``, ``789 µs``."""
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    unit, size = next((pair for pair in units if seconds >= 0.9995 * pair[1]), units[-1])
+    return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"

@@ -1,0 +1,71 @@
+"""What outcomes of all sections are in a few words."""
+
+import pytest
+from helpers.tasks import counter_task, inference_task, profile_task, training_task
+
+from measure.hardware_counters.counted_cell import CountedCell
+from measure.hardware_counters.raw_csv import Counted, CountedKernel
+from measure.models import catalog
+from measure.profiling.attribution import AttributedTime
+from measure.profiling.profile import Profiled
+from measure.roofs.roofs import KernelTiming
+from measure.run import task
+from measure.run.sections.roofs import CeilingTask
+from measure.run.task import Failure
+from measure.timing.sampling import TimedSample, Timing
+from measure.timing.training import StepTiming
+
+ALEXNET = catalog.find(["alexnet"])[0]
+CELL = inference_task(ALEXNET, 64, "fp32", "eager", 0)
+STEP = training_task(ALEXNET, 64, "fp32", "eager", 0)
+PROFILE = profile_task(ALEXNET, 64, "fp32", "eager", "inference")
+COUNTERS = counter_task(ALEXNET, 64, "fp32", "eager", "inference")
+
+
+def timing(*latencies_s):
+    return Timing(1, tuple(map(TimedSample, latencies_s)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.234, "1.23 s"),
+        (123.4, "123 s"),
+        (0.99999, "1.00 s"),
+        (0.0456, "45.6 ms"),
+        (7.89e-4, "789 µs"),
+        (1e-8, "0.0100 µs"),
+    ],
+)
+def test_latencies_have_three_digits_and_a_unit(seconds, text):
+    assert task.latency(seconds) == text
+
+
+def test_outcomes_in_a_few_words():
+    # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
+    assert CELL.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"
+    assert CELL.describe(timing(1.0, 1.0, 1.0)) == "1.00 s (no interval, 3 samples)"
+    step = StepTiming({"step": timing(1.0, 1.0, 1.0), "forward": timing(0.1, 0.1, 0.1)}, 1024)
+    assert STEP.describe(step) == "1.00 s (no interval, 3 samples)"
+    assert CELL.describe(Failure("oom", "full")) == "oom: full"
+    times = (
+        AttributedTime("inference", ".", "add", 1, 0.01),
+        AttributedTime("inference", "a", "linear", 2, 0.02),
+    )
+    profiled = Profiled(3, 0.035, 0.04, times)
+    assert PROFILE.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
+    kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
+    assert COUNTERS.describe(CountedCell(2, "ncu", Counted((kernel,), "8.0", None))) == "3 kernels, 500 ms"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "precision", "size", "words"),
+    [
+        ("matmul", "fp32", 1000, "1.0 GFLOP/s"),  # 2 * 1000^3 in 2 s
+        ("fma", "fp32", 3_000_000_000, "3.0 GFLOP/s"),
+        ("stream_triad", "fp64", 6_000_000_000, "3.0 GB/s"),
+        ("chain", "int64", 7_400_000_000, "3.700 additions/ns"),
+    ],
+)
+def test_roofs_in_a_few_words(kernel, precision, size, words):
+    assert CeilingTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words
