@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure.cache import table
 from measure.cache.models import Model
-from measure.cache.records import CounterResult, shape_name
 from measure.cache.schema import file_of
+from measure.cache.words import shape_name
+from measure.cache.workload_records import CounterResult
 from measure.errors import UserError
 
 TABLE = file_of(CounterResult, Path(__file__).parents[1] / "data")

@@ -30,8 +30,9 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import KEYS, Ceiling, Profile, Run, Sample, Workload
+from measure.cache.records import KEYS, Ceiling, Profile, Run, Sample
 from measure.cache.table import read
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 ROOT = Path(__file__).parents[1]

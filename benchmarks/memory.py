@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.models import Model
-from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE, STEP, Cell
+from measure.cache.records import Cell
+from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, STEP
 from measure.counting import count
 from measure.counting.traffic import tensors_in
 from measure.errors import UserError

@@ -25,7 +25,8 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import EAGER, FULL_PRECISION, INFERENCE, Cell
+from measure.cache.records import Cell
+from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current, folder_name

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from measure.cache.folders import Workloads
-from measure.cache.records import FULL_PRECISION, Workload
+from measure.cache.words import FULL_PRECISION
+from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine
 from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding

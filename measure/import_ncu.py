@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import EAGER, INFERENCE, PRECISIONS, STEP, Cell, Environment
+from measure.cache.records import Cell, Environment
+from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.errors import UserError

@@ -12,12 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from measure.cache.folders import FILES
 from measure.cache.records import (
-    BACKWARD,
-    FORWARD,
-    INFERENCE,
     KEYS,
     ROUND,
-    STEP,
     Ceiling,
     CounterProfile,
     Environment,
@@ -25,9 +21,10 @@ from measure.cache.records import (
     Profile,
     Run,
     Sample,
-    Workload,
 )
 from measure.cache.table import existing, numbered
+from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 LONGEST_TEXT = 4000

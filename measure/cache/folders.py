@@ -19,24 +19,20 @@ from measure.cache.models import OWN
 from measure.cache.records import (
     CELL,
     ROUND,
-    STAGES,
-    STEP,
-    WORKLOAD,
     Ceiling,
     CounterProfile,
     Environment,
     KernelCounters,
     KernelTime,
-    Layer,
-    Operator,
     OperatorTime,
     Profile,
     Run,
     Sample,
-    Workload,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
+from measure.cache.words import STAGES, STEP
+from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
 
 
 def _completed(old: Environment, new: Environment) -> Environment:

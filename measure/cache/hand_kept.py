@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
-from measure.cache.records import VECTOR_EXTENSIONS, Environment
+from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
+from measure.cache.words import VECTOR_EXTENSIONS
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
 """Kinds of chip and how the paper writes them."""

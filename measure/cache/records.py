@@ -13,9 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
-from measure.cache.words import *  # noqa: F403  the words of the records, to be imported from here
 from measure.cache.words import BURST, EAGER, FLAGS, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
-from measure.cache.workload_records import *  # noqa: F403  likewise
 
 
 class Cell(NamedTuple):

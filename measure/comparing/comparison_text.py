@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
-from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison import (
+    CEILINGS,
+    FASTER,
+    RUNS,
+    SLOWER,
+    WITHIN_ERROR,
+    Comparison,
+    geometric_mean_ratio,
+)
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
 from measure.run.task import latency
@@ -123,7 +131,7 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
     if compared:
         changes = [row.change for row in compared]
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
-        mean = f"geometric mean of B/A {comparison.geometric_mean_ratio(compared):.3f}"
+        mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
         lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
     bases = [row.basis for row in compared]
     lines += [

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from measure.cache.records import BACKWARD, FORWARD, INFERENCE
+from measure.cache.words import BACKWARD, FORWARD, INFERENCE
 from measure.counting.layers import kind_of
 from measure.counting.passes import Call, Pass
 from measure.counting.recorder import Recorder

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.models import Model
-from measure.cache.records import Layer, Operator, Workload, shape_name
+from measure.cache.words import shape_name
+from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import in_short
 from measure.models.call import Call, without_values
 from measure.models.catalog import prepare_on_meta

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from measure.cache.models import OWN, Model
-from measure.cache.records import Workload
+from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.errors import UserError, in_short
 

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from measure.cache.records import INFERENCE, STEP, Cell
+from measure.cache.records import Cell
+from measure.cache.words import INFERENCE, STEP
 from measure.errors import in_short
 from measure.machine import devices
 from measure.models import catalog

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from measure.cache.memory_levels import Cache
-from measure.cache.records import VECTOR_EXTENSIONS
+from measure.cache.words import VECTOR_EXTENSIONS
 
 SYSTEM_CPUS = Path("/sys/devices/system/cpu")
 

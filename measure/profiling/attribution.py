@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from measure.cache.records import BACKWARD
+from measure.cache.words import BACKWARD
 from measure.profiling.ranges import MODULE, STAGE, ModuleRanges
 
 if TYPE_CHECKING:

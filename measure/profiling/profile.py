@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE, Cell
+from measure.cache.records import Cell
+from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.machine.devices import Device
 from measure.profiling.attribution import AttributedTime, attribute
 from measure.profiling.gpu_kernels import AttributedKernel, busy_s, launched

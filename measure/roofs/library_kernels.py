@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from measure.cache.records import PRECISION_BYTE, STREAM_ARRAYS, stored_as
+from measure.cache.words import PRECISION_BYTE, STREAM_ARRAYS, stored_as
 from measure.machine import processor
 from measure.models.casting import torch_dtype
 

@@ -8,7 +8,7 @@ from math import ceil, inf, log2
 from typing import NamedTuple
 
 from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
-from measure.cache.records import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
+from measure.cache.words import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample

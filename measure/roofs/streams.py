@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, njit
 
-from measure.cache.records import STREAM_ARRAYS
+from measure.cache.words import STREAM_ARRAYS
 from measure.roofs.team import Team
 from measure.roofs.vectors import VECTOR_BYTE, add, fill, load, multiply_add, store, stream, total
 

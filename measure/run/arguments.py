@@ -9,7 +9,7 @@ from pathlib import Path
 
 from measure.cache import variants
 from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
-from measure.cache.records import EAGER, FULL_PRECISION, PRECISIONS, TF32
+from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.errors import UserError

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from measure.cache.models import Model
-from measure.cache.records import INFERENCE, STEP, Cell, Run, Sample
+from measure.cache.records import Cell, Run, Sample
+from measure.cache.words import INFERENCE, STEP
 from measure.run.task import Cache, Columns, Failure, Request, Task, became, latency
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median

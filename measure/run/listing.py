@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from measure.cache.models import Model
-from measure.cache.records import Environment, Workload, shape_name
+from measure.cache.records import Environment
+from measure.cache.words import shape_name
+from measure.cache.workload_records import Workload
 from measure.run.task import Task
 
 

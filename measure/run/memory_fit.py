@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from measure.cache import variants
-from measure.cache.records import INFERENCE, Cell, Workload, shape_name, stored_as
+from measure.cache.records import Cell
+from measure.cache.words import INFERENCE, shape_name, stored_as
+from measure.cache.workload_records import Workload
 from measure.run.cell_tasks import CellTask
 from measure.run.task import Failure, Task
 

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.models import Model
-from measure.cache.records import EAGER, INFERENCE, Cell, Environment
+from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, with_optimizer
+from measure.cache.words import EAGER, INFERENCE
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling
 

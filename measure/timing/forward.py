@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import FULL_PRECISION, TF32, Cell, stored_as
+from measure.cache.records import Cell
+from measure.cache.words import FULL_PRECISION, TF32, stored_as
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.models.casting import torch_dtype

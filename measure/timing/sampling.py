@@ -8,7 +8,7 @@ from math import ceil
 from statistics import median
 
 from measure.cache.conventions import CALL_LIMIT_S, TARGET
-from measure.cache.records import DRIFTING, THROTTLED, WIDE
+from measure.cache.words import DRIFTING, THROTTLED, WIDE
 from measure.machine.devices import Events
 from measure.machine.sensors import NoSensors, Sensors
 from measure.timing.staged_stopwatch import StagedStopwatch

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import STAGES, STEP, Cell
+from measure.cache.records import Cell
+from measure.cache.words import STAGES, STEP
 from measure.counting.traffic import tensors_in
 from measure.machine.devices import Device
 from measure.timing import forward

@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
-from measure.cache.records import stored_as
+from measure.cache.words import stored_as
 from report.analysis.product_lines import FEWEST, LINES, Series, members
 from report.analysis.product_lines import growing as enough_for_growth
 from report.load import chips as chip_table

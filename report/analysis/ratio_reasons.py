@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.records import BACKWARD, FORWARD
+from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import CELL, pivoted
 from report.charts.theme import OUTSIDE

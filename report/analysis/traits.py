@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from measure.cache.records import INFERENCE
+from measure.cache.words import INFERENCE
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import matching

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from measure.cache.records import EAGER
 from measure.cache.variants import VARIANTS
+from measure.cache.words import EAGER
 from report.analysis import available
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import Machine

@@ -18,7 +18,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.cache.records import EAGER, INFERENCE
+from measure.cache.words import EAGER, INFERENCE
 from report.analysis import available
 from report.analysis.operator_groups import grouped, kinds_of
 from report.load import operator_bounds

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.cache.records import BACKWARD, FORWARD
+from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import or_missing
 from report.analysis.layer_costs import PASSES, QUANTITIES, shares_by_kind

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.records import BACKWARD, FORWARD
+from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import finding, on_each_machine
 from report.charts.theme import OUTSIDE

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.records import CELL, EAGER, INFERENCE, stored_as
+from measure.cache.records import CELL
+from measure.cache.words import EAGER, INFERENCE, stored_as
 from measure.timing.statistics import estimate_rounds
 from report.load import operator_bounds, workloads
 from report.load.roofs import Roof

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache import records
+from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
@@ -133,17 +133,20 @@ def load(
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
-    models, layers = frame(tables.models(), records.Workload), frame(tables.layers(), records.Layer)
+    models, layers = (
+        frame(tables.models(), workload_records.Workload),
+        frame(tables.layers(), workload_records.Layer),
+    )
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
-    operators = workloads.parts_of(frame(tables.operators(), records.Operator), shown)
+    operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
-    counters = read(file_of(records.CounterResult, data), records.CounterResult)
+    counters = read(file_of(workload_records.CounterResult, data), workload_records.CounterResult)
     return Paper(
         chips=chips.read(data / "chips.csv", keys),
         flop_per_cycle=flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
@@ -151,7 +154,7 @@ def load(
         layers=workloads.parts_of(layers, shown),
         operators=operators,
         not_counted=workloads.not_counted(models),
-        counters=counting_programs.derive(frame(counters, records.CounterResult)),
+        counters=counting_programs.derive(frame(counters, workload_records.CounterResult)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         training_steps=printed.training_steps(data / "published" / "training_steps.csv", keys),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.memory_levels import Cache, Level, levels
-from measure.cache.records import BURST, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
 from report.text.frame_rows import matching
 
 ARITHMETIC = {

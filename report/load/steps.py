@@ -10,7 +10,8 @@ from functools import reduce
 
 import pandas as pd
 
-from measure.cache.records import BACKWARD, CELL, EAGER, FORWARD, STAGES, STEP, UPDATE
+from measure.cache.records import CELL
+from measure.cache.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
 from report.load.cells import TIMES, above, estimated, joined, latencies, with_workload
 from report.load.roofs import Roof

@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache.models import BUILT_IN
-from measure.cache.records import WORKLOAD, shape_name
+from measure.cache.words import shape_name
+from measure.cache.workload_records import WORKLOAD
 from measure.errors import UserError
 
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}

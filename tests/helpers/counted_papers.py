@@ -12,7 +12,8 @@ import pandas as pd
 from helpers.papers import REFERENCES
 from helpers.places import ROOT
 from helpers.profiled_papers import profiled
-from measure.cache.records import EAGER, INFERENCE, STEP, CounterProfile, KernelCounters, KernelTime
+from measure.cache.records import CounterProfile, KernelCounters, KernelTime
+from measure.cache.words import EAGER, INFERENCE, STEP
 from measure.import_ncu import unknown_but
 from report.load import bibliography, printed
 from report.load.paper import Machine, Paper, frame

@@ -8,17 +8,11 @@ from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LAUNCHED, LEAN
 from helpers.places import TESTS
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import (
-    EAGER,
-    INFERENCE,
-    KEYS,
-    CounterProfile,
-    KernelCounters,
-    KernelTime,
-    Operator,
-)
+from measure.cache.records import KEYS, CounterProfile, KernelCounters, KernelTime
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
+from measure.cache.words import EAGER, INFERENCE
+from measure.cache.workload_records import Operator
 from report.load.counting_programs import OURS
 
 TEXT = (

@@ -3,7 +3,7 @@
 import csv
 import shutil
 
-from measure.cache.records import INFERENCE
+from measure.cache.words import INFERENCE
 
 SWAP = {"lean": "deep", "deep": "lean"}
 """The models that change places."""

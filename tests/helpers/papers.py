@@ -7,7 +7,8 @@ import pandas as pd
 
 from helpers.places import ROOT, TESTS
 from helpers.rows import layer, run, workload
-from measure.cache.records import Layer, Operator, Run, Sample, Workload
+from measure.cache.records import Run, Sample
+from measure.cache.workload_records import Layer, Operator, Workload
 from report.load import bibliography, cells, chips, workloads
 from report.load.paper import Paper, frame, load
 

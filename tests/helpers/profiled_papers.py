@@ -11,8 +11,10 @@ from tempfile import TemporaryDirectory
 from helpers.papers import REFERENCES
 from helpers.places import TESTS
 from measure.cache.folders import MachineFolder
-from measure.cache.records import EAGER, INFERENCE, Operator, OperatorTime, Profile
+from measure.cache.records import OperatorTime, Profile
 from measure.cache.table import write
+from measure.cache.words import EAGER, INFERENCE
+from measure.cache.workload_records import Operator
 from report.load.paper import Paper, load
 
 COUNTED = {

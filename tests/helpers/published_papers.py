@@ -11,7 +11,7 @@ from functools import cache
 from helpers.papers import REFERENCES, committed_chips, empty
 from helpers.places import ROOT
 from helpers.rows import layer, workload
-from measure.cache.records import Layer, Workload
+from measure.cache.workload_records import Layer, Workload
 from report.load import bibliography, workloads
 from report.load import printed as printed_tables
 from report.load.paper import Paper, frame

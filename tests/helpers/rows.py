@@ -6,14 +6,12 @@ from measure.cache.records import (
     Environment,
     KernelCounters,
     KernelTime,
-    Layer,
-    Operator,
     OperatorTime,
     Profile,
     Run,
     Sample,
-    Workload,
 )
+from measure.cache.workload_records import Layer, Operator, Workload
 
 ENVIRONMENT = Environment(
     environment_id="e1",

@@ -11,8 +11,10 @@ from tempfile import TemporaryDirectory
 from helpers.papers import REFERENCES
 from helpers.places import TESTS
 from measure.cache.folders import MachineFolder
-from measure.cache.records import EAGER, STAGES, STEP, Operator, OperatorTime, Profile, Run, Sample
+from measure.cache.records import OperatorTime, Profile, Run, Sample
 from measure.cache.table import write
+from measure.cache.words import EAGER, STAGES, STEP
+from measure.cache.workload_records import Operator
 from report.load.paper import Paper, load
 
 ROUNDS, SAMPLES = 3, 6

@@ -12,17 +12,10 @@ from helpers.counted_papers import LAUNCHED, LEAN
 from helpers.places import ROOT, TESTS
 from helpers.rows import run, workload
 from measure.cache.folders import MachineFolder
-from measure.cache.records import (
-    EAGER,
-    INFERENCE,
-    CounterProfile,
-    KernelCounters,
-    KernelTime,
-    Operator,
-    Sample,
-    Workload,
-)
+from measure.cache.records import CounterProfile, KernelCounters, KernelTime, Sample
 from measure.cache.table import append
+from measure.cache.words import EAGER, INFERENCE
+from measure.cache.workload_records import Operator, Workload
 
 MACHINES = {"example-cpu": "cpu-new", "example-gpu": "gpu-1"}
 """The folders of the machines, with their newest environments."""

@@ -16,7 +16,8 @@ from helpers.places import ROOT
 import report.engine.quarto
 from measure import __main__ as measuring
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Ceiling, Environment, Operator, Run, Sample, Workload
+from measure.cache.records import Ceiling, Environment, Run, Sample
+from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
 from report import __main__ as reporting
 

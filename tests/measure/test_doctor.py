@@ -7,7 +7,7 @@ from helpers.sound_machine import HERE, IDEAL, ROOMY, SOUND
 from measure import doctor
 from measure.__main__ import main
 from measure.cache.folders import Workloads
-from measure.cache.records import Workload
+from measure.cache.workload_records import Workload
 from measure.diagnosis import gpus, host, libraries
 from measure.doctor import largest
 

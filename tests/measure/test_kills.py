@@ -14,8 +14,9 @@ import kills
 from helpers.rows import ENVIRONMENT, layer, run, samples, workload
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Layer, Run, Sample, Workload
+from measure.cache.records import Run, Sample
 from measure.cache.table import append, read
+from measure.cache.workload_records import Layer, Workload
 
 SELECTION = "--device cpu --sections inference --models alexnet resnet18 vgg11 --batch-sizes 1"
 FAKE = [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SELECTION.split()]

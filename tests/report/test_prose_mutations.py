@@ -27,7 +27,7 @@ from helpers.published_papers import printed
 from helpers.sentences import plain
 from helpers.whole_cache import MACHINES, write_whole
 
-from measure.cache.records import INFERENCE, STAGES, STEP
+from measure.cache.words import INFERENCE, STAGES, STEP
 from report.load.paper import load
 
 COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|restore")

@@ -4,7 +4,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
-from measure.cache.records import PUBLISHED_MAC_STEP
+from measure.cache.words import PUBLISHED_MAC_STEP
 from report.analysis import operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall

@@ -6,8 +6,8 @@ Each variant is a class in a module of this package, which finds them: a new one
 import importlib
 import pkgutil
 
-from measure.cache.records import EAGER
 from measure.cache.variants.base import Variant
+from measure.cache.words import EAGER
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 

@@ -1,7 +1,7 @@
 """Mixed precision, as torch's autocast has it."""
 
-from measure.cache.records import FULL_PRECISION, stored_as
 from measure.cache.variants.base import Variant
+from measure.cache.words import FULL_PRECISION, stored_as
 
 
 class Autocast(Variant):

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from measure.cache.records import STREAM_ARRAYS, SUSTAINED, Ceiling
+from measure.cache.records import Ceiling
+from measure.cache.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine.devices import Device
 from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from measure.cache.records import STAGES, STEP
+from measure.cache.words import STAGES, STEP
 from measure.machine.devices import Device
 from measure.run.cell_tasks import RoundTask
 from measure.timing import training

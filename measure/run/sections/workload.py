@@ -6,7 +6,8 @@ from typing import Self
 
 from measure.cache import variants
 from measure.cache.models import Model
-from measure.cache.records import FULL_PRECISION, WORKLOAD, shape_name, stored_as
+from measure.cache.words import FULL_PRECISION, shape_name, stored_as
+from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
 from measure.machine.devices import Device
 from measure.run.task import Cache, Columns, Failure, Request, Task

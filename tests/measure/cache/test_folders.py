@@ -23,8 +23,9 @@ from helpers.rows import (
 )
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample, Workload
+from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample
 from measure.cache.table import append, write
+from measure.cache.workload_records import Workload
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from typing import Annotated
 import pytest
 
 from measure.cache import hand_kept
-from measure.cache.records import KEYS, Environment, Run, Workload
+from measure.cache.records import KEYS, Environment, Run
 from measure.cache.schema import TABLES, Column, several, some_of, table, unit
 from measure.cache.table import append, existing, numbered, read, read_firsts, write
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 COLUMNS = [(record, name) for record, facts in TABLES.items() for name in facts.columns]

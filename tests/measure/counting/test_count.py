@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from measure.cache.records import KEYS, Layer, Operator
+from measure.cache.records import KEYS
+from measure.cache.workload_records import Layer, Operator
 from measure.counting import count
 from measure.models import catalog
 

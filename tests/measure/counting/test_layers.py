@@ -2,7 +2,7 @@ import pytest
 from helpers.counting import meta, nn, recorder, torch
 from torch.utils.checkpoint import checkpoint
 
-from measure.cache.records import LAYER_KINDS
+from measure.cache.words import LAYER_KINDS
 from measure.counting.layers import MODEL_ITSELF, kind_of, layer_rows
 
 ops = pytest.importorskip("torchvision.ops", reason="some kinds are torchvision's")

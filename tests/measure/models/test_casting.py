@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import meta, nn, torch
 
-from measure.cache.records import PRECISION_BYTE
+from measure.cache.words import PRECISION_BYTE
 from measure.counting.count import count_network
 from measure.models.casting import casting, torch_dtype
 

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.cache.records import STREAM_ARRAYS
+from measure.cache.words import STREAM_ARRAYS
 from measure.machine import processor
 from measure.roofs import library_kernels
 from measure.run.worker import classify

@@ -4,7 +4,8 @@ from itertools import pairwise
 import pytest
 
 from measure.cache.memory_levels import Cache
-from measure.cache.records import BURST, KEYS, STREAM_ARRAYS, SUSTAINED, Ceiling
+from measure.cache.records import KEYS, Ceiling
+from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
 from measure.roofs import roofs
 from measure.roofs.roofs import flop_and_byte

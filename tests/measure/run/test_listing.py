@@ -5,7 +5,7 @@ from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT
 from helpers.tasks import inference_task, profile_task, training_task
 
-from measure.cache.records import Workload
+from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import listing
 from measure.run.sections.roofs import CeilingTask

@@ -1,6 +1,6 @@
 from helpers.tasks import inference_task, profile_task, training_task
 
-from measure.cache.records import Workload
+from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run.memory_fit import Memory
 from measure.run.task import Failure

@@ -2,7 +2,8 @@ import dataclasses
 import logging
 from types import SimpleNamespace
 
-from measure.cache.records import Ceiling, CounterProfile, Profile, Run, Workload
+from measure.cache.records import Ceiling, CounterProfile, Profile, Run
+from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections.counters import CounterTask

@@ -5,14 +5,8 @@ import pytest
 from helpers.tasks import changed, counter_task, inference_task, profile_task, training_task
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import (
-    Ceiling,
-    Environment,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Workload,
-)
+from measure.cache.records import Ceiling, Environment, KernelCounters, KernelTime, OperatorTime
+from measure.cache.workload_records import Workload
 from measure.counting.count import Count
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.hardware_counters.raw_csv import Counted, CountedKernel

@@ -2,8 +2,9 @@ import pandas as pd
 import pytest
 from helpers.places import ROOT
 
-from measure.cache.records import LAYER_KINDS, Operator
 from measure.cache.table import read
+from measure.cache.words import LAYER_KINDS
+from measure.cache.workload_records import Operator
 from report.analysis.operator_groups import (
     GROUPS,
     KERNEL_RULES,

@@ -1,6 +1,6 @@
 import altair as alt
 
-from measure.cache.records import LAYER_KINDS
+from measure.cache.words import LAYER_KINDS
 from report.charts import theme
 
 

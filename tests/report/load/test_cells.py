@@ -4,7 +4,8 @@ import math
 import pandas as pd
 import pytest
 
-from measure.cache.records import Operator, Run, Sample
+from measure.cache.records import Run, Sample
+from measure.cache.workload_records import Operator
 from report.load import cells
 from report.load.paper import frame
 from report.load.roofs import Roof

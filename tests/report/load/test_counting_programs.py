@@ -2,8 +2,8 @@ import pytest
 from helpers.papers import tiny
 from helpers.places import ROOT
 
-from measure.cache.records import CounterResult
 from measure.cache.table import read
+from measure.cache.workload_records import CounterResult
 from report.load import counting_programs
 from report.load.paper import frame
 

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.cache.records import Operator
+from measure.cache.workload_records import Operator
 from report.load import operator_bounds
 from report.load.paper import frame
 from report.load.roofs import Roof

@@ -6,7 +6,8 @@ import pytest
 from helpers.papers import tiny
 from helpers.training_papers import trained
 
-from measure.cache.records import Operator, Run, Sample
+from measure.cache.records import Run, Sample
+from measure.cache.workload_records import Operator
 from report.analysis.available import DataMissingError
 from report.analysis.available import steps as measured
 from report.load import steps

@@ -7,7 +7,7 @@ from helpers.places import TESTS
 
 from measure.cache.folders import Workloads
 from measure.cache.models import BUILT_IN
-from measure.cache.records import Layer, Workload
+from measure.cache.workload_records import Layer, Workload
 from measure.errors import UserError
 from report.load import workloads
 from report.load.paper import frame
