@@ -240,7 +240,7 @@ def test_the_committed_cache_makes_whole_sentences():
 
 def test_a_sentence_that_does_not_follow_the_data_is_noticed(tmp_path):
     """The check itself, on a chapter with one sentence that is computed and one that only looks so."""
-    cell = "```{python}\n#| include: false\nfrom report import paper\n\ndata = paper.load()\n```\n"
+    cell = "```{python}\n#| include: false\nfrom report.load import paper\n\ndata = paper.load()\n```\n"
     text = f"{cell}\n`{{python}} f'{{len(data.machines)}} machines.'`\n\n`{{python}} 'The GPU is faster.' or data`\n"
     (tmp_path / "_quarto.yml").write_text("project:\n  type: default\n  render:\n    - index.qmd\n")
     (tmp_path / "index.qmd").write_text(text)

@@ -10,7 +10,7 @@ import pytest
 from helpers.pages import DESKTOP, PHONE, Page, Visit
 from helpers.places import ROOT
 
-CHAPTERS = ROOT / "report"
+CHAPTERS = ROOT / "report/chapters"
 
 MARGIN = {"left": 27, "right": 27, "bottom": 30}
 """Of a page in millimetres (paper.typ)."""

@@ -203,7 +203,9 @@ HANGING = """
 import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from measure import catalog, devices, worker
+from measure.machine import devices
+from measure.models import catalog
+from measure.run import worker
 from measure.run.plan import WorkloadTask
 from measure.timing.sampling import Sampling
 

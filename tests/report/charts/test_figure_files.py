@@ -9,7 +9,7 @@ INDEX = """\
 ```{python}
 #| include: false
 import altair as alt
-from report import show, theme
+from report.charts import show, theme
 from report.analysis.available import Missing
 
 def bar(number):

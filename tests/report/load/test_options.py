@@ -63,7 +63,7 @@ def test_the_environment_is_put_back(monkeypatch):
 def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):
     root = project("ridgepoint:\n  figure-width: 700\n")
     run = subprocess.run(
-        [sys.executable, "-c", "from report import theme; print(theme.WIDTH)"],
+        [sys.executable, "-c", "from report.charts import theme; print(theme.WIDTH)"],
         cwd=root, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert run.stdout == "700\n"
