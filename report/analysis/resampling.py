@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from measure.timing.statistics import CONFIDENCE
-from measure.timing.student_t import critical
+from measure.timing.statistics import CONFIDENCE, critical
 
 Numbers = NDArray[np.float64]
 
