@@ -11,7 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers.mutations import (
+from helpers.paper_text import EVERYTHING, told
+from helpers.papers import REFERENCES, empty, tiny
+from helpers.places import ROOT
+from helpers.published_papers import printed
+from helpers.sentences import plain
+from helpers.whole_cache import (
+    MACHINES,
     SWAP,
     renamed,
     slower,
@@ -19,13 +25,8 @@ from helpers.mutations import (
     without_files,
     without_machine,
     without_phases,
+    write_whole,
 )
-from helpers.paper_text import EVERYTHING, told
-from helpers.papers import REFERENCES, empty, tiny
-from helpers.places import ROOT
-from helpers.published_papers import printed
-from helpers.sentences import plain
-from helpers.whole_cache import MACHINES, write_whole
 
 from measure.cache.records import INFERENCE, STAGES, STEP
 from report.load.paper import load

@@ -5,8 +5,8 @@ import typing
 from datetime import UTC, datetime
 
 import pytest
-from helpers.handing import COUNTED, machine_in
 from helpers.places import ROOT
+from helpers.rows import COUNTED, machine_in
 
 from measure.adding import plausibility
 from measure.adding.plausibility import check

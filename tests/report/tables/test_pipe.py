@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pypandoc
 from helpers.papers import empty, tiny
-from helpers.tables import cells
+from helpers.sentences import cells
 
 from report.analysis.available import Missing
 from report.tables import pipe
