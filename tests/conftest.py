@@ -1,4 +1,5 @@
 import fcntl
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -37,6 +38,16 @@ def untuned(monkeypatch):
     """No variable tunes torch's libraries, whatever is set where the tests run."""
     for name in (*SPEED, *PRECISION):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def forked_workers():
+    """Measuring processes are forked from one that has imported torch, which takes each of them seconds elsewhere."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["torch", "torchvision"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda _method=None: server)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from nbformat.v4 import new_code_cell
 from measure.cache.folders import MachineFolder
 from measure.machine import devices
 
+pytestmark = pytest.mark.long
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
 ADDRESS = re.compile(r"github\.com/([\w.-]+/[\w.-]+)|colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)")
 

@@ -17,6 +17,7 @@ from measure.machine.environment import current
 from measure.run.arguments import parse_percent, parse_time
 
 pytest.importorskip("torch", reason="measuring needs torch")
+pytestmark = pytest.mark.long
 SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1"]
 
 
@@ -314,6 +315,7 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     assert folder.samples() == samples
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_operators_are_profiled_from_end_to_end_and_once(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="the model is torchvision's")
     arguments = ["--data", tmp_path, "--machine", "box", *SMALL]

@@ -14,6 +14,8 @@ from report import figures, findings, published, tables
 from report.charts import drawing
 from report.load import bibliography
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("paper", [wide, trained, counted, empty])
 def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):

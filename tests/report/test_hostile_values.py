@@ -22,6 +22,7 @@ from report.engine.embedded import render_embedded
 from report.load import paper
 from report.text.prose import escape
 
+pytestmark = pytest.mark.long
 MARK = "alert(1)"
 HARMLESS = {"type": "application/gzip", "class": "chart"}
 READ_AS_CODE = {

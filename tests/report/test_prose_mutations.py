@@ -31,6 +31,7 @@ from helpers.whole_cache import (
 from measure.cache.records import INFERENCE, STAGES, STEP
 from report.load.paper import load
 
+pytestmark = pytest.mark.long
 COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|restore")
 """What fills a gap: a command, or a table of the project that is to be restored."""
 

@@ -68,6 +68,7 @@ def test_models_of_libraries_do_not_change(model):
     freshness.check([alexnet], [row])
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(
     tmp_path, monkeypatch, capsys
 ):

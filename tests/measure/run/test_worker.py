@@ -24,6 +24,7 @@ pytest.importorskip("torchvision", reason="the models are torchvision's")
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked_workers")]
 QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
 
 
@@ -47,7 +48,7 @@ def test_exceptions_become_statuses(problem, status):
 
 
 @pytest.fixture(scope="module")
-def process():
+def process(forked_workers):
     process = Worker("cpu", 1, "e1", QUICK)
     yield process
     process.close()
