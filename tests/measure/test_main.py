@@ -295,10 +295,10 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     assert done in first.stdout
     assert first.stdout.endswith(f"\nNext: python -m report --data {tmp_path}\n")
     for said in (
-        "worker: process",
-        "timing: warm-up: ",
-        "timing: sampling ends after ",
-        "fit: squeezenet1_0 batch 1",
+        "run.worker: process",
+        "timing.sampling: warm-up: ",
+        "timing.sampling: sampling ends after ",
+        "run.memory_fit: squeezenet1_0 batch 1",
     ):
         assert f" measure.{said}" in first.stderr
     assert re.search(
