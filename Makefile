@@ -13,7 +13,7 @@ report: .venv/.report
 	$(BIN)/python -m report
 
 test: .venv/.test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.test
 	$(BIN)/ruff check .

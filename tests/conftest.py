@@ -1,3 +1,5 @@
+import fcntl
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -12,13 +14,23 @@ from measure.machine.tuning import PRECISION, SPEED
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def pytest_collection_modifyitems(items):
+    """Files that take long begin first, so that no worker is left with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The paper of the committed data, rendered once by the embedded engine."""
-    out = tmp_path_factory.mktemp("site")
-    subprocess.run(
-        [sys.executable, "-m", "report", "--engine", "embedded", "--out", out], cwd=ROOT, check=True
-    )
+    """The paper of the committed data, rendered once by the embedded engine, whichever worker asks first."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # all workers'
+    out = folder / "site"
+    with (folder / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "index.html").exists():
+            command = [sys.executable, "-m", "report", "--engine", "embedded", "--out", out]
+            subprocess.run(command, cwd=ROOT, check=True)
     return out
 
 
@@ -27,6 +39,16 @@ def untuned(monkeypatch):
     """No variable tunes torch's libraries, whatever is set where the tests run."""
     for name in (*SPEED, *PRECISION):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def forked_workers():
+    """Measuring processes are forked from one that has imported torch, which takes each of them seconds elsewhere."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["torch", "torchvision"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda _method=None: server)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell
 from measure.cache.folders import MachineFolder
 from measure.machine import devices
 
+pytestmark = pytest.mark.long
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
 
 

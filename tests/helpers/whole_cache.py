@@ -4,6 +4,7 @@ Six models more than the others of the tiny cache: 2 ** k GFLOP is what the mode
 10 ms a GFLOP, every third model twice that, the GPU 1 ms times the root of the GFLOP, four times that at batch size 8.
 """
 
+import csv
 import shutil
 from dataclasses import replace
 
@@ -80,3 +81,70 @@ def _put_kernels(gpu):
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
     gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)
+
+
+SWAP = {"lean": "deep", "deep": "lean"}
+"""The models that change places."""
+
+
+def change(table, changed):
+    """Writes a table anew: ``changed`` gives a row's cells by column, or None where the row is dropped."""
+    with table.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file)
+        names, rows = lines.fieldnames, [row for line in lines if (row := changed(line))]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def slower(machine, data):
+    """Every time that was measured of a machine's models is three times as long."""
+    change(
+        data / "machines" / machine / "samples.csv",
+        lambda row: row | {"latency_s": repr(3 * float(row["latency_s"]))},
+    )
+
+
+def swapped(row):
+    return row | {"model": SWAP.get(row["model"], row["model"])}
+
+
+def renamed(data):
+    """Two models have each other's name in all tables."""
+    for table in [*data.glob("workload/*.csv"), *data.glob("machines/*/*.csv")]:
+        if "model" in table.read_text(encoding="utf-8").partition("\n")[0].split(","):
+            change(table, swapped)
+
+
+def swapped_latencies(data):
+    """Two models have each other's latencies at fp32."""
+    for table in data.glob("machines/*/samples.csv"):
+        change(
+            table,
+            lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row,
+        )
+
+
+def without_machine(machine, data):
+    shutil.rmtree(data / "machines" / machine)
+
+
+def without_files(*patterns):
+    """The mutation that leaves tables out."""
+
+    def mutation(data):
+        for path in [path for pattern in patterns for path in data.glob(pattern)]:
+            path.unlink()
+
+    return mutation
+
+
+def without_phases(*phases):
+    """The mutation that leaves out what was measured in these phases."""
+
+    def mutation(data):
+        for table in [*data.glob("machines/*/runs.csv"), *data.glob("machines/*/samples.csv")]:
+            change(table, lambda row: None if row["phase"] in phases else row)
+
+    return mutation

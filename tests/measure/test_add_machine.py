@@ -1,8 +1,7 @@
 import dataclasses
 
 import pytest
-from helpers.handing import machine_in, zipped
-from helpers.rows import ENVIRONMENT, run, samples, workload
+from helpers.rows import ENVIRONMENT, machine_in, run, samples, workload, zipped
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names

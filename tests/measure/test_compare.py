@@ -9,6 +9,7 @@ from helpers.comparing import CELL, machine, put
 
 from measure.__main__ import main
 from measure.cache.records import Run, Sample
+from measure.cache.spreadsheet import as_text
 
 pytest.importorskip("rich", reason="the table is printed with rich")
 
@@ -119,3 +120,9 @@ def test_a_machine_measured_twice_in_the_same_state_is_not_called_changed(tmp_pa
                 folder.put_run(Run(*cell, "ok", None, "2026", index), samples)
     assert compare(tmp_path / "a", tmp_path / "b", "--fail-on-regression", "0%") == 0
     assert "20 cells compared: 0 slower, 0 faster, 20 within error" in capsys.readouterr().out
+
+
+def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet():
+    texts = ["=cmd()", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
+    assert list(map(as_text, texts)) == [f"'{text}" for text in texts]
+    assert list(map(as_text, ["a=b", "", -1, None])) == ["a=b", "", -1, None]

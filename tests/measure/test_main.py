@@ -17,6 +17,7 @@ from measure.machine.environment import current
 from measure.run.arguments import parse_percent, parse_time
 
 pytest.importorskip("torch", reason="measuring needs torch")
+pytestmark = pytest.mark.long
 SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1"]
 
 
@@ -256,7 +257,7 @@ def test_a_verb_has_a_help_of_its_own(verb):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number):
+def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number, capsys):
     pytest.importorskip("torchvision", reason="the models are torchvision's")
     arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
     command = [sys.executable, "-m", "measure", *arguments]
@@ -276,16 +277,18 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
         f"{tmp_path}/workload\nTo go on with what is left: python -m measure --data {tmp_path} --machine box"
         in rest
     )
-    plan = python("-m", "measure", *arguments, "--plan").stdout.splitlines()
+    assert call(*arguments, "--plan") == 0
+    plan = capsys.readouterr().out.splitlines()
     assert "workload alexnet fp32" not in plan
     assert "roof matmul fp32 512 sustained" not in plan
     assert "alexnet batch 1 fp32, round 1" in plan
 
 
-def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capfd):
+def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="the model is torchvision's")
-    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--sections"]
-    first = python(*arguments, "workload", "inference", "-v")
+    arguments = ["--data", str(tmp_path), "--machine", "box", *SMALL, "--target", "50%"]
+    arguments += ["--sections", "workload", "inference"]
+    first = python("-m", "measure", *arguments, "-v")
     assert first.returncode == 0, first.stderr
     assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
     done = f"4 done, 0 failed, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n"
@@ -307,18 +310,18 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     assert {row.round for row in samples} == {0, 1, 2}
     assert len(samples) >= 18
     assert {row.environment_id for row in samples} == {row.environment_id for row in folder.environments()}
-    second = python(*arguments, "workload", "inference")
-    assert "Nothing left to measure" in second.stdout
+    assert call(*arguments) == 0
+    assert "Nothing left to measure" in capsys.readouterr().out
     assert folder.samples() == samples
 
 
-def test_operators_are_profiled_from_end_to_end_and_once(tmp_path):
+@pytest.mark.usefixtures("forked_workers")
+def test_operators_are_profiled_from_end_to_end_and_once(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="the model is torchvision's")
-    arguments = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL]
+    arguments = ["--data", tmp_path, "--machine", "box", *SMALL]
     arguments += ["--training-batch-sizes", "2", "--sections", "operators"]
-    first = python(*arguments)
-    assert first.returncode == 0, first.stderr
-    assert "[2/2] operators of training squeezenet1_0 batch 2 fp32: " in first.stdout
+    assert call(*arguments) == 0
+    assert "[2/2] operators of training squeezenet1_0 batch 2 fp32: " in capsys.readouterr().out
     folder = MachineFolder(tmp_path, "box")
     assert [(row.phase, row.status) for row in folder.profiles()] == [("inference", "ok"), ("step", "ok")]
     times = folder.operators()
@@ -326,5 +329,6 @@ def test_operators_are_profiled_from_end_to_end_and_once(tmp_path):
         own = [row.time_s for row in times if row.phase == profile.phase]
         assert 0 < sum(own) <= profile.profiled_s
     assert {row.stage for row in times} == {"inference", "forward", "backward", "update"}
-    assert "Nothing left to measure" in python(*arguments).stdout
+    assert call(*arguments) == 0
+    assert "Nothing left to measure" in capsys.readouterr().out
     assert folder.operators() == times

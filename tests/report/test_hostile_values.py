@@ -10,6 +10,7 @@ import pypandoc
 import pypdfium2
 import pytest
 import typst
+from altair.utils.schemapi import debug_mode
 from helpers.chapters import SHARED, calls
 from helpers.hostile import RECORDS, TEXT, covered, free_columns, hostile_data
 from helpers.pages import Page
@@ -21,6 +22,7 @@ from report.engine.embedded import render_embedded
 from report.load import paper
 from report.text.prose import escape
 
+pytestmark = pytest.mark.long
 MARK = "alert(1)"
 HARMLESS = {"type": "application/gzip", "class": "chart"}
 READ_AS_CODE = {
@@ -50,7 +52,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shown(data, tmp_path_factory):
     """The Markdown of all that the chapters show, figures and the rest apart."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, debug_mode(False):
         patch.chdir(tmp_path_factory.mktemp("shown"))
         patch.setattr(drawing, "begin", lambda *_: None)
         loaded = paper.load(data, REFERENCES)

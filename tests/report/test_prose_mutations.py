@@ -11,7 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers.mutations import (
+from helpers.paper_text import EVERYTHING, told
+from helpers.papers import REFERENCES, empty, tiny
+from helpers.places import ROOT
+from helpers.published_papers import printed
+from helpers.sentences import plain
+from helpers.whole_cache import (
+    MACHINES,
     SWAP,
     renamed,
     slower,
@@ -19,17 +25,13 @@ from helpers.mutations import (
     without_files,
     without_machine,
     without_phases,
+    write_whole,
 )
-from helpers.paper_text import EVERYTHING, told
-from helpers.papers import REFERENCES, empty, tiny
-from helpers.places import ROOT
-from helpers.published_papers import printed
-from helpers.sentences import plain
-from helpers.whole_cache import MACHINES, write_whole
 
 from measure.cache.words import INFERENCE, STAGES, STEP
 from report.load.paper import load
 
+pytestmark = pytest.mark.long
 COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|restore")
 """What fills a gap: a command, or a table of the project that is to be restored."""
 

@@ -6,6 +6,8 @@ import pypdfium2
 import pytest
 from helpers.pages import DESKTOP, OVERLAPS, PHONE, Visit
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def text(site):

@@ -5,7 +5,7 @@ import warnings
 import zipfile
 
 import pytest
-from helpers.handing import machine_in, zipped
+from helpers.rows import machine_in, zipped
 
 from measure.adding import handed_in
 from measure.adding.handed_in import opened

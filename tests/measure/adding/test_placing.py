@@ -1,8 +1,7 @@
 import dataclasses
 
 import pytest
-from helpers.handing import machine_in
-from helpers.rows import ENVIRONMENT, ceiling, run, samples
+from helpers.rows import ENVIRONMENT, ceiling, machine_in, run, samples
 
 from measure.adding import placing
 from measure.cache.folders import MachineFolder, machine_names

@@ -4,8 +4,8 @@ import io
 from datetime import UTC, datetime
 
 import pytest
-from helpers.handing import COUNTED, machine_in
 from helpers.places import ROOT
+from helpers.rows import COUNTED, machine_in
 
 from measure.adding import plausibility
 from measure.adding.plausibility import check

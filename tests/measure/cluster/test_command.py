@@ -18,6 +18,7 @@ from measure.run.arguments import parser
 ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
+pytestmark = pytest.mark.long
 SMALL = "--device cpu --sections inference --models alexnet vgg11 --batch-sizes 1 2 4"
 
 

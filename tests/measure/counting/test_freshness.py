@@ -1,8 +1,8 @@
-import subprocess
 import sys
 
 import pytest
 
+from measure import __main__ as command
 from measure.cache.folders import Workloads
 from measure.counting import count, freshness
 from measure.errors import UserError
@@ -68,11 +68,18 @@ def test_models_of_libraries_do_not_change(model):
     freshness.check([alexnet], [row])
 
 
-def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(tmp_path):
+@pytest.mark.usefixtures("forked_workers")
+def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    wanted = ["--device", "cpu", "--sections", "workload", "--models", "mine:net", "--batch-sizes", "1"]
+
     def count(*flags):
-        command = [sys.executable, "-m", "measure", "--device", "cpu", "--sections", "workload"]
-        command += ["--models", "mine:net", "--batch-sizes", "1", "--data", str(tmp_path / "data"), *flags]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        sys.modules.pop("mine", None)
+        code = command.main([*wanted, "--data", str(tmp_path / "data"), *flags])
+        return code, capsys.readouterr()
 
     def write(steps):
         (tmp_path / "mine.py").write_text(
@@ -84,14 +91,13 @@ def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_ag
         return [(row.model, row.input_shape) for row in Workloads(tmp_path / "data").models()]
 
     write(5)
-    first = count()
-    assert first.returncode == 0, first.stderr
+    assert count()[0] == 0
     write(11)
-    refused = count()
-    assert refused.returncode == 2
-    assert "input shape 5x3 when it was counted, 11x3 now" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    code, said = count()
+    assert code == 2
+    assert "input shape 5x3 when it was counted, 11x3 now" in said.err
+    assert said.err.count("\n") == 1
     assert shapes() == [("mine:net", "5x3")]
-    assert count("--force").returncode == 0
+    assert count("--force")[0] == 0
     assert shapes() == [("mine:net", "11x3")]
-    assert "Nothing left to measure" in count().stdout
+    assert "Nothing left to measure" in count()[1].out

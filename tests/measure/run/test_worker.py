@@ -26,6 +26,8 @@ pytest.importorskip("torchvision", reason="the models are torchvision's")
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked_workers")]
+QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +50,8 @@ def test_exceptions_become_statuses(problem, status):
 
 
 @pytest.fixture(scope="module")
-def process():
-    process = Worker("cpu", 1, Sampling())
+def process(forked_workers):
+    process = Worker("cpu", 1, QUICK)
     yield process
     process.close()
 
@@ -194,7 +196,7 @@ def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(c
         (logging.WARNING, set()),
     ):
         with caplog.at_level(level, "measure"):
-            process = Worker("cpu", 1, Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2))
+            process = Worker("cpu", 1, QUICK)
             assert process.run(quick).samples
             process.close()
         assert {record.name for record in caplog.records} == names

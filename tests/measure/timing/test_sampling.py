@@ -233,8 +233,3 @@ def test_stages_have_the_conditions_of_their_whole_but_for_its_energy():
     whole, first, _ = take_stages(hands, [0.2], sensors=Sensors(hands))
     assert whole.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
     assert first.samples[0].conditions == dataclasses.replace(whole.samples[0].conditions, energy_j=None)
-
-
-def test_sampling_cannot_be_changed_after_the_fact():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Sampling().target = 0.5

@@ -141,7 +141,7 @@ def disturbed(generator, kind, count):
 def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(kind, ratio):
     # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
     generator = np.random.default_rng(1)
-    repeats, covered = 600, 0
+    repeats, covered = 300, 0
     for _ in range(repeats):
         rounds = []
         for _ in range(3):

@@ -1,9 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from helpers.papers import tiny
+from helpers.papers import tiny, with_variants
 from helpers.rows import run
-from helpers.variant_papers import with_variants
 
 from measure.cache.records import Run, Sample
 from report.analysis import variants

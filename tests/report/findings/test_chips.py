@@ -3,6 +3,7 @@
 import inspect
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import takewhile
 
 import pandas as pd
@@ -43,8 +44,13 @@ def changed(frame, row, **values):
     return other
 
 
-def variants(paper):
-    """The paper with one row of its tables changed or dropped, each in turn."""
+@cache
+def variants():
+    """The wide paper with one row of its tables changed or dropped, each in turn."""
+    return list(_variants(wide()))
+
+
+def _variants(paper):
     for row, now in paper.chips.iterrows():
         numbers = {
             "peak_flop_per_s": now.peak_flop_per_s * 1.05,
@@ -86,7 +92,7 @@ def test_every_number_changes_with_some_row(function, arguments):
     names = sorted(set(wide().chips.chip) | set(wide().workloads.model), key=len, reverse=True)
     told, frame = numbers_of(function(wide(), *arguments), names)
     fixed = set(range(len(told)))
-    for variant in variants(wide()):
+    for variant in variants():
         other = function(variant, *arguments)
         if isinstance(other, Missing):
             continue

@@ -1,51 +1,14 @@
-"""Every finding on the tiny cache, against arithmetic by hand, and on an empty one."""
+"""Findings on the tiny cache, against arithmetic by hand."""
 
-import inspect
 from dataclasses import replace
 
 import pandas as pd
-import pytest
-from helpers.papers import empty, many, tiny, wide, with_cells
-from helpers.sentences import check_whole_sentences, plain
+from helpers.papers import many, tiny, wide, with_cells
+from helpers.sentences import plain
 
 from report import findings
 from report.analysis.available import Missing
 from report.load.paper import Clock
-
-MODULES = (
-    findings.abstract, findings.chips, findings.comparisons, findings.precisions, findings.generations,
-    findings.workload, findings.layers, findings.bounds, findings.backward, findings.machines, findings.benchmarks,
-    findings.utilisation, findings.counters, findings.predictors, findings.exceptions,
-    findings.speed_ups,
-)  # fmt: skip
-
-ARGUMENTS = {"kind": [("cpu",), ("gpu",)], "counter": [("fvcore",)]}
-"""What findings are asked for beside the paper."""
-
-
-def calls():
-    """Every finding with all that it is asked for."""
-    for module in MODULES:
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):
-                asked = inspect.signature(function).parameters
-                for arguments in next((ARGUMENTS[name] for name in asked if name in ARGUMENTS), [()]):
-                    yield pytest.param(
-                        function, arguments, id="-".join([module.__name__.split(".")[-1], name, *arguments])
-                    )
-
-
-@pytest.mark.parametrize(("function", "arguments"), list(calls()))
-def test_every_finding_is_whole_sentences(function, arguments):
-    text = function(wide(), *arguments)
-    check_whole_sentences(text)
-
-
-@pytest.mark.parametrize(("function", "arguments"), list(calls()))
-def test_without_data_every_finding_says_what_is_missing(function, arguments):
-    text = function(empty(), *arguments)
-    assert isinstance(text, Missing)
-    assert text.endswith(".")
 
 
 def test_workload():

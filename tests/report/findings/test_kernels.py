@@ -1,12 +1,11 @@
 import pytest
 from helpers.counted_papers import GAP, counted
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.places import ROOT
 from helpers.profiled_papers import profiled
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
-from report.analysis.available import Missing
 from report.findings import kernels
 from report.load import paper
 
@@ -99,7 +98,5 @@ def test_every_finding_is_whole_sentences(made):
         assert not {"nan", "None", "inf"} & set(plain(text).replace(",", " ").replace(".", " ").split())
 
 
-def test_without_data_every_finding_says_what_is_missing():
-    for finding in ALL:
-        assert isinstance(finding(empty()), Missing)
+def test_without_operators_the_command_is_named():
     assert "--sections workload operators profiles them" in kernels.spent(tiny())

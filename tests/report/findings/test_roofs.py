@@ -1,12 +1,11 @@
 from dataclasses import replace
 
 import pandas as pd
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.sentences import plain
 
 from measure.cache.memory_levels import Cache
 from report import findings
-from report.analysis.available import Missing
 from report.findings import roofs
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
@@ -70,4 +69,3 @@ def test_measured():
     bare = replace(GPU, roofs=pd.DataFrame(columns=GPU.roofs.columns))
     text = findings.roofs.measured(replace(tiny(), machines=(CPU, bare)))
     assert "The fp32 roof of the Example GPU has not been measured" in text
-    assert isinstance(findings.roofs.measured(empty()), Missing)

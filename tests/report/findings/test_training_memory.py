@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.papers import empty, tiny
+from helpers.papers import tiny
 from helpers.sentences import check_whole_sentences, plain
 from helpers.training_papers import trained
 
@@ -34,11 +34,6 @@ def test_every_finding_is_whole_sentences(finding):
     paper = replace(trained(), workloads=grown().workloads)
     text = finding(paper)
     check_whole_sentences(text)
-
-
-@pytest.mark.parametrize("finding", FINDINGS)
-def test_without_data_every_finding_says_what_is_missing(finding):
-    assert isinstance(finding(empty()), Missing)
 
 
 def test_peaks():

@@ -1,9 +1,7 @@
 import pytest
-from helpers.papers import empty, tiny
+from helpers.papers import TRIED, tiny, with_variants
 from helpers.sentences import check_whole_sentences, plain
-from helpers.variant_papers import TRIED, with_variants
 
-from report.analysis.available import Missing
 from report.findings import variants
 
 
@@ -30,4 +28,3 @@ def test_without_variants_the_command_is_named():
     assert "--device cuda --sections workload inference --variants eager channels_last" in variants.tried(
         tiny()
     )
-    assert isinstance(variants.tried(empty()), Missing)

@@ -1,3 +1,4 @@
+import gc
 from dataclasses import replace
 
 import pytest
@@ -100,3 +101,14 @@ def test_machines_are_chosen_by_the_environment_too(monkeypatch):
 def test_the_folder_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("RIDGEPOINT_DATA", str(TESTS / "data"))
     assert load(references=REFERENCES).chips.chip.nunique() == 4
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_reading_leaves_the_search_for_garbage_on_or_off_as_it_was(searched):
+    (gc.enable if searched else gc.disable)()
+    try:
+        load(TESTS / "data", REFERENCES)
+        assert gc.isenabled() == searched
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -1,36 +1,15 @@
-"""The findings on published results, against arithmetic by hand, and without data."""
+"""The findings on published results, against arithmetic by hand."""
 
-import inspect
 from dataclasses import replace
 
-import pytest
-from helpers.papers import empty
 from helpers.published_papers import printed
 
-from report.analysis.available import Missing
 from report.published import findings
-from report.text.prose import Prose
 from report.text.quantities import SPACE
-
-FINDINGS = [
-    function
-    for name, function in inspect.getmembers(findings, inspect.isfunction)
-    if function.__module__ == findings.__name__ and hasattr(function, "__wrapped__")
-]
 
 
 def told(finding, paper=None):
     return finding(paper or printed()).replace(SPACE, " ")
-
-
-@pytest.mark.parametrize("finding", FINDINGS)
-def test_every_finding_is_whole_sentences_or_says_what_is_missing(finding):
-    text = finding(printed())
-    assert isinstance(text, Prose)
-    assert not isinstance(text, Missing)
-    assert text.endswith(".")
-    assert text[0].isupper()
-    assert isinstance(finding(empty()), Missing) or finding in (findings.misprint,)
 
 
 def test_theoretical_times():

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pypandoc
 import pytest
-from helpers.papers import empty, many, tiny
-from helpers.tables import cells
+from helpers.papers import many, tiny
+from helpers.sentences import cells
 
 from report.analysis.available import Missing
 from report.tables import benchmarks
@@ -83,11 +83,6 @@ def test_pandoc_reads_each_table_as_one(table):
     assert html.count("<table") == 1
     assert html.count("<tr") == len(text.splitlines()) - 1
     assert "|" not in html
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_an_empty_cache_gives_a_sentence(table):
-    assert isinstance(table(empty()), Missing)
 
 
 def test_what_is_missing_is_said():

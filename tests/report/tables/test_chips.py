@@ -3,10 +3,9 @@ from dataclasses import replace
 
 import pypandoc
 import pytest
-from helpers.papers import committed_chips, empty, tiny, wide
-from helpers.tables import cells
+from helpers.papers import committed_chips, tiny, wide
+from helpers.sentences import cells
 
-from report.analysis.available import Missing
 from report.tables import chips
 
 
@@ -66,10 +65,6 @@ def test_pandoc_reads_each_table_as_one():
         assert html.count("<table") == 1
         assert html.count("<tr") == len(table.splitlines()) - 1
         assert "|" not in html
-
-
-def test_an_empty_cache_gives_sentences():
-    assert all(isinstance(table, Missing) for table in all_tables(empty()))
 
 
 FACTORS = re.compile(r"^(\d+) (?:cores|modules) x ([\d.]+) GHz (?:\([^)]*\) )?x (\d+) (?:FLOP|op)/cycle")

@@ -1,9 +1,8 @@
 from dataclasses import replace
 
-from helpers.papers import empty, tiny
-from helpers.tables import cells
+from helpers.papers import tiny
+from helpers.sentences import cells
 
-from report.analysis.available import Missing
 from report.tables import counters
 
 
@@ -34,8 +33,3 @@ def test_effort():
     rows = by_counter(counters.effort(tiny()))
     assert rows["Ridgepoint"] == ["–", "2.00 s", "400 ms", "300 MB"]
     assert rows["thop"] == ["0.2", "6.00 s", "300 ms", "600 MB"]
-
-
-def test_an_empty_cache_gives_sentences():
-    for table in (counters.accuracy, counters.effort):
-        assert isinstance(table(empty()), Missing)

@@ -1,6 +1,6 @@
 import pypandoc
 from helpers.papers import empty, tiny
-from helpers.tables import cells
+from helpers.sentences import cells
 
 from report.analysis.available import Missing
 from report.tables import benchmarks, machines

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pypandoc
 import pytest
 from helpers.papers import empty, tiny
-from helpers.tables import cells
+from helpers.sentences import cells
 
 from report.analysis.available import Missing
 from report.tables import roofs

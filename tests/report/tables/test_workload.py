@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pypandoc
 import torch
-from helpers.papers import empty, tiny, wide
-from helpers.tables import cells
+from helpers.papers import tiny, wide
+from helpers.sentences import cells
 
 from measure.counting import scalars
 from measure.counting.normalisations import (
@@ -14,7 +14,6 @@ from measure.counting.normalisations import (
     row_norm_flop,
 )
 from measure.counting.operators import formula_of
-from report.analysis.available import Missing
 from report.tables import workload
 
 
@@ -128,7 +127,3 @@ def test_pandoc_reads_each_table_as_one():
         assert html.count("<table") == 1
         assert html.count("<tr") == len(table.splitlines()) - 1
         assert "|" not in html
-
-
-def test_an_empty_cache_gives_sentences():
-    assert all(isinstance(table, Missing) for table in all_tables(empty()))

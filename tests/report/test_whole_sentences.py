@@ -1,0 +1,101 @@
+"""Every finding and table that the chapters ask for, of each paper that the tests have: whole, or what is missing.
+
+That the chapters ask for every one of them is tested with the chapters.
+"""
+
+import re
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+
+import pytest
+from helpers.chapters import SHARED, calls
+from helpers.counted_papers import counted
+from helpers.papers import REFERENCES, empty, many, tiny, wide, with_variants
+from helpers.profiled_papers import profiled
+from helpers.published_papers import printed
+from helpers.sentences import check_no_gap, check_whole_sentences
+from helpers.training_papers import trained
+from helpers.whole_cache import write_whole
+
+from report.analysis.available import Missing
+from report.load.paper import load
+
+TEXTS = sorted({call for call in calls() if "data)" in call or "data," in call if "figures." not in call})
+TABLES = r"tables\.|findings\.conclusions\.(gaps|listed)"
+"""What is no running text: tables and lists."""
+
+ALWAYS_THERE = {"published.findings.misprint(data)"}
+"""What says that there is none where there is no table either."""
+
+
+@cache
+def whole():
+    with TemporaryDirectory() as folder:
+        write_whole(Path(folder) / "data")
+        return load(Path(folder) / "data", REFERENCES)
+
+
+PAPERS = {
+    # The paper, and the texts that it has the data of
+    "whole": (
+        whole,
+        r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|at_lower_precision|counters_betrayed|meant_models))",
+    ),
+    "wide": (
+        wide,
+        r"(?<!published\.)findings\.(abstract|chips|comparisons|precisions|generations|workload|layers|bounds|backward|machines|"
+        r"benchmarks|utilisation|counters\.(?!.*torchinfo)|predictors|exceptions|speed_ups)|chip_tables",
+    ),
+    "many": (many, r"benchmarks\.|predictors\.|speed_ups\."),
+    "tiny": (
+        tiny,
+        r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counters|machines|roofs)\.",
+    ),
+    "profiled": (
+        profiled,
+        r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)|tables\.utilisation\.(?!tried)",
+    ),
+    "profiled, without a GPU": (
+        partial(profiled, gpu=False),
+        r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)",
+    ),
+    "trained": (
+        trained,
+        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.(?!larger)|tables\.training\.",
+    ),
+    "trained, without a GPU": (partial(trained, gpu=False), r"findings\.(steps|layer_costs)\."),
+    "counted": (counted, r"findings\.kernels\.(?!printed|candidates)|tables\.kernels\."),
+    "printed": (printed, r"published\.|claims\."),
+    "with variants": (with_variants, r"findings\.variants\.tried"),
+}
+
+
+def text_of(call, paper):
+    return eval(call, SHARED | {"data": paper, "show": SimpleNamespace(show=lambda content: content)})
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_text_is_whole_or_says_what_is_missing(name):
+    paper, there = PAPERS[name]
+    asked = 0
+    for call in TEXTS:
+        text = text_of(call, paper())
+        if re.search(there, call):
+            asked += 1
+            assert not isinstance(text, Missing), (call, text)
+        if isinstance(text, Missing):
+            assert text.endswith("."), call
+        elif re.search(TABLES, call):
+            check_no_gap(text)
+        else:
+            check_whole_sentences(text)
+    assert asked
+
+
+@pytest.mark.parametrize("call", TEXTS)
+def test_without_data_every_text_says_what_is_missing(call):
+    text = text_of(call, empty())
+    assert isinstance(text, Missing) or call in ALWAYS_THERE
+    assert text.endswith(".")

@@ -1,0 +1,109 @@
+"""What imports what: one way between files and between rooms, and between the two programs by the cache alone."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from helpers.places import ROOT
+
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for program in ("measure", "report")
+    for path in sorted((ROOT / program).rglob("*.py"))
+}
+"""The modules of both programs, packages by the names of their folders."""
+
+SHARED = ("measure.cache", "measure.cli", "measure.errors", "measure.timing.statistics")
+"""What ``report`` may import of ``measure``."""
+
+
+def imports(text: str) -> Iterator[str]:
+    """Yield the modules that a module's text imports, at its top or within a function."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "an import is absolute here"
+            for name in node.names:
+                module = f"{node.module}.{name.name}"
+                yield module if module in FILES else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+GRAPH = {
+    module: sorted(set(imports(path.read_text("utf-8"))) & set(FILES) - {module})
+    for module, path in FILES.items()
+}
+
+
+def room(module: str) -> str:
+    """The package, or the file, right below ``measure`` or ``report`` that a module belongs to."""
+    return ".".join(module.split(".")[:2])
+
+
+def circle(graph: dict[str, list[str]]) -> list[str]:
+    """A way through a graph that ends where it begins; empty where there is none."""
+    done: set[str] = set()
+
+    def search(way: list[str]) -> list[str]:
+        for following in graph.get(way[-1], ()):
+            if following in way:
+                return [*way[way.index(following) :], following]
+            if following not in done and (found := search([*way, following])):
+                return found
+        done.add(way[-1])
+        return []
+
+    return next((found for start in graph if start not in done and (found := search([start]))), [])
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert " -> ".join(circle(GRAPH)) == ""
+
+
+def test_no_room_imports_itself_by_way_of_others():
+    rooms: dict[str, list[str]] = {}
+    for module, imported in GRAPH.items():
+        rooms.setdefault(room(module), []).extend(
+            room(other) for other in imported if room(other) != room(module)
+        )
+    assert " -> ".join(circle(rooms)) == ""
+
+
+def test_the_report_knows_the_cache_and_nothing_of_how_it_was_measured():
+    wrong = [
+        f"{module} -> {other}"
+        for module, imported in GRAPH.items()
+        if module.startswith("report")
+        for other in imported
+        if other.startswith("measure") and not f"{other}.".startswith(tuple(f"{each}." for each in SHARED))
+    ]
+    assert wrong == []
+
+
+def test_measuring_knows_nothing_of_the_report():
+    wrong = [
+        f"{module} -> {other}"
+        for module, imported in GRAPH.items()
+        if module.startswith("measure")
+        for other in imported
+        if other.startswith("report")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": ["b"], "b": ["c"], "c": []}, []),
+        ({"a": ["b", "c"], "b": ["c"], "c": []}, []),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ["b", "c", "b"]),
+        ({"a": ["b"], "b": [], "c": ["d"], "d": ["c"]}, ["c", "d", "c"]),
+    ],
+)
+def test_a_circle_is_found_where_there_is_one(graph, found):
+    assert circle(graph) == found
+
+
+def test_imports_are_found_wherever_they_stand():
+    text = "import measure.errors\ndef f():\n    from measure.cache import records, nothing\n"
+    assert sorted(imports(text)) == ["measure.cache", "measure.cache.records", "measure.errors"]
