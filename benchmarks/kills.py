@@ -30,14 +30,14 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import KEYS, Ceiling, Profile, Run, Sample
+from measure.cache.records import KEYS, Profile, RoofMeasurement, Run, Sample
 from measure.cache.table import read
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 SELECTION = (
-    "--device cpu --quick --target 50% --sections workload ceilings inference training operators "
+    "--device cpu --quick --target 50% --sections workload roofs inference training operators "
     "--batch-sizes 1 --training-batch-sizes 2 --models squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v3_large"
 )
 KILLS = 100
@@ -63,7 +63,7 @@ def kept(data: Path) -> Rows:
     tables: list[Iterable[Any]] = [workloads.models(), workloads.layers(), workloads.operators()]
     for name in machine_names(data):
         folder = MachineFolder(data, name)
-        tables += [folder.environments(), folder.ceilings(), folder.runs(), folder.samples()]
+        tables += [folder.environments(), folder.roof_measurements(), folder.runs(), folder.samples()]
         tables += [folder.profiles(), folder.operators(), folder.kernels()]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
@@ -174,7 +174,7 @@ class Measurement:
         if not self._last_line().startswith("Nothing left to measure"):
             raise Violation(f"something was left: {self._last_line()}")
         for key, row in kept(self.data).items():
-            if isinstance(row, Run | Ceiling | Workload | Profile) and row.status != "ok":
+            if isinstance(row, Run | RoofMeasurement | Workload | Profile) and row.status != "ok":
                 raise Violation(f"{_said(key)} is {row.status}: {row.reason}")
 
     def _started(self, log: Any) -> "subprocess.Popen[bytes]":

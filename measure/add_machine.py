@@ -9,7 +9,7 @@ from typing import Any
 from measure.adding import handed_in, placing, plausibility
 from measure.adding.handed_in import HandedIn
 from measure.cache.folders import FILES, MachineFolder, Workloads
-from measure.cache.records import CounterProfile, Environment, Profile, Run
+from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
 from measure.cli.flags import CommandLine
 from measure.errors import UserError
 from measure.machine.environment import folder_name
@@ -102,7 +102,9 @@ def _not_counted(
     tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]
 ) -> set[tuple[str, int]]:
     """Return the models and batch sizes that were measured but not counted."""
-    measured = {(row.model, row.batch) for record in (Run, Profile, CounterProfile) for row in tables[record]}
+    measured = {
+        (row.model, row.batch) for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]
+    }
     return measured - set(counted)
 
 

@@ -36,7 +36,7 @@ def parser() -> CommandLine:
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
     )
-    flags.add_argument("--csv", metavar="FILE", help="write all cells and ceilings as CSV (- for stdout)")
+    flags.add_argument("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
     flags.add_argument(
         "--fail-on-regression",
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     compared = [row for row in rows if row.ratio is not None]
     if not compared:
         raise UserError(
-            f"{arguments.a} and {arguments.b} have no cell or ceiling with a result in common; "
+            f"{arguments.a} and {arguments.b} have no cell or roof with a result in common; "
             "measure the same models, batch sizes and precisions on both"
         )
     if arguments.csv == "-":

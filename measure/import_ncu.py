@@ -18,7 +18,7 @@ from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.run.arguments import check_folder_name, parse_batch_sizes
 from measure.run.destination import check_folder
-from measure.run.sections.counters import CounterTask
+from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.task import Cache
 from measure.utc import now
 
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     check_folder(asked.data, "--data")
     counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
-    task = CounterTask(models[0], Cell(models[0].name, batch, asked.precision, asked.phase, EAGER))
+    task = HardwareCounterTask(models[0], Cell(models[0].name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
         Cache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
     print(f"{len(counted.kernels)} kernels of {models[0].name} at batch size {batch} into {folder.folder}")

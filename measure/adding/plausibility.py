@@ -14,11 +14,11 @@ from measure.cache.folders import FILES
 from measure.cache.records import (
     KEYS,
     ROUND,
-    Ceiling,
-    CounterProfile,
     Environment,
+    HardwareCounterProfile,
     KernelCounters,
     Profile,
+    RoofMeasurement,
     Run,
     Sample,
 )
@@ -141,7 +141,7 @@ def _check_environments(tables: dict[type, list[Row]]) -> None:
 def _check_statuses(tables: dict[type, list[Row]]) -> None:
     """Check that what is ``ok`` has numbers, and what is not has a reason."""
     sampled = {_key(row.values, ROUND) for row in tables[Sample]}
-    for record in (Ceiling, Run, Profile, CounterProfile):
+    for record in (RoofMeasurement, Run, Profile, HardwareCounterProfile):
         for row in tables[record]:
             values = row.values
             if values.status != "ok":
@@ -149,18 +149,18 @@ def _check_statuses(tables: dict[type, list[Row]]) -> None:
                     row.refuse(f"is {values.status} without a reason", "reason")
             elif record is Run and _key(values, ROUND) not in sampled:
                 row.refuse(f"is ok, and {FILES[Sample]} has no sample of it", "status")
-            elif record is Ceiling and not _ordered(values):
+            elif record is RoofMeasurement and not _ordered(values):
                 row.refuse("is ok, and its interval does not hold its latency", "latency_s")
 
 
-def _ordered(values: Ceiling) -> bool:
+def _ordered(values: RoofMeasurement) -> bool:
     low, middle, high = values.latency_low_s, values.latency_s, values.latency_high_s
     return low is not None and middle is not None and high is not None and low <= middle <= high
 
 
 def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> None:
     peaks: dict[tuple[str, str], float] = {}
-    for row in tables[Ceiling]:
+    for row in tables[RoofMeasurement]:
         values = row.values
         if values.status != "ok":
             continue
@@ -170,7 +170,7 @@ def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> 
         ):
             if work / values.latency_s > fastest:
                 row.refuse(f"ran at {work / values.latency_s:.3g} {unit}, faster than any chip", "latency_s")
-        if values.kernel in ARITHMETIC:
+        if values.roof_kernel in ARITHMETIC:
             of = (values.environment_id, values.precision)
             peaks[of] = max(peaks.get(of, 0.0), values.flop / values.latency_s)
     _check_flop(tables[Sample], peaks, _least_flop(counted))

@@ -1,7 +1,7 @@
-"""Tables of what belongs to the rows of another table: samples to a run, layers to a workload.
+"""Child tables, whose rows belong to the rows of another table: samples to a run, layers to a workload.
 
-The parts of a row are written before it: the row commits them. What a killed writer left without its row is not read,
-and is replaced when it is measured again.
+The children of a row are written before it: the row commits them. What a killed writer left without its row is
+not read, and is replaced when it is measured again.
 """
 
 import itertools
@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from measure.cache.table import append, read, read_firsts, write
 
-Part = TypeVar("Part")
+Child = TypeVar("Child")
 
 
-class Parts(Generic[Part]):
-    """One table of parts; ``key`` are the columns that name the row that a part belongs to.
+class ChildTable(Generic[Child]):
+    """One child table; ``key`` are the columns that name the row that a child belongs to.
 
     ``modernised`` turns rows that an earlier version wrote into today's.
     """
@@ -24,9 +24,9 @@ class Parts(Generic[Part]):
     def __init__(
         self,
         path: Path,
-        record: type[Part],
+        record: type[Child],
         key: Sequence[str],
-        modernised: Callable[[list[Part]], list[Part]] = list,
+        modernised: Callable[[list[Child]], list[Child]] = list,
     ) -> None:
         self.path = path
         self._record = record
@@ -35,10 +35,10 @@ class Parts(Generic[Part]):
         self._modernised = modernised
         self._owners: set[Any] | None = None
 
-    def _read(self) -> list[Part]:
+    def _read(self) -> list[Child]:
         return self._modernised(read(self.path, self._record))
 
-    def of(self, rows: Collection[Any]) -> list[Part]:
+    def of(self, rows: Collection[Any]) -> list[Child]:
         """Return the parts of these rows of the other table."""
         owners = set(map(self._key, rows))
         return [part for part in self._read() if self._key(part) in owners]
@@ -57,7 +57,7 @@ class Parts(Generic[Part]):
         """Read the table anew for what comes next: another process may have written into it."""
         self._owners = None
 
-    def put(self, parts: Sequence[tuple[Any, Sequence[Part]]]) -> None:
+    def put(self, parts: Sequence[tuple[Any, Sequence[Child]]]) -> None:
         """Add the parts of some rows of the other table, or replace them where they stand."""
         known = self._known()
         again = {self._key(row): rows for row, rows in parts if self._key(row) in known}
@@ -68,9 +68,9 @@ class Parts(Generic[Part]):
         known |= set(map(self._key, new))
         known -= {owner for owner, rows in again.items() if not rows}
 
-    def _replaced(self, again: Mapping[Any, Sequence[Part]]) -> list[Part]:
+    def _replaced(self, again: Mapping[Any, Sequence[Child]]) -> list[Child]:
         left = dict(again)
-        rows: list[Part] = []
+        rows: list[Child] = []
         for owner, old in itertools.groupby(self._read(), key=self._key):
             rows += left.pop(owner, ()) if owner in again else old
         return rows

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from measure.cache.schema import NUMBER, Column, one_of, some_of
-from measure.cache.variants import OPTIMIZERS, PARTS
+from measure.cache.variants import NAMES, OPTIMIZERS
 from measure.cache.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
 
 DAY_S = 86_400.0
@@ -38,7 +38,7 @@ Phase = Annotated[
 ]
 Variant = Annotated[
     str,
-    Column("how the network is run, besides its precision", form=some_of((EAGER, *PARTS, *OPTIMIZERS), "+")),
+    Column("how the network is run, besides its precision", form=some_of((EAGER, *NAMES, *OPTIMIZERS), "+")),
 ]
 Round = Annotated[
     int | None,
@@ -48,7 +48,7 @@ Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice"
 Reason = Annotated[str | None, "why it is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
 
-LayerKind = Annotated[str, Column("what the layer is", form=one_of(LAYER_KINDS))]
+LayerKind = Annotated[str, Column("what the layer is", formerly=("kind",), form=one_of(LAYER_KINDS))]
 Stage = Annotated[
     str,
     Column(

@@ -13,19 +13,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.cache.child_table import Parts
+from measure.cache.child_table import ChildTable
 from measure.cache.lock import in_turn, locked
 from measure.cache.models import OWN
 from measure.cache.records import (
     CELL,
     ROUND,
-    Ceiling,
-    CounterProfile,
     Environment,
+    HardwareCounterProfile,
     KernelCounters,
     KernelTime,
     OperatorTime,
     Profile,
+    RoofMeasurement,
     Run,
     Sample,
 )
@@ -67,8 +67,8 @@ class Workloads:
         self.models_path, self.layers_path, self.operators_path = (
             file_of(record, data) for record in (Workload, Layer, Operator)
         )
-        self._layers = Parts(self.layers_path, Layer, WORKLOAD)
-        self._operators = Parts(self.operators_path, Operator, WORKLOAD)
+        self._layers = ChildTable(self.layers_path, Layer, WORKLOAD)
+        self._operators = ChildTable(self.operators_path, Operator, WORKLOAD)
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
@@ -128,10 +128,10 @@ class MachineFolder:
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         self.name = name
         self.folder = folder or data / "machines" / name
-        self._samples = Parts(self._path(Sample), Sample, ROUND, _numbered)
-        self._operators = Parts(self._path(OperatorTime), OperatorTime, CELL)
-        self._kernels = Parts(self._path(KernelTime), KernelTime, CELL)
-        self._counters = Parts(self._path(KernelCounters), KernelCounters, CELL)
+        self._samples = ChildTable(self._path(Sample), Sample, ROUND, _numbered)
+        self._operators = ChildTable(self._path(OperatorTime), OperatorTime, CELL)
+        self._kernels = ChildTable(self._path(KernelTime), KernelTime, CELL)
+        self._hardware_counters = ChildTable(self._path(KernelCounters), KernelCounters, CELL)
 
     def _path(self, record: type) -> Path:
         return self.folder / FILES[record]
@@ -142,8 +142,8 @@ class MachineFolder:
     def environments(self) -> list[Environment]:
         return self._read(Environment)
 
-    def ceilings(self) -> list[Ceiling]:
-        return self._read(Ceiling)
+    def roof_measurements(self) -> list[RoofMeasurement]:
+        return self._read(RoofMeasurement)
 
     def runs(self) -> list[Run]:
         """Return the runs, those of stages only where that of their step is there."""
@@ -169,25 +169,25 @@ class MachineFolder:
         """Return the times of kernels in committed profiles."""
         return self._kernels.of(self.profiles())
 
-    def counter_profiles(self) -> list[CounterProfile]:
-        return self._read(CounterProfile)
+    def hardware_counter_profiles(self) -> list[HardwareCounterProfile]:
+        return self._read(HardwareCounterProfile)
 
-    def counters(self) -> list[KernelCounters]:
+    def hardware_counters(self) -> list[KernelCounters]:
         """Return what hardware counters said in committed profiles."""
-        return self._counters.of(self.counter_profiles())
+        return self._hardware_counters.of(self.hardware_counter_profiles())
 
     def tables(self) -> dict[type, list[Any]]:
         """Return all that is committed, by what a row is."""
         return {
             Environment: self.environments(),
-            Ceiling: self.ceilings(),
+            RoofMeasurement: self.roof_measurements(),
             Run: self.runs(),
             Sample: self.samples(),
             Profile: self.profiles(),
             OperatorTime: self.operators(),
             KernelTime: self.kernels(),
-            CounterProfile: self.counter_profiles(),
-            KernelCounters: self.counters(),
+            HardwareCounterProfile: self.hardware_counter_profiles(),
+            KernelCounters: self.hardware_counters(),
         }
 
     def fill(self, tables: Mapping[type, Sequence[Any]]) -> None:
@@ -206,8 +206,8 @@ class MachineFolder:
         if completed != known:
             write(path, Environment, completed)
 
-    def put_ceilings(self, rows: Sequence[Ceiling]) -> None:
-        write(self._path(Ceiling), Ceiling, merged(self.ceilings(), rows))
+    def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
+        write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))
 
     def put_run(
         self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()
@@ -229,10 +229,12 @@ class MachineFolder:
             self._kernels.put([(profile, kernels)])
         _commit(self._path(Profile), self.profiles(), [profile])
 
-    def put_counters(self, profile: CounterProfile, counters: Sequence[KernelCounters]) -> None:
+    def put_hardware_counters(
+        self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]
+    ) -> None:
         """Commit what the hardware counters said of a cell, likewise."""
-        self._counters.put([(profile, counters)])
-        _commit(self._path(CounterProfile), self.counter_profiles(), [profile])
+        self._hardware_counters.put([(profile, counters)])
+        _commit(self._path(HardwareCounterProfile), self.hardware_counter_profiles(), [profile])
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
@@ -244,7 +246,7 @@ class MachineFolder:
             yield
 
 
-Row = TypeVar("Row", Run, Profile, CounterProfile)
+Row = TypeVar("Row", Run, Profile, HardwareCounterProfile)
 
 
 def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:

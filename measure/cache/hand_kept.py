@@ -53,7 +53,7 @@ class Chip:
     chip: Annotated[str, "the chip's name"]
     alias: Annotated[str, Column("other names that a driver gives it, joined by `;`", empty="")]
     vendor: Annotated[str, "who makes it"]
-    kind: Annotated[str, Column("what the chip is", form=one_of(CHIP_KINDS))]
+    chip_kind: Annotated[str, Column("what the chip is", formerly=("kind",), form=one_of(CHIP_KINDS))]
     year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision
     unit: Annotated[str, Column("what computes at this rate", form=one_of(CHIP_UNITS))]

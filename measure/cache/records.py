@@ -44,6 +44,8 @@ class Cell(NamedTuple):
 
 CELL = ("environment_id", *Cell._fields)
 
+ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad")
+
 ROUND = (*CELL, "round")
 
 
@@ -91,12 +93,16 @@ class Environment:
     ] = None
 
 
-@table(f"{MACHINE}/ceilings.csv", key=("environment_id", "kernel", "precision", "size", "pace"))
+@table(
+    f"{MACHINE}/roofs.csv",
+    key=("environment_id", "roof_kernel", "precision", "size", "pace"),
+    formerly=("ceilings.csv",),
+)
 @dataclass(frozen=True)
-class Ceiling:
-    """A kernel at one size and precision, from which roofs are read: its work a call, its time a call, its status.
+class RoofMeasurement:
+    """A roof kernel (a micro-benchmark that roofs are read from) at one size and precision: a call's work and time.
 
-    ``kernel`` is ``matmul`` (a library's product of two square matrices of ``size`` rows), ``fma`` (``size``
+    ``roof_kernel`` is ``matmul`` (a library's product of two square matrices of ``size`` rows), ``fma`` (``size``
     multiply-adds in registers, those of all threads together), ``stream_read``, ``stream_write``, ``stream_copy``
     (``a = b``) or ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` additions in each thread, each of which
     waits for the one before: a clock; work and time are one thread's, the time that of the processor, not of the
@@ -107,9 +113,13 @@ class Ceiling:
     """
 
     environment_id: columns.EnvironmentId
-    kernel: Annotated[
+    roof_kernel: Annotated[
         str,
-        Column("what ran", form=one_of(("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad"))),
+        Column(
+            "what ran",
+            formerly=("kernel",),
+            form=one_of(ROOF_KERNELS),
+        ),
     ]
     precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, "fp64", "int64")))]
     size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
@@ -270,9 +280,9 @@ class KernelTime(OfOperator):
     time_s: columns.Seconds
 
 
-@table(f"{MACHINE}/counter_profiles.csv", key=CELL)
+@table(f"{MACHINE}/hardware_counter_profiles.csv", key=CELL, formerly=("counter_profiles.csv",))
 @dataclass(frozen=True)
-class CounterProfile(Attempt):
+class HardwareCounterProfile(Attempt):
     """A cell whose kernels were counted by the GPU's hardware counters; ``phase`` is inference or a step.
 
     Columns from ``tool`` on are empty where the status is not ``ok``.
@@ -284,7 +294,7 @@ class CounterProfile(Attempt):
     tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 
 
-@table(f"{MACHINE}/counters.csv", key=(*CELL, "kernel"))
+@table(f"{MACHINE}/hardware_counters.csv", key=(*CELL, "kernel"), formerly=("counters.csv",))
 @dataclass(frozen=True)
 class KernelCounters(OfCell):
     """What the hardware counters say of one kernel within a counted cell; all numbers are of one call of the whole.

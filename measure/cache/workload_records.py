@@ -90,7 +90,7 @@ class Layer(WorkloadPart):
     ]
     path: Annotated[str, "the module's name in the model; `.`: the model itself"]
     type: Annotated[str, "the module's class"]
-    kind: columns.LayerKind
+    layer_kind: columns.LayerKind
     calls: Annotated[int, Column("how often the module ran in one forward pass", NUMBER)]
     parameter_count: Annotated[int, "the layer's parameters"]
     parameter_byte: Annotated[int, "bytes of the parameters"]
@@ -107,7 +107,7 @@ class Layer(WorkloadPart):
 
 @table(
     "workload/operators.csv",
-    key=(*WORKLOAD, "stage", "kind", "operator", "flop", "other_flop", "recompute_flop", "byte"),
+    key=(*WORKLOAD, "stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte"),
 )
 @dataclass(frozen=True)
 class Operator(WorkloadPart):
@@ -118,7 +118,7 @@ class Operator(WorkloadPart):
     """
 
     stage: columns.Stage
-    kind: columns.LayerKind
+    layer_kind: columns.LayerKind
     operator: columns.OperatorName
     flop: Annotated[int, "convolutions, matrix products and attention of one call"]
     other_flop: Annotated[int, "everything else that one call computes"]
@@ -127,17 +127,17 @@ class Operator(WorkloadPart):
     calls: Annotated[int, Column("how many such calls there are", NUMBER)]
 
 
-@table("workload/counters.csv", key=("counter", "model"))
+@table("workload/counting_programs.csv", key=("program", "model"), formerly=("counters.csv",))
 @dataclass(frozen=True)
-class CounterResult:
-    """What a counter, a program that counts a network's multiply-adds, says of one model at batch size 1.
+class ProgramCount:
+    """What a counting program, one that counts a network's multiply-adds, says of one model at batch size 1.
 
-    All rows come from one run of ``benchmarks/counters.py``, in which each counter has a process of its own. A
+    All rows come from one run of ``benchmarks/counting_programs.py``, in which each program has a process of its own. A
     multiply-add (``_mac``) is 2 FLOP. All rows but those with the status ``ok`` have a reason and no counts.
     """
 
     environment_id: columns.EnvironmentId
-    counter: Annotated[str, "the program; `ridgepoint`: this one"]
+    program: Annotated[str, Column("the program; `ridgepoint`: this one", formerly=("counter",))]
     version: Annotated[str | None, "the program's version; empty of this one"]
     model: columns.Model
     family: columns.Family

@@ -1,4 +1,4 @@
-"""Compares two sides, cell by cell and ceiling by ceiling: the rows that ``compare`` prints."""
+"""Compares two sides, cell by cell and roof by roof: the rows that ``compare`` prints."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,9 @@ from typing import Any
 
 from measure.cache.records import Cell
 from measure.comparing.difference import CommonSpread, Difference, Pair, common_spread, differences
-from measure.comparing.sides import Kernel, Measured, Side
+from measure.comparing.sides import Measured, RoofKernel, Side
 
-RUNS, CEILINGS = "runs", "ceilings"
+RUNS, ROOFS = "runs", "roofs"
 """The tables that are compared."""
 
 SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
@@ -20,7 +20,7 @@ SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell of ``runs.csv`` or a ceiling of ``ceilings.csv`` on both sides; one row of what ``--csv`` writes.
+    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides; one row of what ``--csv`` writes.
 
     ``a_status`` and ``b_status`` are empty where that side did not measure it. ``latency_s`` is the geometric mean of
     the rounds' medians, ``ratio`` B's over A's with its 95 % interval; ``basis`` says what that rests on
@@ -31,7 +31,7 @@ class Comparison:
     table: str
     model: str | None = None
     batch: int | None = None
-    kernel: str | None = None
+    roof_kernel: str | None = None
     size: int | None = None
     precision: str | None = None
     phase: str | None = None
@@ -59,7 +59,9 @@ class Comparison:
     def label(self) -> str:
         if self.table == RUNS:
             return Cell.of(self).describe()
-        return " ".join(str(part) for part in (self.kernel, self.size, self.precision, self.pace) if part)
+        return " ".join(
+            str(part) for part in (self.roof_kernel, self.size, self.precision, self.pace) if part
+        )
 
     @property
     def no_longer_runs(self) -> bool:
@@ -72,15 +74,15 @@ class Comparison:
 
 
 def compare(a: Side, b: Side) -> list[Comparison]:
-    """Return cells, then ceilings, those that differ first, the slowest of them first; incomparable ones come last.
+    """Return cells, then roofs, those that differ first, the slowest of them first; incomparable ones come last.
 
-    Cells and ceilings are two families of tests, each corrected for its own number. A ceiling is measured in one
+    Cells and roofs are two families of tests, each corrected for its own number. A roof is measured in one
     round; the cells' rounds say how much processes differ.
     """
     common = common_spread(list(_pairs(a.cells, b.cells).values()))
     cells = _compared(RUNS, a.cells, b.cells, common)
-    ceilings = _compared(CEILINGS, a.ceilings, b.ceilings, common)
-    return sorted(cells, key=_order) + sorted(ceilings, key=_order)
+    roofs = _compared(ROOFS, a.roofs, b.roofs, common)
+    return sorted(cells, key=_order) + sorted(roofs, key=_order)
 
 
 def geometric_mean_ratio(rows: Iterable[Comparison]) -> float:
@@ -88,7 +90,7 @@ def geometric_mean_ratio(rows: Iterable[Comparison]) -> float:
     return exp(fmean(log(row.ratio) for row in rows if row.ratio is not None))
 
 
-Key = Cell | Kernel
+Key = Cell | RoofKernel
 
 
 def _pairs(a: Mapping[Any, Measured], b: Mapping[Any, Measured]) -> dict[Key, Pair]:

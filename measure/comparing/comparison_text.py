@@ -1,12 +1,12 @@
-"""A comparison on the terminal: the sides, a table of cells, one of ceilings, and what the tables leave out."""
+"""A comparison on the terminal: the sides, a table of cells, one of roofs, and what the tables leave out."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
 from measure.comparing.comparison import (
-    CEILINGS,
     FASTER,
+    ROOFS,
     RUNS,
     SLOWER,
     WITHIN_ERROR,
@@ -20,10 +20,10 @@ from measure.run.task import latency
 if TYPE_CHECKING:
     from rich.console import Console
 
-LABELS = {RUNS: Cell._fields, CEILINGS: ("kernel", "size", "precision", "pace")}
-"""The columns that say which cell or ceiling a row is."""
+LABELS = {RUNS: Cell._fields, ROOFS: ("roof_kernel", "size", "precision", "pace")}
+"""The columns that say which cell or roof a row is."""
 
-THINGS = {RUNS: "cell", CEILINGS: "ceiling"}
+THINGS = {RUNS: "cell", ROOFS: "roof"}
 
 STYLES = {SLOWER: "red", FASTER: "green"}
 

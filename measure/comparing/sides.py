@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Ceiling, Cell, Environment, Run, Sample
+from measure.cache.records import Cell, Environment, RoofMeasurement, Run, Sample
 from measure.cli.suggestion import did_you_mean
 from measure.comparing.difference import Repeats, error_of_interval, repeats
 from measure.errors import UserError
 
 
-class Kernel(NamedTuple):
-    """The key of a ceiling on any machine."""
+class RoofKernel(NamedTuple):
+    """The key of a roof on any machine."""
 
-    kernel: str
+    roof_kernel: str
     size: int
     precision: str
     pace: str | None
@@ -24,7 +24,7 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The repeats of a cell or ceiling where any round is ``ok``, else its first status and reason.
+    """The repeats of a cell or roof where any round is ``ok``, else its first status and reason.
 
     ``flags`` are those of all rounds.
     """
@@ -42,7 +42,7 @@ class Side:
     folder: Path
     environment: Environment
     cells: dict[Cell, Measured]
-    ceilings: dict[Kernel, Measured]
+    roofs: dict[RoofKernel, Measured]
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
@@ -141,8 +141,8 @@ def _read(folder: Path, environment: Environment) -> Side:
             [sample for sample in machine.samples() if sample.environment_id == wanted],
         ),
         {
-            Kernel(row.kernel, row.size, row.precision, row.pace): _ceiling(row)
-            for row in machine.ceilings()
+            RoofKernel(row.roof_kernel, row.size, row.precision, row.pace): _roof(row)
+            for row in machine.roof_measurements()
             if row.environment_id == wanted
         },
     )
@@ -170,7 +170,7 @@ def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
     return Measured(failed.status, failed.reason, None)
 
 
-def _ceiling(row: Ceiling) -> Measured:
+def _roof(row: RoofMeasurement) -> Measured:
     if not (row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count):
         return Measured(row.status, row.reason, None)
     error = error_of_interval(row.latency_low_s, row.latency_high_s, row.sample_count)

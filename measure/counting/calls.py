@@ -15,7 +15,7 @@ def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, 
     if training is not None:
         stages |= {FORWARD: training.forward, BACKWARD: training.backward}
     return [
-        {"stage": stage, "kind": kind, "operator": call.operator, "byte": call.byte, "calls": calls}
+        {"stage": stage, "layer_kind": kind, "operator": call.operator, "byte": call.byte, "calls": calls}
         | call.work._asdict()
         for stage, record in stages.items()
         for (kind, call), calls in _by_kind(record).items()

@@ -89,7 +89,7 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
             "position": len(rows),
             "path": path or MODEL_ITSELF,
             "type": type(module).__name__,
-            "kind": kind_of(module),
+            "layer_kind": kind_of(module),
             "calls": part.calls,
             "parameter_count": sum(parameter.numel() for parameter in parameters),
             "parameter_byte": sum(parameter.numel() * parameter.element_size() for parameter in parameters),

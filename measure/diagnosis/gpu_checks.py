@@ -26,13 +26,13 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
     for gpu in nvidia.gpus:
         yield from _gpu_findings(gpu)
     if nvidia.counters_admin_only is None:
-        yield _untold("counters", "who may read its hardware counters")
+        yield _untold("hardware counters", "who may read its hardware counters")
     elif nvidia.counters_admin_only and not nvidia.is_admin:
         fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
         advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
-        yield Finding(WARNING, "counters", fact, advice)
+        yield Finding(WARNING, "hardware counters", fact, advice)
     else:
-        yield Finding(OK, "counters", "this user may read hardware counters")
+        yield Finding(OK, "hardware counters", "this user may read hardware counters")
 
 
 def _untold(subject: str, fact: str) -> Finding:

@@ -90,7 +90,7 @@ def _hyper_threads(processor: Processor) -> Finding:
 def _governor(processor: Processor) -> Finding:
     subject = "frequency scaling"
     if processor.governors is None:
-        advice = "--sections ceilings measures the clock instead, by a chain of additions"
+        advice = "--sections roofs measures the clock instead, by a chain of additions"
         return Finding(UNCHECKED, subject, "this system shows no frequency", advice)
     fact = f"the governor is {', '.join(processor.governors)}"
     level = OK if processor.governors == ("performance",) else WARNING

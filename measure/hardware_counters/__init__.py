@@ -1,1 +1,1 @@
-"""What `python -m measure --sections counters` is made of: kernels counted by NVIDIA's Nsight Compute."""
+"""What `python -m measure --sections hardware-counters` is made of: kernels counted by NVIDIA's Nsight Compute."""

@@ -27,7 +27,8 @@ def check(device: Device) -> None:
     """Raise UserError where hardware counters cannot be read, before anything is measured."""
     if device.kind != "cuda":
         raise UserError(
-            f"--sections counters: hardware counters are read on NVIDIA GPUs, not on {device.kind}; say --device cuda"
+            f"--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on "
+            f"{device.kind}; say --device cuda"
         )
     ncu.find()
 

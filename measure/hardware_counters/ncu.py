@@ -37,8 +37,8 @@ def find() -> str:
     found = shutil.which("ncu")
     if found is None:
         raise UserError(
-            "--sections counters: NVIDIA Nsight Compute (ncu) is not on the PATH; it comes with the CUDA toolkit, in "
-            "its folder nsight-compute"
+            "--sections hardware-counters: NVIDIA Nsight Compute (ncu) is not on the PATH; it comes with the CUDA "
+            "toolkit, in its folder nsight-compute"
         )
     return found
 

@@ -155,7 +155,7 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
 
 
 class KernelTiming(NamedTuple):
-    """A kernel's time a call, as in ``Ceiling``; all are None where it was not measured."""
+    """A kernel's time a call, as in ``RoofMeasurement``; all are None where it was not measured."""
 
     latency_s: float | None = None
     latency_low_s: float | None = None

@@ -76,7 +76,7 @@ def _add_what(flags: CommandLine) -> None:
         help="count each model at its own input size instead of 224 x 224 (--sections workload)",
     )
     trained = [str(size) for size in TRAINING_BATCH_SIZES]
-    known = ", ".join((EAGER, *variants.PARTS))
+    known = ", ".join((EAGER, *variants.NAMES))
     add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256)")
     add("--training-batch-sizes", "N", "inputs in one training step (default: 32)", trained)
     sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"

@@ -144,7 +144,7 @@ class Task(ABC):
 
 NAMED: Columns = {
     "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
-    "autocast": None, "kernel": None, "size": None, "pace": None,
+    "autocast": None, "roof_kernel": None, "size": None, "pace": None,
 }  # fmt: skip
 """The keys of a task in JSON, in their order, and their values where they do not apply."""
 

@@ -82,7 +82,7 @@ def finding(function: Callable[Arguments, str]) -> Callable[Arguments, Prose]:
 def chips(paper: Paper, kind: str | None = None) -> pd.DataFrame:
     """Return the rows of all chips, or of those of a kind; at least one."""
     what = "chip" if kind is None else KINDS[kind]
-    return at_least_one(matching(paper.chips, kind=kind), lacking("chips", what, MORE_ROWS))
+    return at_least_one(matching(paper.chips, chip_kind=kind), lacking("chips", what, MORE_ROWS))
 
 
 def powered(paper: Paper) -> pd.DataFrame:
@@ -152,8 +152,8 @@ def operators(paper: Paper, stage: str, precision: str = BASE_PRECISION) -> pd.D
 
 def counted(paper: Paper) -> pd.DataFrame:
     """Return what counting programs say of the classification models; at least one row."""
-    gap = "The counters have not been compared yet; python benchmarks/counters.py compares them."
-    return at_least_one(paper.counters, DataMissingError(gap))
+    gap = "The counting programs have not been compared yet; python benchmarks/counting_programs.py compares them."
+    return at_least_one(paper.counting_programs, DataMissingError(gap))
 
 
 def machine(paper: Paper, kind: str) -> Machine:
@@ -177,14 +177,14 @@ def roof(machine: Machine, precision: str = BASE_PRECISION) -> Roof:
     found = machine.roof(precision)
     if found is None:
         what = f"The {precision} roof of the {title(machine)} has not been measured"
-        raise missing_on(machine, what, "ceilings", flags=f"--precisions {precision}", does="measures it")
+        raise missing_on(machine, what, "roofs", flags=f"--precisions {precision}", does="measures it")
     return found
 
 
 def levels(machine: Machine) -> tuple[MemoryLevel, ...]:
     """Return the levels of a machine's memory, the fastest first; at least one."""
     what = f"The levels of memory of the {title(machine)} have not been measured"
-    return at_least_one(machine.levels, missing_on(machine, what, "ceilings"))
+    return at_least_one(machine.levels, missing_on(machine, what, "roofs"))
 
 
 def cells(machine: Machine, precision: str | None = BASE_PRECISION) -> pd.DataFrame:
@@ -237,7 +237,7 @@ def shown_cells(paper: Paper, precision: str | None = BASE_PRECISION) -> pd.Data
 def rows_of_each(paper: Paper, part: Callable[[Machine], pd.DataFrame]) -> pd.DataFrame:
     """Return rows from each machine that figures show, with its kind in ``device``; from at least one."""
     found = [
-        rows.assign(device=KINDS[machine.kind])
+        rows.assign(device=KINDS[machine.chip_kind])
         for machine, rows in of_each(paper, part)
         if not isinstance(rows, Missing)
     ]
@@ -247,13 +247,15 @@ def rows_of_each(paper: Paper, part: Callable[[Machine], pd.DataFrame]) -> pd.Da
 def titles(paper: Paper, rows: pd.DataFrame) -> str:
     """Return the machines in the rows of ``shown_cells``, as a sentence names them."""
     present = set(rows.device)
-    return listing([f"the {title(machine)}" for machine in paper.shown if KINDS[machine.kind] in present])
+    return listing(
+        [f"the {title(machine)}" for machine in paper.shown if KINDS[machine.chip_kind] in present]
+    )
 
 
-def title(of: Machine) -> str:
+def title(machine: Machine) -> str:
     """A machine's name as the paper writes it."""
-    name = of.environment.name
-    return f"{name} ({of.environment.cores} cores)" if of.kind == "cpu" else name
+    name = machine.environment.name
+    return f"{name} ({machine.environment.cores} cores)" if machine.chip_kind == "cpu" else name
 
 
 MORE_ROWS = "add rows to it, or restore it"

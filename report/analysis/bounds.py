@@ -20,11 +20,11 @@ PRECISIONS = ("fp32", "bf16")
 
 
 @dataclass(frozen=True)
-class Limit:
+class NamedRoof:
     """A roof at a precision, and whose it is: a machine's as measured, or a chip's by its datasheet."""
 
     name: str
-    kind: str
+    chip_kind: str
     precision: str
     roof: Roof
     measured: bool
@@ -35,23 +35,23 @@ class Limit:
         return "memory-bound" if below else "compute-bound"
 
 
-def examples(chips: pd.DataFrame) -> list[Limit]:
+def examples(chips: pd.DataFrame) -> list[NamedRoof]:
     """Return each kind's newest chip, of several the one with the highest peak, at each of ``PRECISIONS`` it prints.
 
     Chips with memory outside the chip and confirmed roofs; GPUs are those for data centers. At each precision the
     fastest unit counts.
     """
     rows = chips[chips.precision.isin(PRECISIONS) & (chips.verified == "yes") & ~on_chip(chips)]
-    gpus = rows.kind == "gpu"
+    gpus = rows.chip_kind == "gpu"
     rows = pd.concat([rows[~gpus], DATA_CENTER_GPUS.of(rows)]).sort_values("peak_flop_per_s", ascending=False)
-    limits = []
+    named_roofs = []
     for kind in KINDS:
-        of_kind = matching(rows, kind=kind)
+        of_kind = matching(rows, chip_kind=kind)
         newest = of_kind[of_kind.chip.isin(of_kind[of_kind.year == of_kind.year.max()].chip.head(1))]
         for row in each(newest.drop_duplicates("precision").sort_values("peak_flop_per_s")):
             roof = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
-            limits.append(Limit(row.chip, kind, row.precision, roof, measured=False))
-    return limits
+            named_roofs.append(NamedRoof(row.chip, kind, row.precision, roof, measured=False))
+    return named_roofs
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Demand:
         return float(batch * self.flop / (self.fixed_byte + batch * self.input_byte))
 
     @property
-    def limit(self) -> float:
+    def asymptotic_intensity(self) -> float:
         """The intensity towards which that of a batch rises as the batch grows."""
         return float(self.flop / self.input_byte)
 
@@ -105,7 +105,7 @@ def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
         yield Demand(str(model), flop, each_input, fixed)
 
 
-def example_chips(paper: Paper) -> list[Limit]:
+def example_chips(paper: Paper) -> list[NamedRoof]:
     """Return the roofs of a handful of chips that models are held against; at least one."""
     gap = available.DataMissingError(
         "No chip in data/chips.csv has memory outside the chip and a confirmed dense peak at "
@@ -114,35 +114,35 @@ def example_chips(paper: Paper) -> list[Limit]:
     return available.at_least_one(examples(available.chips(paper)), gap)
 
 
-def held_against_chips(paper: Paper) -> list[tuple[Limit, list[Demand]]]:
+def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[Demand]]]:
     """Return the example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
-    limits = example_chips(paper)
+    named_roofs = example_chips(paper)
     counted = set(paper.workloads.precision)
-    if not any(limit.precision in counted for limit in limits):
-        available.workloads(paper, limits[0].precision)
+    if not any(named_roof.precision in counted for named_roof in named_roofs):
+        available.workloads(paper, named_roofs[0].precision)
     return [
-        (limit, list(demands(available.workloads(paper, limit.precision))))
-        for limit in limits
-        if limit.precision in counted
+        (named_roof, list(demands(available.workloads(paper, named_roof.precision))))
+        for named_roof in named_roofs
+        if named_roof.precision in counted
     ]
 
 
-def compared_roofs(paper: Paper) -> list[Limit]:
+def compared_roofs(paper: Paper) -> list[NamedRoof]:
     """Return the measured roof of each machine shown; of a kind without one, that of its example of a chip."""
-    limits = []
+    named_roofs = []
     for kind in ("cpu", "gpu"):
         machine = paper.machine(kind)
         roof = machine and machine.roof(BASE_PRECISION)
         if machine and roof:
-            limits.append(Limit(available.title(machine), kind, BASE_PRECISION, roof, measured=True))
+            named_roofs.append(NamedRoof(available.title(machine), kind, BASE_PRECISION, roof, measured=True))
         else:
-            found = examples(matching(paper.chips, kind=kind))
-            limits += [limit for limit in found if limit.precision == BASE_PRECISION]
+            found = examples(matching(paper.chips, chip_kind=kind))
+            named_roofs += [named_roof for named_roof in found if named_roof.precision == BASE_PRECISION]
     gap = available.missing(
         f"No {BASE_PRECISION} roof has been measured, and data/chips.csv holds none of a CPU or a GPU for data centers",
-        sections=["ceilings"], does="measures one",
+        sections=["roofs"], does="measures one",
     )  # fmt: skip
-    return available.at_least_one(limits, gap)
+    return available.at_least_one(named_roofs, gap)
 
 
 DEFINITIONS = {"footprint": "footprint", "compulsory": "compulsory bytes", "traffic": "traffic"}

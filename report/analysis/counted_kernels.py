@@ -18,9 +18,9 @@ def machines(paper: Paper) -> tuple[Machine, ...]:
     """Return the machines whose kernels were counted, imported ones last; at least one."""
     gap = DataMissingError(
         "No hardware counters have been read yet; on an NVIDIA GPU python -m measure --device cuda --sections "
-        "workload counters reads them, and python -m measure import-ncu takes what was read elsewhere."
+        "workload hardware-counters reads them, and python -m measure import-ncu takes what was read elsewhere."
     )
-    found = (machine for machine in (*paper.machines, *paper.imported) if not machine.counters.empty)
+    found = (machine for machine in (*paper.machines, *paper.imported) if not machine.hardware_counters.empty)
     return at_least_one(tuple(found), gap)
 
 
@@ -29,13 +29,13 @@ def cells(machine: Machine) -> pd.DataFrame:
 
     ``flop`` and all that needs it are empty where the FLOP of tensor cores are not known (``tensor_gap`` says why).
     """
-    sums = _summed(machine.counters.astype(dict.fromkeys(SUMMED, float)), CELL, SUMMED)
+    sums = _summed(machine.hardware_counters.astype(dict.fromkeys(SUMMED, float)), CELL, SUMMED)
     sums["dram_byte"] = sums.dram_read_byte + sums.dram_write_byte
     sums["flop"] = sums[FLOP].sum(axis=1, skipna=False)
     sums["flop_per_s"] = sums.flop / sums.time_s
     sums["dram_byte_per_s"] = sums.dram_byte / sums.time_s
     sums["intensity"] = sums.flop / sums.dram_byte
-    return sums.merge(machine.counter_profiles[[*CELL, "tensor_gap"]], on=CELL)
+    return sums.merge(machine.hardware_counter_profiles[[*CELL, "tensor_gap"]], on=CELL)
 
 
 def _summed(rows: pd.DataFrame, by: list[str], columns: list[str]) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def groups(paper: Paper, machine: Machine) -> pd.DataFrame:
     name.
     """
     known = operator_shares.launching_groups(paper, machine)
-    rows = machine.counters.astype(dict.fromkeys(SUMMED, float))
+    rows = machine.hardware_counters.astype(dict.fromkeys(SUMMED, float))
     rows = rows.assign(
         group=[known.get(name) or group_of_kernel(name) for name in rows.kernel],
         flop=rows[FLOP].sum(axis=1, skipna=False),
@@ -117,7 +117,7 @@ def unmatched(paper: Paper, machine: Machine) -> float:
 
 def step(machine: Machine, model: str, batch: int) -> pd.Series | None:
     """Return the counted training step of a model at the base precision; None where it was not counted."""
-    if machine.counters.empty:
+    if machine.hardware_counters.empty:
         return None
     rows = matching(cells(machine), model=model, batch=batch, precision=BASE_PRECISION, phase=STEP)
     return None if rows.empty else rows.iloc[0]

@@ -29,7 +29,7 @@ class DatasheetRoof:
 
 def roofs(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
     """Return the datasheet roofs of a machine at all precisions; none where ``gap`` says why."""
-    return _derived(paper, machine) if machine.kind == "cpu" else _printed(paper, machine)
+    return _derived(paper, machine) if machine.chip_kind == "cpu" else _printed(paper, machine)
 
 
 def roof(paper: Paper, machine: Machine, precision: str) -> DatasheetRoof | None:
@@ -91,9 +91,9 @@ def gap(paper: Paper, machine: Machine, precision: str) -> str:
     name, environment = machine.environment.name, machine.environment
     if roofs(paper, machine):
         return f"The measured roof of the {name} stands alone: its datasheet gives no {precision} peak."
-    if machine.kind != "cpu":
+    if machine.chip_kind != "cpu":
         return f"The measured roof of the {name} stands alone: no chip of the table answers to that name."
-    fills = "python -m measure --device cpu --sections ceilings"
+    fills = "python -m measure --device cpu --sections roofs"
     if identity(environment) is None:
         reason = f"its family of processors was not recorded; {fills} records it"
     elif not any(row.fits(environment) for row in paper.flop_per_cycle):

@@ -83,9 +83,11 @@ def of_kinds(paper: Paper, machine: Machine) -> pd.DataFrame:
     parts = []
     for stage in PASSES:
         columns = {f"{stage}_{quantity}": quantity for quantity in QUANTITIES}
-        sums = layers.groupby([*CELL, "kind"])[list(columns)].sum().rename(columns=columns).reset_index()
+        sums = (
+            layers.groupby([*CELL, "layer_kind"])[list(columns)].sum().rename(columns=columns).reset_index()
+        )
         rest = sums.groupby(CELL, as_index=False).time_s.sum().merge(steps[[*CELL, f"{stage}_s"]], on=CELL)
-        rest = rest.assign(kind=OUTSIDE, time_s=rest[f"{stage}_s"] - rest.time_s, flop=0.0, byte=0.0)
+        rest = rest.assign(layer_kind=OUTSIDE, time_s=rest[f"{stage}_s"] - rest.time_s, flop=0.0, byte=0.0)
         parts.append(pd.concat([sums, rest[sums.columns]]).assign(stage=stage))
     return pd.concat(parts, ignore_index=True)
 
@@ -106,20 +108,20 @@ def most_costly(rows: pd.DataFrame) -> dict[tuple[str, str], tuple[str, int, flo
 
     With it stand the number of these models, and its median share in them.
     """
-    rows, found = rows[rows.kind != OUTSIDE], {}
+    rows, found = rows[rows.layer_kind != OUTSIDE], {}
     for quantity in QUANTITIES:
         ranked = rows.assign(share=shares(rows, quantity))
         largest = ranked.loc[ranked.groupby([*CELL, "stage"]).share.idxmax()]
         for stage, layers in largest.groupby("stage"):
-            kind, count = next(iter(layers.kind.value_counts().items()))
-            share = layers[layers.kind == kind].share.median()
+            kind, count = next(iter(layers.layer_kind.value_counts().items()))
+            share = layers[layers.layer_kind == kind].share.median()
             found[quantity, str(stage)] = (str(kind), int(count), float(share))
     return found
 
 
 def pivoted(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return a quantity of ``of_kinds`` by model, batch size and kind, a column a stage; 0 where a kind has none."""
-    table = rows.pivot_table(index=[*CELL, "kind"], columns="stage", values=quantity, aggfunc="sum")
+    table = rows.pivot_table(index=[*CELL, "layer_kind"], columns="stage", values=quantity, aggfunc="sum")
     return table.reindex(columns=list(PASSES)).fillna(0.0).reset_index()
 
 
@@ -127,7 +129,7 @@ def shares_by_kind(layers: pd.DataFrame) -> pd.DataFrame:
     """Return each layer kind's share of a model's FLOP (products and others together), parameters and bytes."""
     both = layers.assign(flop=layers.forward_flop + layers.forward_other_flop)
     columns = ["flop", "parameter_count", "traffic_byte", "activation_byte"]
-    sums = both.groupby(["model", "kind"])[columns].sum()
+    sums = both.groupby(["model", "layer_kind"])[columns].sum()
     return (sums / sums.groupby("model").transform("sum")).reset_index()
 
 

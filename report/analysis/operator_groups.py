@@ -146,5 +146,5 @@ def grouped(rows: pd.DataFrame, kinds: Iterable[str]) -> list[str]:
 def kinds_of(times: pd.DataFrame, layers: pd.DataFrame) -> list[str]:
     """Return the kind of the layer behind each row of ``OperatorTime``; empty where its path is not known."""
     known = layers.drop_duplicates(["model", "path"])
-    kinds = dict(zip(zip(known.model, known.path, strict=True), known.kind, strict=True))
+    kinds = dict(zip(zip(known.model, known.path, strict=True), known.layer_kind, strict=True))
     return [kinds.get(key, "") for key in zip(times.model, times.path, strict=True)]

@@ -59,7 +59,7 @@ def work(paper: Paper, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """One row is a group of the counted operators of a model at a batch size and phase, with ``flop`` and ``byte``."""
     counted = matching(paper.operators, precision=stored_as(precision))
     counted = counted.assign(
-        group=grouped(counted, counted.kind),
+        group=grouped(counted, counted.layer_kind),
         flop=(counted.flop + counted.other_flop) * counted.calls,
         byte=counted.byte * counted.calls,
         phase=counted.stage.map({stage: phase for phase, stages in STAGES_OF.items() for stage in stages}),

@@ -13,13 +13,13 @@ class ProductLine:
     """The chips of a kind whose names hold the pattern ``chip`` and whose memory's type begins with ``memory``."""
 
     name: str
-    kind: str
+    chip_kind: str
     chip: str
     memory: str = ""
 
     def of(self, chips: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the line's chips."""
-        of_kind = matching(chips, kind=self.kind)
+        of_kind = matching(chips, chip_kind=self.chip_kind)
         return of_kind[of_kind.memory_type.str.startswith(self.memory) & of_kind.chip.str.contains(self.chip)]
 
 
@@ -81,8 +81,8 @@ def _kinds(chips: pd.DataFrame) -> dict[str, Series]:
 
 def _members(kinds: dict[str, Series]) -> list[Series]:
     found = [
-        Series(line.name, kinds[line.kind].rate, line.of(kinds[line.kind].rows))
+        Series(line.name, kinds[line.chip_kind].rate, line.of(kinds[line.chip_kind].rows))
         for line in LINES
-        if line.kind in kinds
+        if line.chip_kind in kinds
     ]
     return [series for series in found if not series.rows.empty]

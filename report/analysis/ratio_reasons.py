@@ -57,7 +57,7 @@ def explained(paper: Paper, machine: Machine) -> pd.DataFrame:
 
 def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, str]:
     times = matching(timed, model=cell.model, batch=cell.batch)
-    bytes_moved = matching(moved, model=cell.model, batch=cell.batch).set_index("kind")
+    bytes_moved = matching(moved, model=cell.model, batch=cell.batch).set_index("layer_kind")
     if times.empty:
         waiting = bytes_moved[~bytes_moved.index.isin(PRODUCTS)]
         if waiting.empty or cell.time_ratio < cell.flop_ratio:
@@ -66,7 +66,7 @@ def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, s
         return kind, _waiting(cell, kind, waiting)
     gap = times[BACKWARD] - cell.flop_ratio * times[FORWARD]
     most = times.loc[gap.idxmax() if cell.time_ratio > cell.flop_ratio else gap.idxmin()]
-    kind = str(most.kind)
+    kind = str(most.layer_kind)
     if kind == OUTSIDE:
         return kind, f"{OUTSIDE} (loss, framework)"
     if kind in PRODUCTS and min(most[FORWARD], most[BACKWARD], most.forward_flop) > 0:
@@ -88,7 +88,7 @@ def _moved(paper: Paper) -> pd.DataFrame:
     """
     layers = matching(paper.layers, precision=BASE_PRECISION)
     columns = ["traffic_byte", "backward_traffic_byte", "forward_flop", "backward_flop"]
-    sums = layers.groupby([*CELL, "kind"])[columns].sum().astype(float)
+    sums = layers.groupby([*CELL, "layer_kind"])[columns].sum().astype(float)
     share = sums.backward_traffic_byte / sums.groupby(CELL).backward_traffic_byte.transform("sum")
     growth = sums.backward_traffic_byte / sums.traffic_byte
     return sums.assign(share=share, growth=growth).reset_index()
@@ -99,6 +99,6 @@ def _timed(paper: Paper, machine: Machine) -> pd.DataFrame:
     try:
         rows = pivoted(layer_costs.of_kinds(paper, machine), "time_s")
     except available.DataMissingError:
-        return pd.DataFrame(columns=[*CELL, "kind", FORWARD, BACKWARD, "forward_flop", "backward_flop"])
-    products = _moved(paper)[[*CELL, "kind", "forward_flop", "backward_flop"]]
-    return rows.merge(products, on=[*CELL, "kind"], how="left")
+        return pd.DataFrame(columns=[*CELL, "layer_kind", FORWARD, BACKWARD, "forward_flop", "backward_flop"])
+    products = _moved(paper)[[*CELL, "layer_kind", "forward_flop", "backward_flop"]]
+    return rows.merge(products, on=[*CELL, "layer_kind"], how="left")

@@ -39,7 +39,7 @@ def of_models(paper: Paper, batch: int) -> pd.DataFrame:
     """Return the traits of the models at a batch size, a row a model; empty where one was not counted."""
     rows = available.workloads(paper, batch=batch).set_index("model")
     layers = matching(paper.layers, precision=BASE_PRECISION, batch=batch)
-    flop = layers.groupby(["model", "kind"]).forward_flop.sum().unstack().fillna(0.0)
+    flop = layers.groupby(["model", "layer_kind"]).forward_flop.sum().unstack().fillna(0.0)
     depthwise = flop.get("depthwise convolution", pd.Series(0.0, flop.index)) / flop.sum(axis=1)
     operators = matching(paper.operators, precision=BASE_PRECISION, batch=batch, stage=INFERENCE)
     calls = operators.groupby("model").calls.sum()

@@ -17,7 +17,7 @@ def compared(machine: Machine, precision: str | None = None) -> pd.DataFrame:
     """
     at, flags = ("", "") if precision is None else (f" at {precision}", f"--precisions {precision} ")
     what = f"No cell of the {available.title(machine)} has been measured in eager mode and as a variant{at}"
-    worth_a_trial = " ".join(variant.name for variant in VARIANTS if machine.kind in variant.tried_on)
+    worth_a_trial = " ".join(variant.name for variant in VARIANTS if machine.chip_kind in variant.tried_on)
     flags += f"--variants {EAGER} {worth_a_trial}"
     gap = available.missing_on(machine, what, "workload", "inference", flags=flags, does="measures some")
     rows = matching(machine.variants, status="ok", precision=precision)

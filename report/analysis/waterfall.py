@@ -48,7 +48,7 @@ def profiled(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     observed = profiles[[*INFERENCE_CELL, *OBSERVED]]
     cells = cells[cells.operator_bound_s.notna()].merge(observed, on=INFERENCE_CELL)
     cells = available.at_least_one(cells, gap).astype(dict.fromkeys(OBSERVED, float))
-    threads = machine.environment.threads if machine.kind == "cpu" else None
+    threads = machine.environment.threads if machine.chip_kind == "cpu" else None
     return cells.assign(system_share=cells.system_s / ((threads or float("nan")) * cells.plain_s))
 
 
@@ -85,7 +85,7 @@ def _groups(paper: Paper, machine: Machine, cells: pd.DataFrame, precision: str)
     times = matching(machine.operators, phase=INFERENCE, variant=EAGER)
     times = times.assign(term=grouped(times, kinds_of(times, paper.layers)))
     counted = available.operators(paper, INFERENCE, precision)
-    counted = counted.assign(term=grouped(counted, counted.kind))
+    counted = counted.assign(term=grouped(counted, counted.layer_kind))
     least = operator_bounds.timed(counted, precision, available.roof(machine, precision))
     key = [*INFERENCE_CELL, "term"]
     sums = (

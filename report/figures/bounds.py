@@ -7,7 +7,7 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.bounds import DEFINITIONS, Limit, compared_roofs
+from report.analysis.bounds import DEFINITIONS, NamedRoof, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import color_of, controlled, panel, rounded, texts, zoom
@@ -21,20 +21,24 @@ LONGEST = 22
 @or_missing
 def attainable(paper: Paper) -> alt.ConcatChart:
     """Draw the models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
-    models, limits = available.workloads(paper), compared_roofs(paper)
+    models, named_roofs = available.workloads(paper), compared_roofs(paper)
     batches = sorted(models.batch.unique())
     color = color_of("batch", theme.batch_colors(batches), "batch size", symbolType="square")
     picked = theme.choice("batch")
     every = pd.concat([models[f"{definition}_intensity"] for definition in DEFINITIONS])
-    span = [every.min(), every.max(), *(limit.roof.ridge_flop_per_byte for limit in limits)]
-    rates = [limit.roof.attainable(value) for limit in limits for value in (min(span), max(span))]
+    span = [every.min(), every.max(), *(named_roof.roof.ridge_flop_per_byte for named_roof in named_roofs)]
+    rates = [
+        named_roof.roof.attainable(value) for named_roof in named_roofs for value in (min(span), max(span))
+    ]
     y = LogAxis.around(rates, 175, "attainable", "FLOP/s", vertical=True, margins=(0.1, 0.24))
     panels: list[Any] = []
     for definition, title in DEFINITIONS.items():
         title = f"operational intensity by {title} (FLOP/B)"
         x = LogAxis.around(span, theme.WIDTH, title, margins=(0.03, 0.05))
-        outline = roofline.outline([({"roof": limit.name}, limit.roof) for limit in limits], x)
-        marks = alt.Chart(_points(models, definition, limits)).mark_tick(
+        outline = roofline.outline(
+            [({"roof": named_roof.name}, named_roof.roof) for named_roof in named_roofs], x
+        )
+        marks = alt.Chart(_points(models, definition, named_roofs)).mark_tick(
             orient="vertical", thickness=1.5, clip=True
         ).encode(
             x.channel("intensity"), y.channel("rate"), color, opacity=theme.faded_unless(picked),
@@ -42,11 +46,11 @@ def attainable(paper: Paper) -> alt.ConcatChart:
             tooltip=["model", "batch", "roof", "FLOP per byte", "attainable", "bound"],
         )  # fmt: skip
         marks = controlled(marks, panels, picked, zoom(definition))
-        panels.append(panel(x, y, roofline.lines(outline, x, y, "roof"), _names(limits, x, y), marks))
+        panels.append(panel(x, y, roofline.lines(outline, x, y, "roof"), _names(named_roofs, x, y), marks))
     flats = [
-        f"that of the {limit.name} is flat at {si(limit.roof.peak_flop_per_s, 'FLOP/s')} from "
-        f"{intensity(limit.roof.ridge_flop_per_byte)} on"
-        for limit in limits
+        f"that of the {named_roof.name} is flat at {si(named_roof.roof.peak_flop_per_s, 'FLOP/s')} from "
+        f"{intensity(named_roof.roof.ridge_flop_per_byte)} on"
+        for named_roof in named_roofs
     ]
     description = (
         f"Rooflines with {number(models.model.nunique(), 'model')} at {number(len(batches), 'batch size')} in "
@@ -56,33 +60,33 @@ def attainable(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=1, spacing=12), "models-attainable", description)
 
 
-def _points(models: pd.DataFrame, definition: str, limits: list[Limit]) -> pd.DataFrame:
+def _points(models: pd.DataFrame, definition: str, named_roofs: list[NamedRoof]) -> pd.DataFrame:
     """Return a row for each model at a batch size on a roof."""
     values = models[f"{definition}_intensity"]
     batches = sorted(models.batch.unique())
     shorter = {batch: round(LONGEST * (1 - place / len(batches)), 1) for place, batch in enumerate(batches)}
     parts = []
-    for limit in limits:
-        rates = [limit.roof.attainable(value) for value in values]
+    for named_roof in named_roofs:
+        rates = [named_roof.roof.attainable(value) for value in values]
         columns: dict[str, Any] = {
-            "roof": limit.name,
+            "roof": named_roof.name,
             "intensity": rounded(values),
             "length": models.batch.map(shorter),
             "rate": rounded(rates),
             "FLOP per byte": [intensity(value, digits=4) for value in values],
             "attainable": [si(rate, "FLOP/s", 4) for rate in rates],
-            "bound": [limit.bound(value) for value in values],
+            "bound": [named_roof.bound(value) for value in values],
         }
         parts.append(models[["model", "batch"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)
 
 
-def _names(limits: list[Limit], x: LogAxis, y: LogAxis) -> alt.Chart:
+def _names(named_roofs: list[NamedRoof], x: LogAxis, y: LogAxis) -> alt.Chart:
     """Return the roofs' names above the marks on their flat parts, at the right."""
     rows = []
-    for limit in limits:
-        how = "measured" if limit.measured else "datasheet"
-        over = y.pixel(limit.roof.peak_flop_per_s) - LONGEST / 2 - theme.LABEL_SIZE
-        text = f"{limit.name}, {how}: {si(limit.roof.peak_flop_per_s, 'FLOP/s')}"
+    for named_roof in named_roofs:
+        how = "measured" if named_roof.measured else "datasheet"
+        over = y.pixel(named_roof.roof.peak_flop_per_s) - LONGEST / 2 - theme.LABEL_SIZE
+        text = f"{named_roof.name}, {how}: {si(named_roof.roof.peak_flop_per_s, 'FLOP/s')}"
         rows.append({"text": text, "x": x.value(x.pixels - 4), "y": y.value(over)})
     return texts(rows, x, y, align="right")

@@ -38,7 +38,7 @@ def described(rows: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "chip": rows.chip,
         "name": rows.chip.where(~chips.on_chip(rows), rows.chip + " †"),
-        "kind": rows.kind.map(chips.KINDS),
+        "kind": rows.chip_kind.map(chips.KINDS),
         "year": rows.year.astype(int),
         "peak": rows.peak_flop_per_s,
         "flow": rows.bandwidth_byte_per_s,

@@ -74,7 +74,7 @@ def generations(paper: Paper) -> alt.ConcatChart:
 
 def _styles(names: list[str]) -> tuple[dict[str, Any], alt.StrokeDash]:
     """Return colour, shape and dashes of lines: those of one kind share its colour and shape; the second is dashed."""
-    kinds = [line.kind for line in LINES if line.name in names]
+    kinds = [line.chip_kind for line in LINES if line.name in names]
     dashes = [DASHED if kind in kinds[:at] else SOLID for at, kind in enumerate(kinds)]
     looks = zip(*(theme.KIND_STYLES[kind] for kind in kinds), strict=True)
     colors, shapes = (alt.Scale(domain=names, range=list(look)) for look in looks)

@@ -220,7 +220,8 @@ def counted_bytes(paper: Paper) -> alt.ConcatChart:
     if not panels:
         raise available.DataMissingError(
             "The hardware counters that were read do not say the bytes of memory of any model that was counted; python "
-            "-m measure --sections workload counts models, --sections counters --force reads the counters again."
+            "-m measure --sections workload counts models, --sections hardware-counters --force reads the "
+            "counters again."
         )
     description = (
         f"Dot plot on a logarithmic axis of the bytes of {listing(drawn)}: by hardware counters of memory, and, of "

@@ -33,17 +33,18 @@ KEY = ["model", "stage", "quantity"]
 def kinds(paper: Paper) -> alt.ConcatChart:
     """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
     shares = shares_by_kind(available.layers(paper))
-    traffic = shares[~shares.kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
+    traffic = shares[~shares.layer_kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
     order = traffic.sort_values(ascending=False).index.tolist()
     picked = theme.choice("kind")
-    color = color_of("kind", theme.layer_colors(shares.kind), "kind of layer", columns=5)
+    color = color_of("kind", theme.layer_colors(shares.layer_kind), "kind of layer", columns=5)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], grid=False)
     size = {"width": theme.WIDTH / 3 - 45, "height": 14 * len(order)}
     panels: list[Any] = []
     for column, title in COUNTED.items():
         shown = shares[shares[column] > 0]
-        bars = shown[["model", "kind"]].assign(
-            rank=shown.kind.map(list(theme.LAYER_COLORS).index),
+        bars = shown[["model"]].assign(
+            kind=shown.layer_kind,
+            rank=shown.layer_kind.map(list(theme.LAYER_COLORS).index),
             part=rounded(shown[column]),
             share=[percent(value, 3) for value in shown[column]],
         )
@@ -53,7 +54,8 @@ def kinds(paper: Paper) -> alt.ConcatChart:
         stack = stacked_bars(bars, x, y, color, picked, tooltip, strokeWidth=0.4)
         panels.append(controlled(stack, panels, picked).properties(**size))
     largest = {
-        column: shares.loc[shares.groupby("model")[column].idxmax()].kind.mode()[0] for column in COUNTED
+        column: shares.loc[shares.groupby("model")[column].idxmax()].layer_kind.mode()[0]
+        for column in COUNTED
     }
     description = (
         f"Stacked bars for {number(len(order), 'model')}: the shares that kinds of layer have in FLOP, parameters and "
@@ -70,8 +72,10 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
         for quantity in QUANTITIES
     ]
     rows = pd.concat(parts)
-    rows = rows.assign(kind=rows.kind.mask((rows.share.abs() < SMALL) & (rows.kind != OUTSIDE), OTHER))
-    sums = rows.groupby([*KEY, "kind"], as_index=False)[["amount", "share"]].sum()
+    rows = rows.assign(
+        layer_kind=rows.layer_kind.mask((rows.share.abs() < SMALL) & (rows.layer_kind != OUTSIDE), OTHER)
+    )
+    sums = rows.groupby([*KEY, "layer_kind"], as_index=False)[["amount", "share"]].sum()
     return sums[sums.share.round(3) != 0]
 
 
@@ -79,12 +83,12 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
     rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))
-    products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.kind.isin(PRODUCTS)]
+    products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.layer_kind.isin(PRODUCTS)]
     work = products.groupby("model").share.sum().reindex(rows.model.unique(), fill_value=0.0)
     order = work.sort_values(ascending=False, kind="stable").index.tolist()
     devices = list(dict.fromkeys(rows.device))
     picked = theme.choice("part")
-    color = color_of("part", theme.part_colors(rows.kind), columns=5)
+    color = color_of("part", theme.part_colors(rows.layer_kind), columns=5)
     columns = [("time_s", device) for device in devices] + [("flop", devices[0]), ("byte", devices[0])]
     size = {"width": (theme.WIDTH - 60) / len(columns) - 15, "height": 12 * len(order)}
     panels: list[Any] = []
@@ -113,8 +117,8 @@ def _stack(rows: pd.DataFrame, unit: str, y: alt.Y, color: alt.Color, picked: al
     bars = pd.DataFrame(
         {
             "model": rows.model,
-            "part": rows.kind,
-            "rank": rows.kind.map(list(theme.PART_COLORS).index),
+            "part": rows.layer_kind,
+            "rank": rows.layer_kind.map(list(theme.PART_COLORS).index),
             "share": rounded(rows.share, 3),
             "amount": [si(value, unit).replace("-", "−") for value in rows.amount],
         }

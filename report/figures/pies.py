@@ -139,7 +139,7 @@ def _placed(rows: pd.DataFrame, models: list[str], names: float) -> tuple[Rows, 
         texts.append({"text": model, "x": 0, "y": y, "align": "left"})
         for column, (quantity, stage) in enumerate(COLUMNS):
             kinds = rows[(rows.model == model) & (rows.stage == stage)]
-            pie = slices(dict(zip(kinds.kind, kinds[quantity], strict=True)))
+            pie = slices(dict(zip(kinds.layer_kind, kinds[quantity], strict=True)))
             x = names + COLUMN * (column + 0.5)
             for piece, (right, down) in zip(pie, label_places(pie), strict=True):
                 about = {"model": model, "of": f"{QUANTITIES[quantity]}, {stage}", "part": piece.part}

@@ -39,10 +39,11 @@ def representatives(rows: pd.DataFrame) -> list[str]:
     A chip with one rate has nothing to compare.
     """
     chips = rows.groupby("chip", sort=False).agg(
-        kind=("kind", "first"), rates=("peak_flop_per_s", "size"), year=("year", "max"), peak=("peak_flop_per_s", "max")
+        chip_kind=("chip_kind", "first"), rates=("peak_flop_per_s", "size"), year=("year", "max"),
+        peak=("peak_flop_per_s", "max"),
     )  # fmt: skip
     chips = chips[chips.rates > 1].sort_values(["rates", "year", "peak"], ascending=False, kind="stable")
-    return chips.drop_duplicates("kind").index.tolist()
+    return chips.drop_duplicates("chip_kind").index.tolist()
 
 
 @or_missing
@@ -56,7 +57,7 @@ def precisions(paper: Paper) -> alt.ConcatChart:
         )
     points = levels(rows)
     drawn = _Drawn(points)
-    order = [chip for kind in KINDS for chip in rows[rows.kind == kind].chip.unique()]
+    order = [chip for kind in KINDS for chip in rows[rows.chip_kind == kind].chip.unique()]
     chosen = drop_down("chosen", order, shown[0], "First panel")
     *others, dots = (layer.transform_filter("datum.chip === chosen") for layer in drawn.layers(order, 0))
     title = alt.TitleParams(text=alt.ExprRef(expr="chosen"))

@@ -38,8 +38,8 @@ def hierarchy(paper: Paper) -> alt.ConcatChart:
         available.roof(_swept(paper)[0])
     panels, parts = [], []
     for machine in machines:
-        kind = KINDS[machine.kind]
-        fastest = fastest_arithmetic(machine.ceilings)
+        kind = KINDS[machine.chip_kind]
+        fastest = fastest_arithmetic(machine.roof_measurements)
         names = [f"{row.precision} {what}, {si(row.flop_per_s, 'FLOP/s')}" for what, row in fastest]
         peaks = pd.DataFrame({"name": names, "peak": [float(row.flop_per_s) for _, row in fastest]})
         bandwidths = [level.bandwidth_byte_per_s for level in machine.levels]
@@ -89,7 +89,7 @@ def sweep(paper: Paper) -> alt.ConcatChart:
         levels = [
             f"{si(level.kernels['read'].byte_per_s, 'B/s')} from {level.name}" for level in machine.levels
         ]
-        parts.append(f"on the {KINDS[machine.kind]}, reading comes at {listing(levels)}")
+        parts.append(f"on the {KINDS[machine.chip_kind]}, reading comes at {listing(levels)}")
     description = (
         f"Bandwidth of {listing(list(STREAMS.values()))} against the working set, on logarithmic axes: "
         f"{'; '.join(parts)}."
@@ -109,7 +109,7 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
     whiskers = base.mark_rule(clip=True).encode(y.channel("low"), y2="high:Q")
     dots = base.mark_point(filled=True, size=30, clip=True)
     dots = dots.encode(y.channel("flow"), style["shape"], tooltip=["stream", "working set", "bandwidth"])
-    dots = controlled(dots, panels, picked, zoom(machine.kind))
+    dots = controlled(dots, panels, picked, zoom(machine.chip_kind))
     bands = pd.DataFrame(
         {
             "name": level.name,
@@ -134,15 +134,15 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
         whiskers,
         dots,
     ]
-    return panel(x, y, *layers, names, title=KINDS[machine.kind])
+    return panel(x, y, *layers, names, title=KINDS[machine.chip_kind])
 
 
 def _points(machine: Machine) -> pd.DataFrame:
     """Return a row for each stream at each working set, with its bandwidth and the interval of that."""
-    rows = sustained(machine.ceilings, STREAMS)
+    rows = sustained(machine.roof_measurements, STREAMS)
     return pd.DataFrame(
         {
-            "stream": [STREAMS[kernel] for kernel in rows.kernel],
+            "stream": [STREAMS[kernel] for kernel in rows.roof_kernel],
             "byte": [int(size) for size in rows["size"]],
             "flow": rounded(rows.byte_per_s, 6),
             "low": rounded(rows.byte_per_s_low, 6),

@@ -36,7 +36,7 @@ def layer_shares(layers: pd.DataFrame) -> pd.DataFrame:
 
     ``time_s_forward`` and so on are parts of what all layers cost in both passes.
     """
-    rows = layers[["model", "position", "path", "kind"]].copy()
+    rows = layers[["model", "position", "path", "layer_kind"]].copy()
     for quantity in QUANTITIES:
         columns = [f"{stage}_{quantity}" for stage in PASSES]
         whole = layers[columns].sum(axis=1).groupby(layers.model).transform("sum")
@@ -51,7 +51,7 @@ def _records(rows: pd.DataFrame, models: Sequence[str], kinds: list[str]) -> alt
     for model in models:
         layers = rows[rows.model == model]
         record = {"model": model, "at": layers.position.tolist(), "layer": layers.path.tolist()}
-        record["k"] = [kinds.index(kind) for kind in layers.kind]
+        record["k"] = [kinds.index(kind) for kind in layers.layer_kind]
         records.append(record | {column: rounded(100 * layers[column], 3) for column in COLUMNS})
     return alt.InlineData(values=records)
 
@@ -85,7 +85,7 @@ def _loaded(paper: Paper) -> tuple[Machine, pd.DataFrame, list[str]]:
     """Return the machine, its layers, and their kinds in the order of the legend."""
     machine, layers = layer_costs.of_shown(paper, layer_costs.of_layers)
     rows = layer_shares(layers)
-    return machine, rows, [kind for kind in theme.LAYER_COLORS if kind in set(rows.kind)]
+    return machine, rows, [kind for kind in theme.LAYER_COLORS if kind in set(rows.layer_kind)]
 
 
 def _description(machine: Machine, rows: pd.DataFrame, models: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """
     cells = available.shown_cells(paper)
     rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
-    limits = {KINDS[machine.kind]: _limits(paper, machine) for machine in rated}
+    limits = {KINDS[machine.chip_kind]: _limits(paper, machine) for machine in rated}
     cells = cells[cells.device.isin(list(limits))]
     if cells.empty:
         available.roof(paper.shown[0])

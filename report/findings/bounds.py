@@ -6,7 +6,7 @@ import pandas as pd
 
 from report.analysis import available, bounds
 from report.analysis.available import finding, or_missing
-from report.analysis.bounds import DEFINITIONS, Demand, Limit
+from report.analysis.bounds import DEFINITIONS, Demand, NamedRoof
 from report.findings.utilisation import named
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
@@ -35,9 +35,9 @@ def definitions(paper: Paper) -> str:
     )
 
 
-def _memory_bound(rows: pd.DataFrame, limit: Limit, definition: str) -> str:
+def _memory_bound(rows: pd.DataFrame, named_roof: NamedRoof, definition: str) -> str:
     """Say how many models are memory-bound at each batch size; sizes with the same models together."""
-    below = rows[rows[f"{definition}_intensity"] < limit.roof.ridge_flop_per_byte]
+    below = rows[rows[f"{definition}_intensity"] < named_roof.roof.ridge_flop_per_byte]
     title = DEFINITIONS[definition]
     if below.empty:
         return f"by {title} none at any batch size"
@@ -62,12 +62,12 @@ def on_roofs(paper: Paper) -> str:
     counted = rows.groupby("batch").model.nunique()
     rows = rows[rows.batch.map(counted) == counted.max()]
     sentences = []
-    for limit in bounds.compared_roofs(paper):
-        how = "measured" if limit.measured else "datasheet"
-        parts = [_memory_bound(rows, limit, definition) for definition in DEFINITIONS]
+    for named_roof in bounds.compared_roofs(paper):
+        how = "measured" if named_roof.measured else "datasheet"
+        parts = [_memory_bound(rows, named_roof, definition) for definition in DEFINITIONS]
         sentences.append(
-            f"Under the {how} {limit.precision} roof of the {limit.name}, whose ridge point is "
-            f"{intensity(limit.roof.ridge_flop_per_byte)}, of {number(rows.model.nunique(), 'model')} these are "
+            f"Under the {how} {named_roof.precision} roof of the {named_roof.name}, whose ridge point is "
+            f"{intensity(named_roof.roof.ridge_flop_per_byte)}, of {number(rows.model.nunique(), 'model')} these are "
             f"memory-bound: {'; '.join(parts)}."
         )
     return " ".join(sentences)
@@ -77,17 +77,17 @@ def on_roofs(paper: Paper) -> str:
 def crossings(paper: Paper) -> str:
     """Say on each chip that serves as an example which models are memory-bound, and what a larger batch changes."""
     found = bounds.held_against_chips(paper)
-    sentences = [_crossing(limit, models) for limit, models in found]
-    lacking = {limit.precision for limit in bounds.example_chips(paper)} - {
-        limit.precision for limit, _ in found
+    sentences = [_crossing(named_roof, models) for named_roof, models in found]
+    lacking = {named_roof.precision for named_roof in bounds.example_chips(paper)} - {
+        named_roof.precision for named_roof, _ in found
     }
     sentences += [str(or_missing(available.workloads)(paper, precision)) for precision in sorted(lacking)]
     return " ".join(sentences)
 
 
-def _crossing(limit: Limit, models: list[Demand]) -> str:
-    ridge = limit.roof.ridge_flop_per_byte
-    where = f"On the {limit.name} at {limit.precision} (ridge point {intensity(ridge)})"
+def _crossing(named_roof: NamedRoof, models: list[Demand]) -> str:
+    ridge = named_roof.roof.ridge_flop_per_byte
+    where = f"On the {named_roof.name} at {named_roof.precision} (ridge point {intensity(ridge)})"
     below = [demand for demand in models if demand.intensity(1) < ridge]
     if not below:
         return f"{where} no model is memory-bound by footprint at any batch size."

@@ -28,9 +28,9 @@ def count(paper: Paper) -> str:
     """Say how many chips of which kinds the table holds."""
     chips = available.chips(paper)
     kinds = [
-        number(chips[chips.kind == kind].chip.nunique(), name)
+        number(chips[chips.chip_kind == kind].chip.nunique(), name)
         for kind, name in table.KINDS.items()
-        if (chips.kind == kind).any()
+        if (chips.chip_kind == kind).any()
     ]
     return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
 
@@ -87,7 +87,7 @@ def ridges(paper: Paper) -> str:
         f"{_ridge(most)} ({most.chip}), a factor of "
         f"{significant(most.ridge_flop_per_byte / least.ridge_flop_per_byte)}."
     )
-    medians = points.groupby("kind").ridge_flop_per_byte.median().sort_values()
+    medians = points.groupby("chip_kind").ridge_flop_per_byte.median().sort_values()
     if len(medians) < 2:
         return text
     low, high = medians.index[0], medians.index[-1]

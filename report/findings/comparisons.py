@@ -22,14 +22,14 @@ def leading_kinds(paper: Paper) -> str:
     led: dict[str, list[str]] = {}
     for precision in CHIP_PRECISIONS:
         rows = table.fastest(chips[chips.precision == precision])
-        if rows.kind.nunique() < 2:
+        if rows.chip_kind.nunique() < 2:
             continue
         first = rows.iloc[0]
-        second = rows[rows.kind != first.kind].iloc[0]
+        second = rows[rows.chip_kind != first.chip_kind].iloc[0]
         peak = si(first.peak_flop_per_s, rate_unit(precision))
         ahead = significant(first.peak_flop_per_s / second.peak_flop_per_s)
-        led.setdefault(first.kind, []).append(
-            f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.kind]})"
+        led.setdefault(first.chip_kind, []).append(
+            f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.chip_kind]})"
         )
     if not led:
         raise DataMissingError(

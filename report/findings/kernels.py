@@ -44,8 +44,8 @@ def spent(paper: Paper, machine: Machine) -> str:
     groups = "; ".join(among(cells) for _, cells in rows.groupby(["phase", "batch"]))
     unmatched = rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum()
     text = (
-        f"On the {available.title(machine)}, of the time of all {'kernels' if machine.kind == 'gpu' else 'operators'} "
-        f"there is spent, in the median, {groups}."
+        f"On the {available.title(machine)}, of the time of all "
+        f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} there is spent, in the median, {groups}."
     )
     if unmatched == 0:
         return f"{text} Every operator is matched by a rule."
@@ -73,7 +73,7 @@ def gaps(paper: Paper, machine: Machine) -> str:
     if busy.empty:
         return text
     busy = busy.assign(idle=1 - busy.busy_s / busy.plain_s)
-    what = "no kernel runs" if machine.kind == "gpu" else "no operator runs"
+    what = "no kernel runs" if machine.chip_kind == "gpu" else "no operator runs"
     most = highest(busy, "idle")
     return (
         f"{text} Of a call without the profiler {what} in about {signed_percent(busy.idle.median())} in the median, "

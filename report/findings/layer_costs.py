@@ -32,11 +32,11 @@ def dominant(paper: Paper, machine: Machine) -> str:
 
 def _apart(rows: pd.DataFrame) -> str:
     """Hold the kind that takes most time against its share of the FLOP, where that differs most."""
-    rows = rows[rows.kind != OUTSIDE]
+    rows = rows[rows.layer_kind != OUTSIDE]
     time, flop = layer_costs.shares(rows, "time_s"), layer_costs.shares(rows, "flop")
     most = highest(rows.assign(time_share=time, flop_share=flop, apart=time - flop), "apart")
     return (
-        f"Time and FLOP part most in the {most.stage} pass of {most.model}, whose {most.kind} layers take "
+        f"Time and FLOP part most in the {most.stage} pass of {most.model}, whose {most.layer_kind} layers take "
         f"{percent(most.time_share)} of the layers' time for {percent(most.flop_share)} of the FLOP."
     )
 
@@ -48,7 +48,7 @@ def remainders(paper: Paper, machine: Machine) -> str:
     rows = rows.assign(share=layer_costs.shares(rows, "time_s"))
     parts = []
     for stage in (FORWARD, BACKWARD):
-        rest = rows[(rows.kind == OUTSIDE) & (rows.stage == stage)]
+        rest = rows[(rows.layer_kind == OUTSIDE) & (rows.stage == stage)]
         most = highest(rest.assign(size=rest.share.abs()), "size")
         parts.append(
             f"{signed_percent(rest.share.median())} of the {stage} pass in the median of "
@@ -79,7 +79,7 @@ def single(paper: Paper, machine: Machine) -> str:
     most = first.iloc[0]
     return (
         f"On the {available.title(machine)}, one layer takes at most {percent(most.share)} of the time of all layers "
-        f"({most.path} of {most.model}, {most.kind}); in the median of {number(len(first), 'model')} the heaviest "
-        f"layer takes {percent(first.share.median())}, and half the time is that of "
+        f"({most.path} of {most.model}, {most.layer_kind}); in the median of {number(len(first), 'model')} the "
+        f"heaviest layer takes {percent(first.share.median())}, and half the time is that of "
         f"{number(round(half.median()), 'layer')} out of {round(layers.groupby('model').size().median())}."
     )

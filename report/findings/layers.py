@@ -13,10 +13,10 @@ from report.text.quantities import by_number, intensity, listing, number, percen
 def kinds(paper: Paper) -> str:
     """Say the share of the layers that multiply, in work and in bytes, and what the others move."""
     shares = shares_by_kind(available.layers(paper))
-    multiplies = shares.kind.isin(PRODUCTS)
+    multiplies = shares.layer_kind.isin(PRODUCTS)
     products = shares[multiplies].groupby("model")[["flop", "traffic_byte"]].sum()
     wide = 1 - products.traffic_byte
-    others = shares[~multiplies].groupby("kind").traffic_byte.sum() / shares.model.nunique()
+    others = shares[~multiplies].groupby("layer_kind").traffic_byte.sum() / shares.model.nunique()
     others = others[others >= 0.01].sort_values(ascending=False)
     parts = [f"{kind} {percent(share)}" for kind, share in others.items()]
     text = (
@@ -34,7 +34,7 @@ def parameters_apart(paper: Paper) -> str:
     shares = shares_by_kind(available.layers(paper))
     most = highest(shares.assign(apart=shares.parameter_count - shares.flop), "apart")
     return (
-        f"Parameters need not sit where the work is: in {most.model}, {most.kind} layers hold "
+        f"Parameters need not sit where the work is: in {most.model}, {most.layer_kind} layers hold "
         f"{percent(most.parameter_count)} of the parameters and do {percent(most.flop)} of the FLOP."
     )
 
@@ -43,7 +43,7 @@ def parameters_apart(paper: Paper) -> str:
 def depthwise(paper: Paper) -> str:
     """Say whether depthwise convolutions wait for memory in models that as a whole do not, on each machine shown."""
     layers = available.layers(paper)
-    layers = layers[(layers.kind == "depthwise convolution") & (layers.forward_flop > 0)]
+    layers = layers[(layers.layer_kind == "depthwise convolution") & (layers.forward_flop > 0)]
     if layers.empty:
         return "Of the models that were counted none has depthwise convolutions."
     sums = layers.groupby("model")[["forward_flop", "traffic_byte"]].sum().astype(float)

@@ -17,7 +17,7 @@ def peaks(machine: Machine) -> str:
     available.roof(machine)
     rates = {
         (what, row.precision): float(row.flop_per_s)
-        for what, row in roofs.fastest_arithmetic(machine.ceilings)
+        for what, row in roofs.fastest_arithmetic(machine.roof_measurements)
     }
     parts, without = [], []
     for roof in each(machine.roofs):
@@ -66,10 +66,10 @@ def levels(machine: Machine) -> str:
 def paces(machine: Machine) -> str:
     """Say how much faster bursts are than what lasts."""
     gains = []
-    rows = machine.ceilings
+    rows = machine.roof_measurements
     for names, rate in ((ARITHMETIC, "flop_per_s"), (STREAMS, "byte_per_s")):
         for (kernel, precision), short in roofs.burst(rows, names).groupby(
-            ["kernel", "precision"], sort=False
+            ["roof_kernel", "precision"], sort=False
         ):
             steady = roofs.sustained(rows, [str(kernel)])
             steady = steady[(steady.precision == precision) & steady["size"].isin(list(short["size"]))]

@@ -31,7 +31,7 @@ def peaks(paper: Paper, machine: Machine) -> str:
 def saved(paper: Paper) -> str:
     """Say which kinds of layer keep the activations that the backward pass needs."""
     layers = available.layers(paper, int(available.trained(paper).batch.iloc[0]))
-    sums = layers.groupby(["model", "kind"]).saved_byte.sum().astype(float)
+    sums = layers.groupby(["model", "layer_kind"]).saved_byte.sum().astype(float)
     shares = (sums / sums.groupby("model").transform("sum")).unstack(fill_value=0)
     means = shares.mean().sort_values(ascending=False)
     parts = [f"{kind} {percent(share)}" for kind, share in means.items() if share >= 0.05]

@@ -44,7 +44,7 @@ def _expected(paper: Paper, machine: Machine) -> str:
         return datasheet.gap(paper, machine, BASE_PRECISION)
     measured = available.roof(machine)
     share = percent(measured.peak_flop_per_s / printed.peak_flop_per_s)
-    if machine.kind == "cpu":
+    if machine.chip_kind == "cpu":
         return (
             f"Its datasheet roof is derived: {printed.derivation} = "
             f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {_clock(machine)} "

@@ -114,13 +114,13 @@ def growth_limits(paper: Paper) -> str:
     least, most = (end(found, key=lambda demand: demand.fixed_share) for end in (min, max))
     text = (
         f"In {most.model} {percent(most.fixed_share, 3)} of one input's footprint does not grow with the batch, so its "
-        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}, to {intensity(most.limit)}"
+        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}, to {intensity(most.asymptotic_intensity)}"
     )
     if most.model == least.model:
         return f"{text}."
     return (
         f"{text}; in {least.model} that part is {percent(least.fixed_share, 3)}, and the factor is at most "
-        f"{significant(1 / (1 - least.fixed_share))}, to {intensity(least.limit)}."
+        f"{significant(1 / (1 - least.fixed_share))}, to {intensity(least.asymptotic_intensity)}."
     )
 
 

@@ -57,7 +57,7 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
     16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
     chips have. Where there is none, each chip at its fastest rate, and None in place of the words.
     """
-    own = chips[chips.kind == kind]
+    own = chips[chips.chip_kind == kind]
     for precisions in SHARED_PRECISIONS:
         for unit in ("tensor", "vector"):
             rows = own[own.precision.isin(precisions) & (own.unit == unit)]

@@ -1,4 +1,4 @@
-"""What counters of multiply-adds say of torchvision's classification models, beside what torchvision publishes."""
+"""Compare what programs count, of torchvision's classification models, with what torchvision publishes."""
 
 import re
 
@@ -18,7 +18,7 @@ NAMES = {
     "thop": "thop",
     "torchinfo": "torchinfo",
 }
-"""The counters as the paper calls them, in its order."""
+"""The programs as the paper calls them, in its order."""
 
 TOLERANCE = 0.01
 """The deviation up to which a count is called right, where that is more than the published count's rounding."""
@@ -44,12 +44,12 @@ LINES = {
     "layer normalisation": {"ConvNeXt": "convnext.*"},
     "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
 }
-"""Lines of models by the pattern of their names, grouped by the kind of layer that counters disagree about."""
+"""Lines of models by the pattern of their names, grouped by the kind of layer that programs disagree about."""
 
 
-def name(counter: str) -> str:
-    """Return a counter as the paper calls it."""
-    return NAMES.get(counter, counter)
+def name(program: str) -> str:
+    """Return a program as the paper calls it."""
+    return NAMES.get(program, program)
 
 
 def signed(deviation: float) -> str:
@@ -79,14 +79,14 @@ def derive(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each counter: its ``models``, how many it counted, right and equal, in which time and memory."""
+    """Return a row for each program: its ``models``, how many it counted, right and equal, in which time and memory."""
     rows = []
-    for counter, own in results.groupby("counter", sort=False):
+    for program, own in results.groupby("program", sort=False):
         counts_parameters = own.parameter_count.notna().any()
         same = own.parameter_count.astype(float) == own.published_parameter_count
         rows.append(
             {
-                "counter": counter,
+                "program": program,
                 "version": own.version.iloc[0],
                 "models": len(own),
                 "counted": int((own.status == "ok").sum()),
@@ -98,5 +98,5 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
                 "peak_byte": own.peak_byte.max(),
             }
         )
-    columns = ["counter", "version", "models", "counted", "right", "equal", "same_parameters"]
+    columns = ["program", "version", "models", "counted", "right", "equal", "same_parameters"]
     return pd.DataFrame(rows, columns=[*columns, "build_s", "count_s", "peak_byte"])

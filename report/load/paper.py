@@ -51,16 +51,17 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """One machine in its newest environment: its ceilings, what follows from them (``report.load.roofs``), its cells.
+    """One machine in its newest environment: its roof measurements and roofs, its cells.
 
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
     (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
-    times in them; ``counter_profiles`` are those under hardware counters, ``counters`` what these said of each kernel.
+    times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
+    said of each kernel.
     """
 
     folder: str
     environment: records.Environment
-    ceilings: pd.DataFrame
+    roof_measurements: pd.DataFrame
     roofs: pd.DataFrame
     caches: tuple[Cache, ...]
     levels: tuple[MemoryLevel, ...]
@@ -71,11 +72,11 @@ class Machine:
     profiles: pd.DataFrame
     operators: pd.DataFrame
     kernels: pd.DataFrame
-    counter_profiles: pd.DataFrame
-    counters: pd.DataFrame
+    hardware_counter_profiles: pd.DataFrame
+    hardware_counters: pd.DataFrame
 
     @property
-    def kind(self) -> str:
+    def chip_kind(self) -> str:
         return DEVICE_KINDS[self.environment.device]
 
     def roof(self, precision: str) -> Roof | None:
@@ -98,7 +99,7 @@ class Paper:
     layers: pd.DataFrame
     operators: pd.DataFrame
     not_counted: pd.DataFrame
-    counters: pd.DataFrame
+    counting_programs: pd.DataFrame
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
     training_steps: pd.DataFrame
@@ -106,12 +107,12 @@ class Paper:
 
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
-        return next((machine for machine in self.machines if machine.kind == kind), None)
+        return next((machine for machine in self.machines if machine.chip_kind == kind), None)
 
     @property
     def shown(self) -> tuple[Machine, ...]:
         """The machines that figures show: the first of each kind."""
-        return tuple(machine for machine in self.machines if machine is self.machine(machine.kind))
+        return tuple(machine for machine in self.machines if machine is self.machine(machine.chip_kind))
 
 
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
@@ -144,9 +145,11 @@ def load(
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
-        machines.sort(key=lambda machine: machine.kind)  # "cpu" before "gpu"; of one kind the order stays
+        machines.sort(
+            key=lambda machine: machine.chip_kind
+        )  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
-    counters = read(file_of(workload_records.CounterResult, data), workload_records.CounterResult)
+    counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
     return Paper(
         chips=chips.read(data / "chips.csv", keys),
         flop_per_cycle=flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
@@ -154,7 +157,7 @@ def load(
         layers=workloads.parts_of(layers, shown),
         operators=operators,
         not_counted=workloads.not_counted(models),
-        counters=counting_programs.derive(frame(counters, workload_records.CounterResult)),
+        counting_programs=counting_programs.derive(frame(counted_by_programs, workload_records.ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         training_steps=printed.training_steps(data / "published" / "training_steps.csv", keys),
@@ -171,23 +174,25 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
     def measured(rows: list[Any], record: type) -> pd.DataFrame:
         return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
-    ceilings = rated(measured(folder.ceilings(), records.Ceiling))
-    roofs, caches = measured_roofs(ceilings), caches_of(environment.caches)
+    roof_measurements = rated(measured(folder.roof_measurements(), records.RoofMeasurement))
+    roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
     runs, samples = measured(folder.runs(), records.Run), measured(folder.samples(), records.Sample)
     return Machine(
         folder=folder.name,
         environment=environment,
-        ceilings=ceilings,
+        roof_measurements=roof_measurements,
         roofs=roofs,
         caches=caches,
-        levels=tuple(memory_levels(ceilings, caches)),
-        clock=measured_clock(ceilings),
+        levels=tuple(memory_levels(roof_measurements, caches)),
+        clock=measured_clock(roof_measurements),
         cells=cells.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         variants=cells.of_variants(runs, samples),
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=measured(folder.profiles(), records.Profile),
         operators=measured(folder.operators(), records.OperatorTime),
         kernels=measured(folder.kernels(), records.KernelTime),
-        counter_profiles=measured(folder.counter_profiles(), records.CounterProfile),
-        counters=measured(folder.counters(), records.KernelCounters),
+        hardware_counter_profiles=measured(
+            folder.hardware_counter_profiles(), records.HardwareCounterProfile
+        ),
+        hardware_counters=measured(folder.hardware_counters(), records.KernelCounters),
     )

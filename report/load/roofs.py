@@ -1,4 +1,4 @@
-"""What the measured ceilings of a machine say: its roofs, the levels of its memory, its clock."""
+"""Derive a machine's roofs from its roof measurements, the levels of its memory, its clock."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -84,29 +84,31 @@ class MemoryLevel:
         return float(self.kernels[self.fastest].byte_per_s)
 
 
-def rated(ceilings: pd.DataFrame) -> pd.DataFrame:
-    """Return the ceilings that were measured, with their rates (``flop_per_s``, ``byte_per_s``), and those' intervals.
+def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
+    """Return the roof measurements that are ok with their rates (``flop_per_s``, ``byte_per_s``) and intervals.
 
     A row without a pace, of an earlier version, is a sustained one.
     """
-    ceilings = ceilings[ceilings.status == "ok"]
-    ceilings = ceilings.astype(dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float))
+    roof_measurements = roof_measurements[roof_measurements.status == "ok"]
+    roof_measurements = roof_measurements.astype(
+        dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float)
+    )
     rates = {
-        f"{work}_per_s{end}": ceilings[work] / ceilings[f"latency{bound}_s"]
+        f"{work}_per_s{end}": roof_measurements[work] / roof_measurements[f"latency{bound}_s"]
         for work in ("flop", "byte")
         for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
     }
-    return ceilings.assign(pace=ceilings.pace.astype(object).fillna(SUSTAINED), **rates)
+    return roof_measurements.assign(pace=roof_measurements.pace.astype(object).fillna(SUSTAINED), **rates)
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     """Return the rows of some kernels at the pace that roofs are read from."""
-    return rows[rows.kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
+    return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
 
 
 def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     """Return the rows of some kernels in bursts."""
-    return rows[rows.kernel.isin(list(kernels)) & (rows.pace == BURST)]
+    return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == BURST)]
 
 
 def fastest(rows: pd.DataFrame, rate: str) -> pd.Series:
@@ -147,9 +149,9 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryL
         name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
         within = streams[[level.holds(size) for size in streams["size"]]]
         kernels = {
-            stream: fastest(within[within.kernel == kernel], "byte_per_s")
+            stream: fastest(within[within.roof_kernel == kernel], "byte_per_s")
             for kernel, stream in STREAMS.items()
-            if (within.kernel == kernel).any()
+            if (within.roof_kernel == kernel).any()
         }
         named.append(MemoryLevel(name, level, cache, kernels))
     return named
@@ -186,7 +188,7 @@ def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return the columns of a roof that is the fastest of the rows."""
     best = fastest(rows, f"{unit}_per_s")
     rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
-    return rates | {f"{name}_kernel": best.kernel}
+    return rates | {f"{name}_kernel": best.roof_kernel}
 
 
 def measured_clock(rows: pd.DataFrame) -> Clock | None:

@@ -38,13 +38,13 @@ def whole_step_flop(row: Any | None) -> float | None:
 
 def by_program(paper: Paper, model: str, input_shape: str | None = None) -> dict[str, float]:
     """Return the multiply-adds of one input by each counting program, where they were given this shape (None: any)."""
-    rows = paper.counters
+    rows = paper.counting_programs
     if rows.empty:
         return {}
     rows = rows[(rows.model == model) & rows.forward_mac.notna()]
     if input_shape is not None:
         rows = rows[rows.input_shape == input_shape]
-    return {str(row.counter): float(row.forward_mac) for row in each(rows)}
+    return {str(row.program): float(row.forward_mac) for row in each(rows)}
 
 
 def forward_flop(paper: Paper, model: str) -> float | None:

@@ -52,8 +52,8 @@ def _flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | None, Verd
         verdict = judge(*printed(row, "flop"), ours, rough, ROUNDED_COUNTS)
     if not verdict.explained:
         others = {
-            f"about the multiply-adds of {row.model_key}'s forward pass alone by {name(counter)}": batch * mac
-            for counter, mac in counts.by_program(paper, row.model_key).items()
+            f"about the multiply-adds of {row.model_key}'s forward pass alone by {name(program)}": batch * mac
+            for program, mac in counts.by_program(paper, row.model_key).items()
         }
         nearest = dict(sorted(others.items(), key=lambda pair: abs(pair[1] - row.flop)))
         verdict = judge(*printed(row, "flop"), ours, nearest, ROUNDED_COUNTS)

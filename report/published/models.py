@@ -79,9 +79,9 @@ def _other_counts(paper: Paper, model: str, asked: Any | None) -> dict[str, floa
     if asked is not None:
         found["products and everything else together"] = float(asked.forward_flop + asked.forward_other_flop)
         shape = str(asked.input_shape)
-    for counter, mac in counts.by_program(paper, model, shape).items():
-        if counter != counting_programs.OURS:
-            found[f"what {counting_programs.name(counter)} counts"] = 2 * mac
+    for program, mac in counts.by_program(paper, model, shape).items():
+        if program != counting_programs.OURS:
+            found[f"what {counting_programs.name(program)} counts"] = 2 * mac
     return found
 
 
@@ -129,9 +129,9 @@ def betrayed(paper: Paper, study: str) -> pd.DataFrame:
             continue
         ways = {"products and everything else": float(asked.forward_flop + asked.forward_other_flop)}
         ways["products alone"] = float(asked.forward_flop)
-        for counter, mac in counts.by_program(paper, row.model_key, str(asked.input_shape)).items():
-            if counter != counting_programs.OURS:
-                ways[counting_programs.name(counter)] = 2 * mac
+        for program, mac in counts.by_program(paper, row.model_key, str(asked.input_shape)).items():
+            if program != counting_programs.OURS:
+                ways[counting_programs.name(program)] = 2 * mac
         rows += [(way, abs(row.flop - value) <= row.flop_rounding) for way, value in ways.items()]
     ways_of_models = pd.DataFrame(rows, columns=["way", "equal"]).groupby("way", sort=False).equal
     found = ways_of_models.agg(equal="sum", models="count").reset_index()

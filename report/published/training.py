@@ -54,7 +54,7 @@ def _linear_backward_flop(paper: Paper, model: str, batch: int) -> float:
     """Return the backward products of the linear layers of a model."""
     rows = paper.layers
     rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
-    return float(rows[rows.kind == "linear"].backward_flop.astype(float).sum())
+    return float(rows[rows.layer_kind == "linear"].backward_flop.astype(float).sum())
 
 
 def _name(row: Any) -> str:

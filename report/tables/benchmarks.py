@@ -20,7 +20,7 @@ from report.text.quantities import percent, si, significant, throughput
 def ranking(paper: Paper) -> str:
     """Rank the predictors of latency on each machine shown, over all cells and at each common batch size."""
     rows = [
-        [KINDS[machine.kind], "all" if batch is None else str(batch), *_rank(rank)]
+        [KINDS[machine.chip_kind], "all" if batch is None else str(batch), *_rank(rank)]
         for machine in _measured(paper)
         for batch, ranks in predictors.rankings(machine).items()
         for rank in ranks
@@ -49,7 +49,7 @@ def _rank(rank: Rank) -> list[str]:
 def _measured(paper: Paper) -> list[Machine]:
     """Return the machines shown that have cells; at least one."""
     present = set(available.shown_cells(paper).device)
-    return [machine for machine in paper.shown if KINDS[machine.kind] in present]
+    return [machine for machine in paper.shown if KINDS[machine.chip_kind] in present]
 
 
 @or_missing

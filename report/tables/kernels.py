@@ -26,7 +26,7 @@ def _measured(paper: Paper, machine: Machine, model: str) -> list[str]:
     counted = counted_kernels.step(machine, model, STUDIED_BATCH)
     if counted is not None:
         rates = (counted.dram_byte_per_s, counted.time_s, counted.flop_per_s, counted.intensity)
-        return [escape(model), named(machine), "counters", *_measurements(*rates)]
+        return [escape(model), named(machine), "hardware counters", *_measurements(*rates)]
     time_s = operator_shares.step_s(machine, model, STUDIED_BATCH)
     if time_s is None:
         return [escape(model), named(machine), NONE, *_measurements(None, None, None, None)]
@@ -77,4 +77,4 @@ def flop(paper: Paper) -> str:
                     known(counted, percent, 3),
                 ]
             )  # fmt: skip
-    return pipe("Machine | Model | Cell | Work | By counters > | By formulas > | Counted >", rows)
+    return pipe("Machine | Model | Cell | Work | By hardware counters > | By formulas > | Counted >", rows)

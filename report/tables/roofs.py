@@ -22,11 +22,11 @@ def arithmetic(paper: Paper) -> str:
 
 def _arithmetic(machine: Machine) -> list[list[str]]:
     rows = []
-    for (precision, kernel), lasting in sustained(machine.ceilings, ARITHMETIC).groupby(
-        ["precision", "kernel"], sort=False
+    for (precision, kernel), lasting in sustained(machine.roof_measurements, ARITHMETIC).groupby(
+        ["precision", "roof_kernel"], sort=False
     ):
         best = fastest(lasting, "flop_per_s")
-        short = burst(machine.ceilings, [str(kernel)])
+        short = burst(machine.roof_measurements, [str(kernel)])
         short = short[short.precision == precision]
         rows.append(
             [

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.bounds import Demand, Limit, held_against_chips
+from report.analysis.bounds import Demand, NamedRoof, held_against_chips
 from report.load.paper import Paper
 from report.tables.pipe import NONE, pipe
 from report.text.frame_rows import each
@@ -48,24 +48,25 @@ def training(paper: Paper) -> str:
 def bounds(paper: Paper) -> str:
     """List each model's margin at batch size 1 on each example of a chip, and where it crosses the ridge point."""
     columns = [
-        (limit, {demand.model: demand for demand in models}) for limit, models in held_against_chips(paper)
+        (named_roof, {demand.model: demand for demand in models})
+        for named_roof, models in held_against_chips(paper)
     ]
     rows = [
-        [escape(model), *(_margin(counted.get(model), limit) for limit, counted in columns)]
+        [escape(model), *(_margin(counted.get(model), named_roof) for named_roof, counted in columns)]
         for model in sorted({model for _, counted in columns for model in counted})
     ]
     names = [
-        f"{limit.name}, {limit.precision}, {intensity(limit.roof.ridge_flop_per_byte)} >"
-        for limit, _ in columns
+        f"{named_roof.name}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
+        for named_roof, _ in columns
     ]
     return pipe(" | ".join(["Model", *names]), rows)
 
 
-def _margin(demand: Demand | None, limit: Limit) -> str:
+def _margin(demand: Demand | None, named_roof: NamedRoof) -> str:
     """Return the intensity at batch size 1 over the ridge point, and the least batch size that is compute-bound."""
     if demand is None:
         return NONE
-    ridge = limit.roof.ridge_flop_per_byte
+    ridge = named_roof.roof.ridge_flop_per_byte
     batch = demand.crossing(ridge)
     return f"{significant(demand.intensity(1) / ridge, 2)};{SPACE}{'never' if batch is None else batch}"
 

@@ -12,7 +12,7 @@ import pandas as pd
 from helpers.papers import REFERENCES
 from helpers.places import ROOT
 from helpers.profiled_papers import profiled
-from measure.cache.records import CounterProfile, KernelCounters, KernelTime
+from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.words import EAGER, INFERENCE, STEP
 from measure.import_ncu import unknown_but
 from report.load import bibliography, printed
@@ -40,10 +40,12 @@ GAP = "one instruction may be of several sizes"
 
 
 def _with_counters(of: Machine, cell: tuple[object, ...], kernels: dict, gap: str | None) -> Machine:
-    profile = CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, gap)
+    profile = HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, gap)
     rows = [KernelCounters(*cell, name, *numbers) for name, numbers in kernels.items()]
     return replace(
-        of, counter_profiles=frame([profile], CounterProfile), counters=frame(rows, KernelCounters)
+        of,
+        hardware_counter_profiles=frame([profile], HardwareCounterProfile),
+        hardware_counters=frame(rows, KernelCounters),
     )
 
 

@@ -8,7 +8,7 @@ from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LAUNCHED, LEAN
 from helpers.places import TESTS
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import KEYS, CounterProfile, KernelCounters, KernelTime
+from measure.cache.records import KEYS, HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
@@ -23,8 +23,8 @@ TEXT = (
 RECORDS = {record: TABLES[record].path.removeprefix(f"{MACHINE}/") for record in KEYS}
 """All records, with the file of each in a data folder or a machine's."""
 
-KEPT = {"hardware_id": (), "counter": (OURS,)}
-"""What is kept as it is: this program is told from other counters by its name."""
+KEPT = {"hardware_id": (), "program": (OURS,)}
+"""What is kept as it is: this program is told from other counting programs by its name."""
 
 
 def free_columns(record):
@@ -58,7 +58,9 @@ def _with_kernels(gpu):
     kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters)
+    gpu.put_hardware_counters(
+        HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters
+    )
 
 
 def hostile_data(data: Path) -> Path:

@@ -70,7 +70,7 @@ def many() -> Paper:
             kinds = {"convolution": 4 - (model == "c"), "depthwise convolution": int(model == "c")}
             for position, (kind, quarters) in enumerate(kinds.items()):
                 part = layer(model, batch, position, flop * quarters // 4)
-                layers.append(replace(part, kind=kind, path=kind))
+                layers.append(replace(part, layer_kind=kind, path=kind))
             operators.append(
                 Operator(model, "3x2x2", batch, "fp32", None, "inference", "convolution", "conv",
                          flop // (k + 1), 0, 0, 10**3, k + 1)
@@ -82,9 +82,9 @@ def many() -> Paper:
     ]
     machines = []
     for machine in tiny().machines:
-        times = many_latencies(machine.kind)
+        times = many_latencies(machine.chip_kind)
         runs = [run(model, batch) for model, batch in times]
-        if machine.kind == "cpu":
+        if machine.chip_kind == "cpu":
             runs.append(run("g", 16, "oom", "needs 9 GB"))
         taken = [
             Sample("e1", model, batch, "fp32", "inference", "eager", index, 1, latency_s, 0)

@@ -46,7 +46,7 @@ def _asked(model: str, batch: int) -> Workload:
 def _layers(batch: int) -> list[Layer]:
     """AlexNet as two layers: one with all outputs, and the linear ones."""
     features = replace(
-        layer("alexnet", batch, 0, 0), input_shape="3x224x224", kind="convolution",
+        layer("alexnet", batch, 0, 0), input_shape="3x224x224", layer_kind="convolution",
         activation_byte=ALEXNET_OUTPUT_BYTE * batch, backward_flop=10**9, saved_byte=10**6 * batch,
         parameter_byte=10**7,
     )  # fmt: skip

@@ -4,13 +4,13 @@ import zipfile
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import (
-    Ceiling,
-    CounterProfile,
     Environment,
+    HardwareCounterProfile,
     KernelCounters,
     KernelTime,
     OperatorTime,
     Profile,
+    RoofMeasurement,
     Run,
     Sample,
 )
@@ -69,7 +69,7 @@ def layer(model="net", batch=1, position=0, flop=10):
     )
     return Layer(
         model=model, input_shape="3x2x2", batch=batch, precision="fp32", autocast=None, position=position,
-        path="head", type="Linear", kind="linear", calls=1, parameter_count=5, parameter_byte=20,
+        path="head", type="Linear", layer_kind="linear", calls=1, parameter_count=5, parameter_byte=20,
         activation_byte=8, traffic_byte=96, forward_flop=flop, forward_other_flop=2, **dict.fromkeys(unknown),
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ def operator(model="net", batch=1, name="mm", flop=10, calls=1):
         precision="fp32",
         autocast=None,
         stage="inference",
-        kind="linear",
+        layer_kind="linear",
         operator=name,
         flop=flop,
         other_flop=2,
@@ -92,8 +92,8 @@ def operator(model="net", batch=1, name="mm", flop=10, calls=1):
     )
 
 
-def ceiling(size=8, latency_s=0.5):
-    return Ceiling(
+def roof_measurement(size=8, latency_s=0.5):
+    return RoofMeasurement(
         environment_id="e1",
         kernel="matmul",
         precision="fp32",
@@ -149,7 +149,7 @@ def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
 
 def counter_profile(model="net", batch=1, status="ok", reason=None):
     about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
-    return CounterProfile(
+    return HardwareCounterProfile(
         **_cell(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
     )
 
@@ -166,18 +166,18 @@ def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
 
 
 COUNTED = [workload(flop=10)]
-"""10 FLOP in 0.1 s at least are 100 FLOP/s; the fastest kernel of ``ceiling`` does 1024 FLOP in 0.5 s: 2048 FLOP/s."""
+"""10 FLOP in 0.1 s at least are 100 FLOP/s; the fastest roof kernel does 1024 FLOP in 0.5 s: 2048 FLOP/s."""
 
 
 def machine_in(folder, environment=ENVIRONMENT):
     """Fills the folder, and is its tables."""
     machine = MachineFolder(folder.parent, folder.name, folder)
     machine.put_environment(environment)
-    machine.put_ceilings([ceiling()])
+    machine.put_roof_measurements([roof_measurement()])
     machine.put_run(run(), samples(3))
     machine.put_run(run(batch=64, status="oom", reason="needs 9 GB"), [])
     machine.put_profile(profile(), [operator_time()], [kernel_time()])
-    machine.put_counters(counter_profile(), [kernel_counters()])
+    machine.put_hardware_counters(counter_profile(), [kernel_counters()])
     return machine
 
 

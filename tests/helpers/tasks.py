@@ -3,7 +3,7 @@
 import dataclasses
 
 from measure.cache.records import Cell
-from measure.run.sections.counters import CounterTask
+from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.sections.inference import InferenceTask
 from measure.run.sections.operators import ProfileTask
 from measure.run.sections.training import TrainingTask
@@ -26,7 +26,7 @@ def profile_task(model, batch, precision, variant, phase):
 
 
 def counter_task(model, batch, precision, variant, phase):
-    return CounterTask(model, cell(model, batch, precision, variant, phase))
+    return HardwareCounterTask(model, cell(model, batch, precision, variant, phase))
 
 
 def changed(task, round_=None, **cell_changes):

@@ -13,7 +13,7 @@ from helpers.counted_papers import LAUNCHED, LEAN
 from helpers.places import ROOT, TESTS
 from helpers.rows import run, workload
 from measure.cache.folders import MachineFolder
-from measure.cache.records import CounterProfile, KernelCounters, KernelTime, Sample
+from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, Sample
 from measure.cache.table import append
 from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator, Workload
@@ -80,7 +80,9 @@ def _put_kernels(gpu):
     kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_counters(CounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)
+    gpu.put_hardware_counters(
+        HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters
+    )
 
 
 SWAP = {"lean": "deep", "deep": "lean"}

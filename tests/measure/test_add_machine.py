@@ -30,9 +30,7 @@ def test_a_folder_is_added_and_what_comes_next_is_told(data, given, capsys):
     (given / "plot.py").write_text("import os")
     assert add(data, given) == 0
     output = capsys.readouterr().out
-    assert (
-        f"Added Chip, of 2 cores to {data}/machines/box; rows: 1 in machine.csv, 1 in ceilings.csv" in output
-    )
+    assert f"Added Chip, of 2 cores to {data}/machines/box; rows: 1 in machine.csv, 1 in roofs.csv" in output
     assert "3 in samples.csv" in output
     assert "Left out, not tables of a machine: 'plot.py'\n" in output
     assert "Not counted" not in output

@@ -16,7 +16,7 @@ from helpers.places import ROOT
 import report.engine.quarto
 from measure import __main__ as measuring
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Ceiling, Environment, Run, Sample
+from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
 from report import __main__ as reporting
@@ -105,7 +105,7 @@ def no_timm(_root: Path, monkeypatch: Any) -> None:
 
 RUNS, BOX = "data/machines/box/runs.csv", "--machine box --plan --device cpu"
 RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,0,,"
-CEILINGS = "data/machines/box/ceilings.csv"
+CEILINGS = "data/machines/box/roofs.csv"
 ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained"
 MODELS = "data/workload/models.csv"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1"
@@ -165,8 +165,8 @@ COMMANDS = [
     Bad("measure --plan --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad("measure --list --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad(
-        "measure --sections counters --device cpu --models alexnet --data {root}/data",
-        "--sections counters",
+        "measure --sections hardware-counters --device cpu --models alexnet --data {root}/data",
+        "--sections hardware-counters",
     ),
     # What lies in the cache
     Bad(f"measure --data {{root}}/data {BOX}", "runs.csv", folder(RUNS)),
@@ -203,17 +203,17 @@ COMMANDS = [
     Bad(
         f"measure --data {{root}}/data {BOX}",
         "column latency_s: the cell is 'nan'",
-        text(CEILINGS, header(Ceiling), ROOF.replace("0.5", "nan")),
+        text(CEILINGS, header(RoofMeasurement), ROOF.replace("0.5", "nan")),
     ),
     Bad(
         f"measure --data {{root}}/data {BOX}",
         "column latency_low_s: the cell is '0'",
-        text(CEILINGS, header(Ceiling), ROOF.replace("0.4", "0")),
+        text(CEILINGS, header(RoofMeasurement), ROOF.replace("0.4", "0")),
     ),
     Bad(
         f"measure --data {{root}}/data {BOX}",
         f"column size: the cell is '-{'9' * 59}…'",
-        text(CEILINGS, header(Ceiling), ROOF.replace(",8,", f",-{'9' * 400},")),
+        text(CEILINGS, header(RoofMeasurement), ROOF.replace(",8,", f",-{'9' * 400},")),
     ),
     Bad(f"measure --data {{root}}/data {BOX}", "models.csv", folder(MODELS)),
     Bad(

@@ -93,7 +93,7 @@ def test_bad_flags_are_answered_in_one_sentence(caches, capsys, arguments, words
 def test_bad_folders_are_answered_in_one_sentence(caches, tmp_path, capsys):
     machine(tmp_path / "empty")
     assert compare(caches[0], tmp_path / "empty") == 2
-    assert "have no cell or ceiling with a result in common" in capsys.readouterr().err
+    assert "have no cell or roof with a result in common" in capsys.readouterr().err
     assert compare(caches[0], tmp_path / "nowhere") == 2
     assert "nowhere is neither a machine's folder" in capsys.readouterr().err
 

@@ -44,27 +44,27 @@ def test_counters_of_a_gpu_of_which_only_the_name_is_known(tmp_path, capsys):
         None,
         None,
     )
-    (profile,) = folder.counter_profiles()
+    (profile,) = folder.hardware_counter_profiles()
     assert (profile.model, profile.batch, profile.phase, profile.steps) == ("resnet50", 64, "step", 2)
     assert (profile.tool, profile.capability, profile.environment_id) == (
         "imported",
         "8.0",
         environment.environment_id,
     )
-    assert [row.calls for row in folder.counters()] == [1, 1]
+    assert [row.calls for row in folder.hardware_counters()] == [1, 1]
     assert "2 kernels of resnet50 at batch size 64 into" in capsys.readouterr().out
     assert (
         call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4") == 0
     )  # again, with other steps: it is replaced
-    assert [row.calls for row in folder.counters()] == [2, 2]
-    assert len(folder.environments()) == len(folder.counter_profiles()) == 1
+    assert [row.calls for row in folder.hardware_counters()] == [2, 2]
+    assert len(folder.environments()) == len(folder.hardware_counter_profiles()) == 1
 
 
 def test_counters_of_a_machine_that_measured(tmp_path):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(GPU)
     assert call(tmp_path, *COUNTED, "--machine", "box", "--phase", "inference", "--precision", "bf16") == 0
-    (profile,) = folder.counter_profiles()
+    (profile,) = folder.hardware_counter_profiles()
     assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")
     assert folder.environments() == [GPU]
 

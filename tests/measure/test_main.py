@@ -41,7 +41,7 @@ def call(*arguments):
         (["--budget", "0"], "'0' is no time"),
         (["--budget", "-5m"], "is no time"),
         (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
-        (["--sections", "magic"], "'magic' is not one of workload, ceilings, inference, training"),
+        (["--sections", "magic"], "'magic' is not one of workload, roofs, inference, training"),
         (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
         (["--threads", "none"], "--threads: 'none' is no number of threads"),
         (["--threads", "0"], "--threads: '0' is no number of threads"),
@@ -178,7 +178,7 @@ def test_a_quick_run_times_no_operators_unless_it_is_asked_to():
     def sections(*arguments):
         return command.make_request(command.parser().parse_args(list(arguments))).sections
 
-    assert sections("--quick") == ["workload", "ceilings", "inference", "training"]
+    assert sections("--quick") == ["workload", "roofs", "inference", "training"]
     assert sections() == [*sections("--quick"), "operators"]
     assert sections("--quick", "--sections", "operators") == ["operators"]
 

@@ -32,7 +32,7 @@ from measure.cache.words import INFERENCE, STAGES, STEP
 from report.load.paper import load
 
 pytestmark = pytest.mark.long
-COMMAND = re.compile(r"python (?:-m measure|benchmarks/counters\.py)|add rows|restore")
+COMMAND = re.compile(r"python (?:-m measure|benchmarks/counting_programs\.py)|add rows|restore")
 """What fills a gap: a command, or a table of the project that is to be restored."""
 
 NAMES = {"example-cpu": "Example CPU", "example-gpu": "Example GPU"}
@@ -106,11 +106,11 @@ SECTIONS = {
     ),
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
     "hardware counters": Section(
-        without_files("machines/*/counter_profiles.csv", "machines/*/counters.csv"),
+        without_files("machines/*/hardware_counter_profiles.csv", "machines/*/hardware_counters.csv"),
         r"findings\.kernels\.counted|tables\.kernels\.flop",
     ),
-    "ceilings": Section(
-        without_files("machines/*/ceilings.csv"),
+    "roofs": Section(
+        without_files("machines/*/roofs.csv"),
         r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
         r"findings\.steps\.(rates|estimates)|findings\.kernels\.waiting|"
         r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|tables\.roofs\.(?!datasheet)|"
@@ -122,8 +122,9 @@ SECTIONS = {
         r"findings\.(workload|layers|bounds|backward|predictors|steps)\.|findings\.abstract\.scope|"
         r"findings\.training_memory\.|tables\.workload\.(models|bounds|training)",
     ),
-    "counters of programs": Section(
-        without_files("workload/counters.csv"), r"findings\.counters\.|tables\.counters\."
+    "counting programs": Section(
+        without_files("workload/counting_programs.csv"),
+        r"findings\.counting_programs\.|tables\.counting_programs\.",
     ),
     "chips": Section(
         without_files("chips.csv"),

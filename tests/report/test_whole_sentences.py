@@ -46,12 +46,12 @@ PAPERS = {
     "wide": (
         wide,
         r"(?<!published\.)findings\.(abstract|chips|comparisons|precisions|generations|workload|layers|bounds|backward|machines|"
-        r"benchmarks|utilisation|counters\.(?!.*torchinfo)|predictors|exceptions|speed_ups)|chip_tables",
+        r"benchmarks|utilisation|counting_programs\.(?!.*torchinfo)|predictors|exceptions|speed_ups)|chip_tables",
     ),
     "many": (many, r"benchmarks\.|predictors\.|speed_ups\."),
     "tiny": (
         tiny,
-        r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counters|machines|roofs)\.",
+        r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counting_programs|machines|roofs)\.",
     ),
     "profiled": (
         profiled,

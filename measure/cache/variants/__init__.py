@@ -17,7 +17,7 @@ for _module in pkgutil.iter_modules(__path__):
 VARIANTS = tuple(sorted(Variant.known.values(), key=lambda each: each.order))
 """All variants, in the order in which a name joins them."""
 
-PARTS = tuple(each.name for each in VARIANTS)
+NAMES = tuple(each.name for each in VARIANTS)
 
 SGD, ADAM = OPTIMIZERS = ("sgd", "adam")
 """What updates the weights of a training step: SGD with momentum, which a variant does not name, or Adam."""
@@ -43,8 +43,8 @@ def named(text: str) -> str:
 
     Raises UserError for a part that is unknown.
     """
-    known = (EAGER, *PARTS)
-    if unknown := sorted(parts(text) - set(PARTS)):
+    known = (EAGER, *NAMES)
+    if unknown := sorted(parts(text) - set(NAMES)):
         raise UserError(
             f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'"
             + did_you_mean(unknown[0], known)

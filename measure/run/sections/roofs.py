@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from measure.cache.records import Ceiling
+from measure.cache.records import RoofMeasurement
 from measure.cache.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine.devices import Device
 from measure.roofs import roofs
@@ -17,22 +17,22 @@ QUICK_KERNELS = ("matmul", "fma", "stream_triad", "chain")
 
 
 @dataclass(frozen=True)
-class CeilingTask(Task):
+class RoofTask(Task):
     """Measure a roof, or the clock, with one kernel at one size and pace."""
 
-    kernel: str
+    roof_kernel: str
     precision: str
     size: int
     pace: str
 
-    section, order = "ceilings", 2
+    section, order = "roofs", 2
     help = "measure the roofs, and a processor's clock"
     effort = 4.0
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        rows = () if request.force else cache.rows(cache.folder.ceilings())
-        known = {(row.kernel, row.precision, row.size, row.pace) for row in rows}
+        rows = () if request.force else cache.rows(cache.folder.roof_measurements())
+        known = {(row.roof_kernel, row.precision, row.size, row.pace) for row in rows}
         tasks = [
             cls(*kernel)
             for kernel in roofs.kernels(cache.environment.device, request.precisions)
@@ -40,30 +40,37 @@ class CeilingTask(Task):
         ]
         if not request.quick:
             return tasks
-        return [task for task in tasks if task.kernel in QUICK_KERNELS and task.pace == SUSTAINED]
+        return [task for task in tasks if task.roof_kernel in QUICK_KERNELS and task.pace == SUSTAINED]
 
     @property
     def label(self) -> str:
-        return f"roof {self.kernel} {self.precision} {self.size} {self.pace}"
+        return f"roof {self.roof_kernel} {self.precision} {self.size} {self.pace}"
 
     @property
     def columns(self) -> Columns:
-        return {"kernel": self.kernel, "precision": self.precision, "size": self.size, "pace": self.pace}
+        return {
+            "roof_kernel": self.roof_kernel,
+            "precision": self.precision,
+            "size": self.size,
+            "pace": self.pace,
+        }
 
     def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> KernelTiming:
-        return roofs.measure(device, self.kernel, self.precision, self.size, self.pace, beat)
+        return roofs.measure(device, self.roof_kernel, self.precision, self.size, self.pace, beat)
 
     def store(self, cache: Cache, outcome: KernelTiming | Failure) -> None:
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
-        flop, byte = roofs.flop_and_byte(self.kernel, self.precision, self.size)
+        flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
         row = {**self.columns, **became(outcome), **timing._asdict(), "flop": flop, "byte": byte}
-        cache.folder.put_ceilings([Ceiling(environment_id=cache.environment.environment_id, **row)])
+        cache.folder.put_roof_measurements(
+            [RoofMeasurement(environment_id=cache.environment.environment_id, **row)]
+        )
 
     def summary(self, result: KernelTiming) -> str:
         assert result.latency_s is not None
-        flop, byte = roofs.flop_and_byte(self.kernel, self.precision, self.size)
-        if self.kernel == "chain":
+        flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
+        if self.roof_kernel == "chain":
             return f"{self.size / result.latency_s / 1e9:.3f} additions/ns"
-        if self.kernel in STREAM_ARRAYS:
+        if self.roof_kernel in STREAM_ARRAYS:
             return f"{byte / result.latency_s / 1e9:.1f} GB/s"
         return f"{flop / result.latency_s / 1e9:.1f} GFLOP/s"

@@ -71,7 +71,7 @@ def of_machine(place: int, topic: str, *figures: str) -> Mark:
         @wraps(function)
         def concluded(paper: Paper, machine: Machine) -> Conclusion:
             effect, text, brief = function(paper, machine)
-            labels = tuple(label.format(kind=machine.kind) for label in figures)
+            labels = tuple(label.format(kind=machine.chip_kind) for label in figures)
             return Conclusion(topic, effect, available.title(machine), text, brief, labels)
 
         OF_MACHINES.append((place, concluded))

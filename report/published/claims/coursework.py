@@ -6,14 +6,14 @@ import pandas as pd
 
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
-from report.analysis.bounds import Limit
+from report.analysis.bounds import NamedRoof
 from report.analysis.layer_costs import at_shown_batch
 from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, Predictor, Rank
 from report.charts.theme import OUTSIDE
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.published.claims.ruling import Ruling, claim, claim_anywhere, whole
-from report.published.claims.sides import limits, models, ruled_by_side, sentence, sides
+from report.published.claims.sides import models, named_roofs, ruled_by_side, sentence, sides
 from report.published.verdict import MEASURED_TOLERANCE
 from report.text.frame_rows import each, highest
 from report.text.quantities import intensity, listing, number, percent, significant
@@ -125,13 +125,13 @@ def alexnet(paper: Paper) -> Ruling:
     """Rule on AlexNet being memory-bound at the smallest batch size, compute-bound at the largest of the studies."""
     rows = models(paper, lambda model: model == "alexnet")
 
-    def part(limit: Limit) -> Ruling:
-        held = sides(limit, "compute-bound", rows)
+    def part(named_roof: NamedRoof) -> Ruling:
+        held = sides(named_roof, "compute-bound", rows)
         compute_bound = [bool(side.any()) for side in held.values()]
-        text = sentence(limit, "compute-bound", held)
+        text = sentence(named_roof, "compute-bound", held)
         return Ruling(not compute_bound[0] and compute_bound[-1], text)
 
-    return whole([partial(part, limit) for limit in limits(paper, "gpu")])
+    return whole([partial(part, named_roof) for named_roof in named_roofs(paper, "gpu")])
 
 
 @claim("a1rooflines-3")
@@ -221,7 +221,7 @@ def deeper(paper: Paper, machine: Machine) -> Ruling:
     """Rule on whether models of more layers with products have the larger ratio, by rank correlation."""
     rows = at_shown_batch(available.steps(machine))
     layers = available.layers(paper)
-    depths = layers[layers.kind.isin(PRODUCTS)].groupby("model").size()
+    depths = layers[layers.layer_kind.isin(PRODUCTS)].groupby("model").size()
     found = correlations.correlation(rows.model.map(depths).astype(float), rows.time_ratio, rows.model)
     if found is None:
         what = f"On the {available.title(machine)} too few models were trained for a correlation"
@@ -274,7 +274,7 @@ def dominant(paper: Paper) -> Ruling:
 
     def time() -> Ruling:
         machine, kinds = layer_costs.of_shown(paper, layer_costs.of_kinds)
-        rows = kinds[(kinds.stage == "forward") & (kinds.kind != OUTSIDE)]
+        rows = kinds[(kinds.stage == "forward") & (kinds.layer_kind != OUTSIDE)]
         what = f"time of the layers in the forward pass on the {available.title(machine)}"
         return _share(rows, "time_s", what)
 
@@ -282,7 +282,7 @@ def dominant(paper: Paper) -> Ruling:
 
 
 def _share(rows: pd.DataFrame, column: str, what: str) -> Ruling:
-    rows = rows.assign(part=rows[column].astype(float).where(rows.kind.isin(DOMINANT), 0.0))
+    rows = rows.assign(part=rows[column].astype(float).where(rows.layer_kind.isin(DOMINANT), 0.0))
     sums = rows.groupby("model")[["part", column]].sum()
     share = sums.part / sums[column].astype(float)
     return Ruling(

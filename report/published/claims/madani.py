@@ -115,7 +115,7 @@ def convolution_time(paper: Paper) -> Ruling:
     """Rule on the share of convolution in the time of AlexNet's passes, under the profiler."""
     machine, kinds = layer_costs.of_shown(paper, layer_costs.of_kinds)
     rows = kinds.assign(share=layer_costs.shares(kinds, "time_s"))
-    rows = rows[(rows.model == "alexnet") & (rows.kind == "convolution")]
+    rows = rows[(rows.model == "alexnet") & (rows.layer_kind == "convolution")]
     if rows.empty:
         raise DataMissingError(
             f"AlexNet's layers were not timed on the {available.title(machine)}; python -m measure --models alexnet "
@@ -138,7 +138,7 @@ def linear_memory(paper: Paper) -> Ruling:
         raise missing(what, sections=["workload"], flags="--models alexnet", does="does")
     holds, parts = {}, []
     for batch, layers in each_batch(rows):
-        sums = layers.groupby("kind").byte.sum().sort_values(ascending=False)
+        sums = layers.groupby("layer_kind").byte.sum().sort_values(ascending=False)
         holds[batch] = sums.index[0] == "linear"
         size = f"{si(sums.iloc[0], 'B')} of {si(sums.sum(), 'B')}"
         parts.append(f"{sums.index[0]} ({size}) at batch size {batch}")

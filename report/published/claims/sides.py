@@ -6,7 +6,7 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import missing
-from report.analysis.bounds import Limit
+from report.analysis.bounds import NamedRoof
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.claims.ruling import Ruling, at_batches
 from report.published.steps import chip_roof
@@ -19,17 +19,17 @@ BATCHES = (1, 64, 256)
 """The batch sizes of the studies."""
 
 
-def limits(paper: Paper, kind: str) -> list[Limit]:
+def named_roofs(paper: Paper, kind: str) -> list[NamedRoof]:
     """Return the measured roof of the machine of a kind; of GPUs also that of the studies' GPU; at least one."""
     found = []
     machine = paper.machine(kind)
     measured = machine and machine.roof(BASE_PRECISION)
     if machine and measured:
-        found.append(Limit(available.title(machine), kind, BASE_PRECISION, measured, measured=True))
+        found.append(NamedRoof(available.title(machine), kind, BASE_PRECISION, measured, measured=True))
     datasheet = chip_roof(paper, STUDIED_GPU) if kind == "gpu" else None
     if datasheet:
         name = f"{STUDIED_GPU} by its datasheet"
-        found.append(Limit(name, kind, BASE_PRECISION, datasheet, measured=False))
+        found.append(NamedRoof(name, kind, BASE_PRECISION, datasheet, measured=False))
     if not found:
         available.roof(available.machine(paper, kind))
     return found
@@ -52,17 +52,19 @@ def each_batch(rows: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
         yield batch, rows[rows.batch == batch]
 
 
-def sides(limit: Limit, bound: str, rows: pd.DataFrame) -> dict[int, pd.Series]:
+def sides(named_roof: NamedRoof, bound: str, rows: pd.DataFrame) -> dict[int, pd.Series]:
     """Return by batch size, for each model, whether it is on the side of the ridge point that is claimed."""
-    return {batch: models.footprint_intensity.map(limit.bound) == bound for batch, models in each_batch(rows)}
+    return {
+        batch: models.footprint_intensity.map(named_roof.bound) == bound for batch, models in each_batch(rows)
+    }
 
 
-def sentence(limit: Limit, bound: str, held: dict[int, pd.Series]) -> str:
+def sentence(named_roof: NamedRoof, bound: str, held: dict[int, pd.Series]) -> str:
     """Write ``On the X (ridge point 10 FLOP/B), of 9 models by footprint, compute-bound are 5 at batch size 1 ...``."""
     parts = [f"{int(models.sum()) or 'none'} at batch size {batch}" for batch, models in held.items()]
     first = next(iter(held.values()))
     return (
-        f"On the {limit.name} (ridge point {intensity(limit.roof.ridge_flop_per_byte)}), of "
+        f"On the {named_roof.name} (ridge point {intensity(named_roof.roof.ridge_flop_per_byte)}), of "
         f"{number(len(first), 'model')} by footprint, {bound} are {listing(parts)}."
     )
 
@@ -71,9 +73,9 @@ def ruled_by_side(paper: Paper, wanted: Callable[[str], bool], **bounds: str) ->
     """Rule on a claim that models are memory- or compute-bound on all roofs of some kinds of machine."""
     rows = models(paper, wanted)
     found = [
-        (limit, bound, sides(limit, bound, rows))
+        (named_roof, bound, sides(named_roof, bound, rows))
         for kind, bound in bounds.items()
-        for limit in limits(paper, kind)
+        for named_roof in named_roofs(paper, kind)
     ]
     holds = {batch: all(held[batch].all() for _, _, held in found) for batch, _ in each_batch(rows)}
     return at_batches(holds, " ".join(sentence(*on_roof) for on_roof in found))

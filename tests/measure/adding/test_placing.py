@@ -1,11 +1,11 @@
 import dataclasses
 
 import pytest
-from helpers.rows import ENVIRONMENT, ceiling, machine_in, run, samples
+from helpers.rows import ENVIRONMENT, machine_in, roof_measurement, run, samples
 
 from measure.adding import placing
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Ceiling, Environment, Run, Sample
+from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.errors import UserError
 
 OTHER = dataclasses.replace(ENVIRONMENT, hardware_id="h2", name="Other chip")
@@ -37,15 +37,15 @@ def test_what_the_same_machine_measured_stands_beside_what_is_new(tmp_path, tabl
     again = dataclasses.replace(ENVIRONMENT, recorded_at="2026-01-03")  # seen first in another folder
     more = tables | {
         Environment: [again, newer],
-        Ceiling: [ceiling(), ceiling(16)],
+        RoofMeasurement: [roof_measurement(), roof_measurement(16)],
         Run: [run(), run("other")],
         Sample: [*samples(3), *samples(2, "other")],
     }
     added = placing.put(tmp_path, "box", more, replace=False)
-    assert (added[Environment], added[Ceiling], added[Run], added[Sample]) == (1, 1, 1, 2)
+    assert (added[Environment], added[RoofMeasurement], added[Run], added[Sample]) == (1, 1, 1, 2)
     together = MachineFolder(tmp_path, "box").tables()
     assert together[Environment] == [ENVIRONMENT, newer]
-    assert together[Ceiling] == [ceiling(), ceiling(16)]
+    assert together[RoofMeasurement] == [roof_measurement(), roof_measurement(16)]
     assert [(row.model, row.batch) for row in together[Run]] == [("net", 1), ("net", 64), ("other", 1)]
     assert len(together[Sample]) == 5
 
@@ -55,8 +55,8 @@ def test_what_the_same_machine_measured_stands_beside_what_is_new(tmp_path, tabl
     [
         ({Environment: [OTHER]}, r"box: holds another machine \('Chip, of 2 cores'\); name another folder"),
         (
-            {Ceiling: [ceiling(latency_s=0.45)]},
-            r"ceilings.csv: has other results for 1 of the same rows, such as 'mat",
+            {RoofMeasurement: [roof_measurement(latency_s=0.45)]},
+            r"roofs.csv: has other results for 1 of the same rows, such as 'mat",
         ),
         (
             {Run: [run(status="oom", reason="full")]},

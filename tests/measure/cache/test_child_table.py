@@ -1,14 +1,14 @@
 import pytest
 from helpers.rows import run, samples
 
-from measure.cache.child_table import Parts
+from measure.cache.child_table import ChildTable
 from measure.cache.records import ROUND, Sample
 from measure.cache.table import append
 
 
 @pytest.fixture
 def parts(tmp_path):
-    return Parts(tmp_path / "samples.csv", Sample, ROUND)
+    return ChildTable(tmp_path / "samples.csv", Sample, ROUND)
 
 
 def test_the_parts_of_the_rows_that_are_asked_for(parts):
@@ -20,7 +20,7 @@ def test_the_parts_of_the_rows_that_are_asked_for(parts):
 
 def test_which_rows_have_parts(parts):
     parts.put([(run("a"), samples(2, "a")), (run("b"), [])])
-    for opened in (parts, Parts(parts.path, Sample, ROUND)):
+    for opened in (parts, ChildTable(parts.path, Sample, ROUND)):
         assert opened.has(run("a"))
         assert not opened.has(run("b"))
 
@@ -47,6 +47,6 @@ def test_what_stands_in_two_places_is_replaced_in_both(parts):
 def test_rows_of_an_earlier_version_are_read_as_todays(tmp_path):
     path = tmp_path / "samples.csv"
     append(path, Sample, samples(2, round_=None))
-    parts = Parts(path, Sample, ROUND, lambda rows: samples(len(rows), round_=0))
+    parts = ChildTable(path, Sample, ROUND, lambda rows: samples(len(rows), round_=0))
     assert parts.has(run(round_=0))
     assert parts.of([run(round_=0)]) == samples(2)

@@ -9,7 +9,6 @@ import pytest
 from helpers.places import ROOT
 from helpers.rows import (
     ENVIRONMENT,
-    ceiling,
     counter_profile,
     kernel_counters,
     kernel_time,
@@ -17,6 +16,7 @@ from helpers.rows import (
     operator,
     operator_time,
     profile,
+    roof_measurement,
     run,
     samples,
     workload,
@@ -146,9 +146,9 @@ def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_i
 
 
 def test_a_roof_measured_again_replaces_the_old_one(folder):
-    folder.put_ceilings([ceiling(8), ceiling(16)])
-    folder.put_ceilings([ceiling(8, latency_s=0.25)])
-    assert {(row.size, row.latency_s) for row in folder.ceilings()} == {(16, 0.5), (8, 0.25)}
+    folder.put_roof_measurements([roof_measurement(8), roof_measurement(16)])
+    folder.put_roof_measurements([roof_measurement(8, latency_s=0.25)])
+    assert {(row.size, row.latency_s) for row in folder.roof_measurements()} == {(16, 0.5), (8, 0.25)}
 
 
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
@@ -304,15 +304,18 @@ def test_kernels_stand_beside_their_profile_and_a_processor_has_no_table_of_them
 
 
 def test_what_counters_said_stands_beside_its_profile_and_is_replaced_with_it(folder):
-    folder.put_counters(counter_profile(), [kernel_counters()])
-    folder.put_counters(counter_profile(batch=8, status="unsupported", reason="forbidden"), [])
-    assert [(row.batch, row.status) for row in folder.counter_profiles()] == [(1, "ok"), (8, "unsupported")]
-    assert folder.counters() == [kernel_counters()]
+    folder.put_hardware_counters(counter_profile(), [kernel_counters()])
+    folder.put_hardware_counters(counter_profile(batch=8, status="unsupported", reason="forbidden"), [])
+    assert [(row.batch, row.status) for row in folder.hardware_counter_profiles()] == [
+        (1, "ok"),
+        (8, "unsupported"),
+    ]
+    assert folder.hardware_counters() == [kernel_counters()]
     append(folder.folder / "counters.csv", KernelCounters, [kernel_counters(model="killed")])
-    assert folder.counters() == [kernel_counters()]  # no profile committed it
+    assert folder.hardware_counters() == [kernel_counters()]  # no profile committed it
     again = MachineFolder(folder.folder.parents[1], "box")  # another process
-    again.put_counters(counter_profile(), [kernel_counters(time_s=0.5)])
-    assert again.counters() == [kernel_counters(time_s=0.5)]
+    again.put_hardware_counters(counter_profile(), [kernel_counters(time_s=0.5)])
+    assert again.hardware_counters() == [kernel_counters(time_s=0.5)]
 
 
 def test_a_model_of_ones_own_has_one_input_shape(tmp_path):

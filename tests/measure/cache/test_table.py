@@ -6,11 +6,11 @@ import typing
 import pytest
 from helpers.rows import (
     ENVIRONMENT,
-    ceiling,
     counter_profile,
     kernel_counters,
     kernel_time,
     layer,
+    roof_measurement,
     run,
     samples,
     workload,
@@ -32,7 +32,7 @@ def test_keys_are_columns(record):
         workload(uncounted="sort:2:0.1"),
         layer(),
         ENVIRONMENT,
-        ceiling(latency_s=1 / 3),
+        roof_measurement(latency_s=1 / 3),
         run(status="oom", reason='no "memory", at all\nor nearly'),
         samples(1)[0],
         kernel_time(),

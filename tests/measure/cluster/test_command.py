@@ -33,7 +33,7 @@ def test_no_cluster_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_counters_are_for_one_machine(tmp_path):
-    words = f"--sections counters --cluster auto --data {tmp_path}".split()
+    words = f"--sections hardware-counters --cluster auto --data {tmp_path}".split()
     with pytest.raises(UserError, match="--sections: counters are read on one machine at a time"):
         command.measure(parser().parse_args(words))
 

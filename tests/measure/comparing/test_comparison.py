@@ -11,7 +11,7 @@ from measure.comparing.comparison import (
     geometric_mean_ratio,
 )
 from measure.comparing.difference import OTHERS, ROUNDS, Repeats
-from measure.comparing.sides import Kernel, Measured, Side
+from measure.comparing.sides import Measured, RoofKernel, Side
 
 
 def cell(model):
@@ -22,8 +22,8 @@ def rounds(*latencies):
     return Measured("ok", None, Repeats(latencies, 0.001, 12))
 
 
-def side(cells, ceilings=None):
-    return Side("folder", ENVIRONMENT, cells, ceilings or {})
+def side(cells, roofs=None):
+    return Side("folder", ENVIRONMENT, cells, roofs or {})
 
 
 STEADY = (0.99, 1.0, 1.01)
@@ -87,7 +87,7 @@ def test_a_regression_is_significant_and_larger_than_allowed():
 
 
 def test_ceilings_follow_the_cells_and_take_their_spread():
-    kernel = Kernel("matmul", 512, "fp32", "burst")
+    kernel = RoofKernel("matmul", 512, "fp32", "burst")
     a, b = (side(each.cells, {kernel: rounds(latency)}) for each, latency in ((A, 1.0), (B, 1.02)))
     row = compare(a, b)[-1]
     assert row.label == "matmul 512 fp32 burst"

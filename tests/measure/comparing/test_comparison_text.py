@@ -1,7 +1,7 @@
 import pytest
 from helpers.comparing import ENVIRONMENT, NEWER
 
-from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
 from measure.comparing.comparison_text import aligned, described, show, summary
 from measure.comparing.difference import OTHERS, PROCESS, ROUNDS
 from measure.comparing.sides import Side
@@ -46,7 +46,7 @@ def test_a_side_names_its_folder_and_environment():
 
 def test_the_table_is_plain_text_where_it_is_piped(capsys):
     rows = [both("alexnet", 1.2, SLOWER, b_flags="wide"), both("vgg11", 1.0, WITHIN_ERROR)]
-    rows.append(Comparison(CEILINGS, kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
+    rows.append(Comparison(ROOFS, kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
     show(A, B, rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Changed: nothing that the environment tells"
@@ -55,7 +55,7 @@ def test_the_table_is_plain_text_where_it_is_piped(capsys):
         "alexnet      1  fp32       inference  eager    10.0 ms  12.0 ms  1.200  1.190 to 1.210  slower        B: wide",
         "vgg11        1  fp32       inference  eager    10.0 ms  10.0 ms  1.000  0.990 to 1.010  within error",
     ]
-    assert lines[-2:] == ["1 ceiling only in A:", "  fma 8 fp32 burst"]
+    assert lines[-2:] == ["1 roof only in A:", "  fma 8 fp32 burst"]
     assert "\x1b" not in "".join(lines)
 
 

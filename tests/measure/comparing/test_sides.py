@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.cache.records import Ceiling, Cell
+from measure.cache.records import Cell, RoofMeasurement
 from measure.comparing import sides
 from measure.comparing.difference import error_of_interval
-from measure.comparing.sides import Kernel
+from measure.comparing.sides import RoofKernel
 from measure.errors import UserError
 
 
@@ -117,13 +117,13 @@ def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
     folder = machine(tmp_path / "a")
     machine(tmp_path / "b")
     kernel = ("aaaa00000000", "matmul", "fp32", 512, 1, 1)
-    failed = Ceiling(
+    failed = RoofMeasurement(
         "aaaa00000000", "matmul", "fp16", 512, 1, 1, "unsupported", "no fp16", None, None, None, None
     )
-    folder.put_ceilings([Ceiling(*kernel, "ok", None, 1.0, 0.9, 1.2, 9, "burst"), failed])
+    folder.put_roof_measurements([RoofMeasurement(*kernel, "ok", None, 1.0, 0.9, 1.2, 9, "burst"), failed])
     side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
-    repeats = side.ceilings[Kernel("matmul", 512, "fp32", "burst")].repeats
+    repeats = side.roofs[RoofKernel("matmul", 512, "fp32", "burst")].repeats
     assert repeats.medians_s == (1.0,)
     assert repeats.samples == 9
     assert repeats.error == error_of_interval(0.9, 1.2, 9)
-    assert side.ceilings[Kernel("matmul", 512, "fp16", None)].status == "unsupported"
+    assert side.roofs[RoofKernel("matmul", 512, "fp16", None)].status == "unsupported"

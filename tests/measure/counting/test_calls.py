@@ -15,7 +15,7 @@ def rows_of(network, *inputs):
 
 def in_stage(rows, stage):
     return {
-        (row["kind"], row["operator"]): tuple(row[name] for name in WORK)
+        (row["layer_kind"], row["operator"]): tuple(row[name] for name in WORK)
         for row in rows
         if row["stage"] == stage
     }
@@ -64,7 +64,7 @@ def test_calls_of_another_size_or_another_kind_of_layer_are_another_row():
 
 def test_an_operator_of_a_composite_module_has_its_kind():
     rows = rows_of(nn.MultiheadAttention(4, 2, batch_first=True), *[meta(1, 3, 4)] * 3)
-    kinds = {row["kind"] for row in rows}
+    kinds = {row["layer_kind"] for row in rows}
     assert kinds == {"attention"}  # its projections too: they are no modules that run
     assert sum(row["flop"] * row["calls"] for row in rows if row["stage"] == "inference") > 0
 

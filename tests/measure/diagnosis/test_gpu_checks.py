@@ -53,7 +53,7 @@ def test_whether_ecc_is_on_is_said():
 @pytest.mark.parametrize(("admin", "level"), [(False, WARNING), (True, OK)])
 def test_counters_kept_for_administrators_are_a_warning_to_others(admin, level):
     finding = findings(replace(HERE, counters_admin_only=True, is_admin=admin))[-1]
-    assert (finding.subject, finding.level) == ("counters", level)
+    assert (finding.subject, finding.level) == ("hardware counters", level)
 
 
 def test_a_gpu_that_torch_cannot_use_is_a_problem():

@@ -8,7 +8,7 @@ from helpers.tasks import inference_task, profile_task, training_task
 from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import listing
-from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
 
 ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])
@@ -18,7 +18,7 @@ COUNTED = Workload(
 )  # fmt: skip
 TASKS = [
     WorkloadTask(ALEXNET, (1, 64), "bf16", "cpu"),
-    CeilingTask("matmul", "fp32", 8, "sustained"),
+    RoofTask("matmul", "fp32", 8, "sustained"),
     inference_task(ALEXNET, 1, "fp32", "eager", 2),
     training_task(ALEXNET, 32, "fp32", "adam", 0),
     profile_task(ALEXNET, 32, "fp32", "adam", "step"),
@@ -53,14 +53,19 @@ def test_a_plan_says_all_of_each_task_under_the_same_keys():
     }
     assert len({tuple(task) for task in said["tasks"]}) == 1
     assert [task["section"] for task in said["tasks"]] == [
-        "workload", "ceilings", "inference", "training", "operators",
+        "workload", "roofs", "inference", "training", "operators",
     ]  # fmt: skip
     assert [task["batch_sizes"] for task in said["tasks"]] == [(1, 64), [], [1], [32], [32]]
     assert [task["phase"] for task in said["tasks"]] == [None, None, "inference", "step", "step"]
     assert [task["round"] for task in said["tasks"]] == [None, None, 2, 0, None]
     assert (said["tasks"][0]["autocast"], said["tasks"][3]["variant"]) == ("cpu", "adam")
     roof = said["tasks"][1]
-    assert (roof["kernel"], roof["size"], roof["pace"], roof["model"]) == ("matmul", 8, "sustained", None)
+    assert (roof["roof_kernel"], roof["size"], roof["pace"], roof["model"]) == (
+        "matmul",
+        8,
+        "sustained",
+        None,
+    )
 
 
 @pytest.mark.parametrize(

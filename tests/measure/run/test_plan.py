@@ -2,14 +2,14 @@ import dataclasses
 import logging
 from types import SimpleNamespace
 
-from measure.cache.records import Ceiling, CounterProfile, Profile, Run
+from measure.cache.records import HardwareCounterProfile, Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import plan
-from measure.run.sections.counters import CounterTask
+from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.sections.inference import InferenceTask
 from measure.run.sections.operators import ProfileTask
-from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.roofs import RoofTask
 from measure.run.sections.training import TrainingTask
 from measure.run.sections.workload import WorkloadTask
 from measure.run.task import ROUNDS, Cache, Request
@@ -18,9 +18,14 @@ ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 
-def cache(workloads=(), ceilings=(), runs=(), profiles=(), counters=(), device="cpu"):
+def cache(workloads=(), roof_measurements=(), runs=(), profiles=(), counters=(), device="cpu"):
     """A cache of these rows, in which the environment of now is this machine's."""
-    tables = {"ceilings": ceilings, "runs": runs, "profiles": profiles, "counter_profiles": counters}
+    tables = {
+        "roofs": roof_measurements,
+        "runs": runs,
+        "profiles": profiles,
+        "hardware_counter_profiles": counters,
+    }
     return Cache(
         SimpleNamespace(counted=lambda: workloads),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
@@ -28,8 +33,8 @@ def cache(workloads=(), ceilings=(), runs=(), profiles=(), counters=(), device="
     )
 
 
-def to_do(request, workloads=(), ceilings=(), runs=(), profiles=(), counters=()):
-    return plan.tasks_to_do(request, cache(workloads, ceilings, runs, profiles, counters))
+def to_do(request, workloads=(), roof_measurements=(), runs=(), profiles=(), counters=()):
+    return plan.tasks_to_do(request, cache(workloads, roof_measurements, runs, profiles, counters))
 
 
 def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
@@ -40,7 +45,7 @@ def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_mod
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
-    order = [WorkloadTask, CeilingTask, InferenceTask, TrainingTask, ProfileTask, CounterTask]
+    order = [WorkloadTask, RoofTask, InferenceTask, TrainingTask, ProfileTask, HardwareCounterTask]
     assert list(dict.fromkeys(kinds)) == order
     assert kinds == sorted(kinds, key=order.index)
     assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
@@ -101,36 +106,38 @@ def test_what_is_stored_as_fp32_is_counted_as_that():
 
 
 def test_each_precision_has_its_matrix_products_and_all_share_the_memory():
-    tasks = to_do(Request([], [], ["fp32", "bf16"], ["ceilings"]))
-    assert {task.precision for task in tasks if task.kernel == "matmul"} == {"fp32", "bf16"}
-    streams = [task for task in tasks if task.kernel.startswith("stream_")]
-    assert len({(task.kernel, task.size, task.pace) for task in streams}) == len(streams) > 0
+    tasks = to_do(Request([], [], ["fp32", "bf16"], ["roofs"]))
+    assert {task.precision for task in tasks if task.roof_kernel == "matmul"} == {"fp32", "bf16"}
+    streams = [task for task in tasks if task.roof_kernel.startswith("stream_")]
+    assert len({(task.roof_kernel, task.size, task.pace) for task in streams}) == len(streams) > 0
 
 
 def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
-    request = Request([], [], ["fp32", "bf16"], ["ceilings"])
-    chains = [task for task in to_do(request) if task.kernel == "chain"]
+    request = Request([], [], ["fp32", "bf16"], ["roofs"])
+    chains = [task for task in to_do(request) if task.roof_kernel == "chain"]
     assert [task.precision for task in chains] == ["int64", "fp64"]
     gpu = plan.tasks_to_do(request, cache(device="cuda"))
-    assert not [task for task in gpu if task.kernel == "chain"]
+    assert not [task for task in gpu if task.roof_kernel == "chain"]
 
 
 def test_a_clock_that_could_not_be_measured_is_not_tried_again():
-    request = Request([], [], ["fp32"], ["ceilings"])
-    (size,) = {task.size for task in to_do(request) if (task.kernel, task.precision) == ("chain", "int64")}
-    failed = Ceiling(
+    request = Request([], [], ["fp32"], ["roofs"])
+    (size,) = {
+        task.size for task in to_do(request) if (task.roof_kernel, task.precision) == ("chain", "int64")
+    }
+    failed = RoofMeasurement(
         "now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None, "sustained"
     )
     label = f"roof chain int64 {size} sustained"
     assert label in [task.label for task in to_do(request)]
-    assert label not in [task.label for task in to_do(request, ceilings=[failed])]
+    assert label not in [task.label for task in to_do(request, roof_measurements=[failed])]
 
 
 def test_a_quick_run_measures_few_kernels_and_none_twice():
-    tasks = to_do(Request([], [], ["fp32"], ["ceilings"], quick=True))
-    assert {task.kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
+    tasks = to_do(Request([], [], ["fp32"], ["roofs"], quick=True))
+    assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
     assert {task.pace for task in tasks} == {"sustained"}
-    assert set(tasks) < set(to_do(Request([], [], ["fp32"], ["ceilings"])))
+    assert set(tasks) < set(to_do(Request([], [], ["fp32"], ["roofs"])))
 
 
 def test_a_step_is_measured_for_each_optimiser_in_rounds_of_its_own():
@@ -213,14 +220,14 @@ def test_the_batch_sizes_of_training_are_counted_for_the_operators_of_its_steps(
 
 
 def test_counters_are_read_once_for_each_cell_that_operators_are_profiled_of_and_only_where_asked_for():
-    request = Request([ALEXNET], [1], ["fp32"], ["counters"], **TRAINED)
+    request = Request([ALEXNET], [1], ["fp32"], ["hardware-counters"], **TRAINED)
     assert [task.label for task in to_do(request)] == [
         "counters of alexnet batch 1 fp32",
         "counters of training vgg11 batch 32 fp32",
     ]
-    known = CounterProfile(
+    known = HardwareCounterProfile(
         "now", "vgg11", 32, "fp32", "step", "eager", "unsupported", "forbidden", "2026-01-01"
     )
     left = to_do(request, counters=[known], profiles=[profile("alexnet", 1)])
     assert [task.label for task in left] == ["counters of alexnet batch 1 fp32"]
-    assert "counters" not in plan.USUAL_SECTIONS
+    assert "hardware-counters" not in plan.USUAL_SECTIONS

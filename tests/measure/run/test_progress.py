@@ -7,12 +7,12 @@ from rich.console import Console
 
 from measure.models import catalog
 from measure.run import progress
-from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.roofs import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 
 CELL = inference_task(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
-ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
+ROOF = RoofTask("matmul", "fp32", 8, "sustained")
 
 
 def timing(*latencies_s):

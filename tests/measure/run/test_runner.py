@@ -5,7 +5,7 @@ import pytest
 from helpers.tasks import changed, counter_task, inference_task, profile_task, training_task
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Ceiling, Environment, KernelCounters, KernelTime, OperatorTime
+from measure.cache.records import Environment, KernelCounters, KernelTime, OperatorTime, RoofMeasurement
 from measure.cache.workload_records import Workload
 from measure.counting.count import Count
 from measure.hardware_counters.counted_cell import CountedCell
@@ -18,7 +18,7 @@ from measure.profiling.profile import Profiled
 from measure.profiling.system_use import SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
-from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
 from measure.run.task import Cache, Failure
 from measure.run.worker import BudgetSpent
@@ -29,7 +29,7 @@ ALEXNET = catalog.find(["alexnet"])[0]
 ENVIRONMENT = Environment(
     "e1", "h1", "cpu", "Chip", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
 )
-ROOF = CeilingTask("matmul", "fp32", 8, "sustained")
+ROOF = RoofTask("matmul", "fp32", 8, "sustained")
 CELL = inference_task(ALEXNET, 4, "fp32", "eager", 0)
 STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)
 PROFILE = profile_task(ALEXNET, 4, "fp32", "adam", "step")
@@ -88,7 +88,7 @@ def do(tmp_path, folder, tasks, outcomes, deadline=None):
 
 def test_results_go_into_their_tables(tmp_path, folder):
     counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
-    roof = Ceiling("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
+    roof = RoofMeasurement("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
     summary = do(
         tmp_path,
         folder,
@@ -96,7 +96,7 @@ def test_results_go_into_their_tables(tmp_path, folder):
         [[Count(counted, [], [])], KernelTiming(0.5, 0.4, 0.6, 6), timing(3, 0.1, 0.2)],
     )
     assert Workloads(tmp_path).models() == [counted]
-    assert folder.ceilings() == [roof]
+    assert folder.roof_measurements() == [roof]
     assert folder.environments() == [ENVIRONMENT]
     (run,) = folder.runs()
     assert (run.model, run.batch, run.status, run.reason) == ("alexnet", 4, "ok", None)
@@ -119,7 +119,7 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
         (1, "error", "no shape", None),
         (4, "error", "no shape", None),
     ]
-    assert [(row.status, row.reason, row.latency_s) for row in folder.ceilings()] == [
+    assert [(row.status, row.reason, row.latency_s) for row in folder.roof_measurements()] == [
         ("unsupported", "no kernel", None)
     ]
     assert [(row.batch, row.status, row.reason) for row in folder.runs()] == [
@@ -134,7 +134,7 @@ def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder, clock):
     summary = do(tmp_path, folder, [CELL, ROOF, COUNT], [timing(1, 1.0), BudgetSpent], deadline=1000.0)
     assert summary.left == 2
     assert len(folder.runs()) == 1
-    assert folder.ceilings() == []
+    assert folder.roof_measurements() == []
 
 
 def test_no_task_begins_after_the_budget(tmp_path, folder, clock):
@@ -291,7 +291,7 @@ def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder
     counted = CountedCell(2, "ncu 1.2", Counted((kernel,), "7.5", "not counted"))
     compiled = changed(COUNTERS, variant="compile")
     summary = do(tmp_path, folder, [COUNTERS, compiled], [counted, Failure("unsupported", "forbidden")])
-    one, other = folder.counter_profiles()
+    one, other = folder.hardware_counter_profiles()
     assert (one.phase, one.variant, one.status, one.tool) == ("step", "adam", "ok", "ncu 1.2")
     assert (one.capability, one.steps, one.tensor_gap) == ("7.5", 2, "not counted")
     assert (other.variant, other.status, other.reason, other.tool) == (
@@ -300,5 +300,5 @@ def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder
         "forbidden",
         None,
     )
-    assert folder.counters() == [KernelCounters("e1", "alexnet", 4, "fp32", "step", "adam", *kernel)]
+    assert folder.hardware_counters() == [KernelCounters("e1", "alexnet", 4, "fp32", "step", "adam", *kernel)]
     assert summary.statuses == {"ok": 1, "unsupported": 1}

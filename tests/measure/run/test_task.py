@@ -10,7 +10,7 @@ from measure.profiling.attribution import AttributedTime
 from measure.profiling.profile import Profiled
 from measure.roofs.roofs import KernelTiming
 from measure.run import task
-from measure.run.sections.roofs import CeilingTask
+from measure.run.sections.roofs import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 from measure.timing.training import StepTiming
@@ -68,4 +68,4 @@ def test_outcomes_in_a_few_words():
     ],
 )
 def test_roofs_in_a_few_words(kernel, precision, size, words):
-    assert CeilingTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words
+    assert RoofTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words

@@ -41,7 +41,7 @@ def without_layers():
         (lambda: available.machines(empty()), "No machine has been measured yet; python -m measure"),
         (
             lambda: available.roof(tiny().machine("cpu"), "bf16"),
-            r"bf16 roof of the Example CPU \(4 cores\) .* --device cpu --sections ceilings --precisions bf16",
+            r"bf16 roof of the Example CPU \(4 cores\) .* --device cpu --sections roofs --precisions bf16",
         ),
         (
             lambda: available.cells(tiny().machine("gpu"), "bf16"),

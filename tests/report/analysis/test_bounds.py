@@ -6,7 +6,7 @@ from helpers.papers import committed_chips, empty, tiny, wide
 
 from report.analysis import bounds
 from report.analysis.available import DataMissingError
-from report.analysis.bounds import Demand, Limit, demands
+from report.analysis.bounds import Demand, NamedRoof, demands
 from report.load.roofs import Roof
 
 
@@ -18,7 +18,7 @@ def test_demands():
     assert found["lean"] == Demand("lean", Fraction(100_000_000), Fraction(6_000_000), Fraction(4_000_000))
     assert found["lean"].intensity(1) == 10
     assert found["lean"].intensity(8) == pytest.approx(800 / 52)
-    assert found["lean"].limit == pytest.approx(100 / 6)
+    assert found["lean"].asymptotic_intensity == pytest.approx(100 / 6)
     assert found["lean"].fixed_share == 0.4
 
 
@@ -45,7 +45,7 @@ def test_crossing():
     assert demand.crossing(17) is None
     assert (
         Demand("all weights", Fraction(100), Fraction(5), Fraction(1)).crossing(20) is None
-    )  # only in the limit
+    )  # only in the named_roof
 
 
 def test_the_crossing_is_the_first_batch_size_that_is_not_memory_bound():
@@ -53,19 +53,22 @@ def test_the_crossing_is_the_first_batch_size_that_is_not_memory_bound():
         for ridge in (3.7, 14.0, 31.3, 100.0):
             batch = demand.crossing(ridge)
             if batch is None:
-                assert demand.limit <= ridge
+                assert demand.asymptotic_intensity <= ridge
                 continue
             assert demand.intensity(batch) >= ridge
             assert batch == 1 or demand.intensity(batch - 1) < ridge
 
 
 def test_bound():
-    limit = Limit("Some chip", "gpu", "fp32", Roof(100.0, 10.0), measured=False)
-    assert [limit.bound(value) for value in (9.9, 10.0)] == ["memory-bound", "compute-bound"]
+    named_roof = NamedRoof("Some chip", "gpu", "fp32", Roof(100.0, 10.0), measured=False)
+    assert [named_roof.bound(value) for value in (9.9, 10.0)] == ["memory-bound", "compute-bound"]
 
 
 def test_examples_are_the_newest_of_each_kind():
-    found = [(limit.kind, limit.name, limit.precision) for limit in bounds.examples(wide().chips)]
+    found = [
+        (named_roof.chip_kind, named_roof.name, named_roof.precision)
+        for named_roof in bounds.examples(wide().chips)
+    ]
     # Of the SoCs the newer one is not confirmed.
     assert found == [
         ("cpu", "Abacus 9", "fp32"), ("cpu", "Abacus 9", "bf16"), ("gpu", "NVIDIA D4 (SXM)", "fp32"),
@@ -75,24 +78,24 @@ def test_examples_are_the_newest_of_each_kind():
 
 def test_examples_have_confirmed_roofs_and_memory_outside_the_chip():
     # Cog 3 is not confirmed and computes from memory on the chip; Bead 2 is no GPU for data centers.
-    assert [limit.name for limit in bounds.examples(tiny().chips)] == ["Abacus 1"]
+    assert [named_roof.name for named_roof in bounds.examples(tiny().chips)] == ["Abacus 1"]
     doubtful = tiny().chips.assign(verified="no")
     assert bounds.examples(doubtful) == []
 
 
 def test_of_one_year_the_highest_peak():
     chips = wide().chips[wide().chips.chip.isin(["NVIDIA A1", "NVIDIA B2", "NVIDIA C3"])]
-    assert {limit.name for limit in bounds.examples(chips.assign(year=2020.0))} == {"NVIDIA C3"}
+    assert {named_roof.name for named_roof in bounds.examples(chips.assign(year=2020.0))} == {"NVIDIA C3"}
 
 
 def test_the_committed_table_has_examples_of_several_kinds():
     found = bounds.examples(committed_chips())
-    assert {"cpu", "gpu", "asic", "soc"} <= {limit.kind for limit in found}
-    assert {limit.precision for limit in found} == {"fp32", "bf16"}
+    assert {"cpu", "gpu", "asic", "soc"} <= {named_roof.chip_kind for named_roof in found}
+    assert {named_roof.precision for named_roof in found} == {"fp32", "bf16"}
 
 
 def test_roofs_to_compare_are_measured_or_else_of_a_chip():
-    measured = [(limit.name, limit.measured) for limit in bounds.compared_roofs(wide())]
+    measured = [(named_roof.name, named_roof.measured) for named_roof in bounds.compared_roofs(wide())]
     assert measured == [("Example CPU (4 cores)", True), ("Example GPU", True)]
     without_gpu = replace(wide(), machines=(wide().machine("cpu"),))
     _, gpu = bounds.compared_roofs(without_gpu)
@@ -101,10 +104,10 @@ def test_roofs_to_compare_are_measured_or_else_of_a_chip():
 
 def test_models_are_held_against_chips_at_the_precisions_that_were_counted():
     both = bounds.held_against_chips(wide())
-    assert {limit.precision for limit, _ in both} == {"fp32", "bf16"}
+    assert {named_roof.precision for named_roof, _ in both} == {"fp32", "bf16"}
     assert all(len(models) == 4 for _, models in both)
     half = replace(wide(), workloads=wide().workloads[wide().workloads.precision == "fp32"])
-    assert {limit.precision for limit, _ in bounds.held_against_chips(half)} == {"fp32"}
+    assert {named_roof.precision for named_roof, _ in bounds.held_against_chips(half)} == {"fp32"}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_models_are_held_against_chips_at_the_precisions_that_were_counted():
     [
         (lambda: bounds.example_chips(empty()), "data/chips.csv holds no chip"),
         (lambda: bounds.example_chips(of_kind("fpga")), "a confirmed dense peak at fp32 and bf16; add rows"),
-        (lambda: bounds.compared_roofs(empty()), "No fp32 roof .* python -m measure --sections ceilings"),
+        (lambda: bounds.compared_roofs(empty()), "No fp32 roof .* python -m measure --sections roofs"),
         (lambda: bounds.held_against_chips(without_workloads()), "counted yet; python -m measure"),
     ],
 )
@@ -122,7 +125,7 @@ def test_what_is_missing_is_said_with_what_fills_it(asked, said):
 
 
 def of_kind(kind):
-    return replace(tiny(), chips=tiny().chips[tiny().chips.kind == kind])
+    return replace(tiny(), chips=tiny().chips[tiny().chips.chip_kind == kind])
 
 
 def without_workloads():

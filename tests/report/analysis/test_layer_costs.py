@@ -18,7 +18,9 @@ def layers(kind, model):
 def kinds(model, stage, quantity, scale=1.0):
     rows = layer_costs.of_kinds(trained(), trained().machine("cpu"))
     own = rows[(rows.model == model) & (rows.stage == stage)]
-    return {row.kind: pytest.approx(scale * getattr(row, quantity), abs=1e-9) for row in own.itertuples()}
+    return {
+        row.layer_kind: pytest.approx(scale * getattr(row, quantity), abs=1e-9) for row in own.itertuples()
+    }
 
 
 def test_layers_run_in_order_with_the_time_of_all_their_operators():
@@ -82,9 +84,9 @@ def test_most_costly():
 
 def test_pivoted():
     table = layer_costs.pivoted(layer_costs.of_kinds(trained(), trained().machine("cpu")), "time_s")
-    (row,) = table[(table.model == "deep") & (table.kind == OUTSIDE)].itertuples()
+    (row,) = table[(table.model == "deep") & (table.layer_kind == OUTSIDE)].itertuples()
     assert (row.forward, row.backward) == (pytest.approx(0.008), pytest.approx(0.015))
-    assert list(table.columns) == [*CELL, "kind", "forward", "backward"]
+    assert list(table.columns) == [*CELL, "layer_kind", "forward", "backward"]
 
 
 def test_the_batch_size_that_is_shown_is_that_of_most_models():
@@ -96,12 +98,12 @@ def test_the_batch_size_that_is_shown_is_that_of_most_models():
 
 def test_the_first_machine_with_layers_is_shown():
     machine, rows = layer_costs.of_shown(trained(), layer_costs.of_kinds)
-    assert machine.kind == "cpu"
+    assert machine.chip_kind == "cpu"
     cpu = trained().machine("cpu")
     no_cpu = replace(cpu, profiles=cpu.profiles.iloc[:0])
     paper = replace(trained(), machines=(no_cpu, trained().machine("gpu")))
     machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)
-    assert (machine.kind, set(rows.model)) == ("gpu", {"lean"})
+    assert (machine.chip_kind, set(rows.model)) == ("gpu", {"lean"})
 
 
 def test_what_is_missing():

@@ -74,7 +74,7 @@ def test_every_group_can_be_reached_and_drawn():
 
 
 def test_kinds_come_from_the_layers():
-    layers = pd.DataFrame({"model": ["net", "net"], "path": ["a", "a"], "kind": ["linear", "linear"]})
+    layers = pd.DataFrame({"model": ["net", "net"], "path": ["a", "a"], "layer_kind": ["linear", "linear"]})
     times = pd.DataFrame({"model": ["net", "net", "web"], "path": ["a", None, "a"]})
     assert kinds_of(times, layers) == ["linear", "", ""]
 
@@ -82,7 +82,7 @@ def test_kinds_come_from_the_layers():
 def test_the_rules_know_what_the_models_call():
     path = ROOT / "data" / "workload" / "operators.csv"
     rows = pd.DataFrame(map(vars, read(path, Operator)))
-    groups = pd.Series(grouped(rows, rows.kind))
+    groups = pd.Series(grouped(rows, rows.layer_kind))
     for weight in (rows.calls, rows.calls * rows.byte):
         assert weight[groups != OTHER].sum() >= LEAST_MATCHED * weight.sum(), set(
             rows.operator[groups == OTHER]

@@ -9,7 +9,7 @@ from report.analysis.speed_up import compared
 
 def test_shared_cells():
     ((machine, cells),) = compared(many())
-    assert machine.kind == "gpu"
+    assert machine.chip_kind == "gpu"
     assert len(cells) == 23  # all but the one that failed on the CPU
     rows = cells.set_index(["model", "batch"])
     # c at batch 1: 40 ms against five times 2 ms; at 4: 80 ms against the same. Peaks: 8 TFLOP/s over 100 GFLOP/s.

@@ -54,7 +54,7 @@ def test_terms_sum_to_the_latency():
     for machine in profiled().machines:
         rows = waterfall.terms(profiled(), machine)
         sums = rows.groupby(INFERENCE_CELL).agg(time_s=("time_s", "sum"), latency_s=("latency_s", "first"))
-        assert len(sums) == {"cpu": 3, "gpu": 1}[machine.kind]
+        assert len(sums) == {"cpu": 3, "gpu": 1}[machine.chip_kind]
         assert sums.time_s.tolist() == pytest.approx(sums.latency_s.tolist(), rel=1e-12)
         assert rows.groupby(INFERENCE_CELL).share.sum().tolist() == pytest.approx([1] * len(sums))
 

@@ -192,7 +192,7 @@ def test_data_center_and_phone():
         "points, 50.0 FLOP/B and 30.0 FLOP/B, differ by a factor of 1.67."
     )
     assert "phone SoCs" in findings.comparisons.data_center_and_phone(
-        replace(wide(), chips=wide().chips[wide().chips.kind == "gpu"])
+        replace(wide(), chips=wide().chips[wide().chips.chip_kind == "gpu"])
     )
 
 
@@ -249,7 +249,7 @@ def test_growth():
 def test_growth_that_may_be_chance():
     level = (
         wide()
-        .chips[wide().chips.kind == "gpu"]
+        .chips[wide().chips.chip_kind == "gpu"]
         .assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
     )
     assert "which may be chance" in findings.generations.ridge_growth(replace(wide(), chips=level))

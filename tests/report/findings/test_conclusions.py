@@ -102,7 +102,7 @@ def asked(monkeypatch):
 
 def test_the_largest_on_either_side_of_one_come_first(asked):
     paper = asked(
-        (lambda paper, of: conclusion("speed", 3.0 if of.kind == "cpu" else 0.1, of.kind),),
+        (lambda paper, of: conclusion("speed", 3.0 if of.chip_kind == "cpu" else 0.1, of.chip_kind),),
         (lambda paper: conclusion("cost", 0.2), lambda paper: conclusion("chance", 9.0, low=0.5),
          lambda paper: conclusion("trifle", 1.05)),
     )  # fmt: skip

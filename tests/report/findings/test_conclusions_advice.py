@@ -292,7 +292,7 @@ def gpus(**columns):
     """Six data-center GPUs of six years, at bf16 on tensor units and at fp32 on vector units."""
     like = tiny().chips.iloc[[0] * 12].reset_index(drop=True)
     rows = like.assign(
-        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, kind="gpu", memory_type="HBM2",
+        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, chip_kind="gpu", memory_type="HBM2",
         year=[2010.0 + k for k in range(6)] * 2, precision=["bf16"] * 6 + ["fp32"] * 6,
         unit=["tensor"] * 6 + ["vector"] * 6, peak_flop_per_s=[400e12] * 6 + [100e12] * 6,
         sparse_peak_flop_per_s=[800e12] * 6 + [None] * 6,

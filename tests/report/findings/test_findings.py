@@ -78,7 +78,7 @@ def test_layers():
     # FLOP in products: 100 / 110, 510 / 515, 5000 / 5050, 4080 / 4100 (deep's normalisation does 50, attention's
     # softmax counts to attention): the median of 0.990 and 0.990. Bytes: lean 15 of 20 MB, broad 115 of 120,
     # deep 51.5 of 62.5 (its norm has 2 MB of parameters), tokens 122 of 160: the median of 0.763 and 0.824.
-    text = plain(findings.layers.kinds(tiny()))
+    text = plain(findings.layers.layer_kinds(tiny()))
     assert "do 99.0 % of the FLOP, and move 79 % of the bytes" in text
     assert "up to 25 % (lean)" in text
     # activation: (5 / 20 + 5 / 120) / 4; normalisation: (11 / 62.5 + 38 / 160) / 4
@@ -93,9 +93,9 @@ def test_depthwise_convolutions():
     layers = tiny().layers
     assert "none has depthwise" in findings.layers.depthwise(tiny())
     # lean 90 MFLOP and 10 MB, deep 4.9 GFLOP and, say, 980 MB; as a whole 10 and 100 FLOP/B, the ridge points 10 and 16
-    which = (layers.kind == "convolution") & layers.model.isin(["lean", "deep"]) & (layers.batch == 1)
+    which = (layers.layer_kind == "convolution") & layers.model.isin(["lean", "deep"]) & (layers.batch == 1)
     changed = layers.assign(
-        kind=layers.kind.where(~which, "depthwise convolution"),
+        layer_kind=layers.layer_kind.where(~which, "depthwise convolution"),
         traffic_byte=layers.traffic_byte.where(~which | (layers.model == "lean"), 980e6),
     )
     text = plain(findings.layers.depthwise(replace(tiny(), layers=changed)))

@@ -53,7 +53,9 @@ def test_bursts():
         plain(roofs.paces(CPU))
         == "In bursts the multiply-add at fp32 is 25 % faster than over seconds, the others less."
     )
-    only_reading = replace(CPU, ceilings=CPU.ceilings[CPU.ceilings.kernel != "fma"])
+    only_reading = replace(
+        CPU, roof_measurements=CPU.roof_measurements[CPU.roof_measurements.roof_kernel != "fma"]
+    )
     assert (
         plain(roofs.paces(only_reading))
         == "No kernel is faster in bursts than over seconds by 2.0 % or more."

@@ -76,5 +76,5 @@ def test_estimates():
 def test_without_a_roof_the_step_has_no_least_time():
     cpu = trained().machine("cpu")
     without = replace(trained(), machines=(replace(cpu, roofs=cpu.roofs.iloc[:0]),))
-    assert "--sections ceilings" in steps.estimates(without)
+    assert "--sections roofs" in steps.estimates(without)
     assert not isinstance(steps.ratios(without), Missing)

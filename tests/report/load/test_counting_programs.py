@@ -3,14 +3,14 @@ from helpers.papers import tiny
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from measure.cache.workload_records import CounterResult
+from measure.cache.workload_records import ProgramCount
 from report.load import counting_programs
 from report.load.paper import frame
 
 
-def results(counter):
-    rows = tiny().counters
-    return rows[rows.counter == counter].set_index("model")
+def results(program):
+    rows = tiny().counting_programs
+    return rows[rows.program == program].set_index("model")
 
 
 def test_a_count_is_right_within_a_hundredth_or_its_rounding():
@@ -32,7 +32,7 @@ def test_what_was_not_counted_is_not_right():
 
 
 def test_scores():
-    scores = counting_programs.scores(tiny().counters).set_index("counter")
+    scores = counting_programs.scores(tiny().counting_programs).set_index("program")
     assert list(scores.index) == ["ridgepoint", "torch", "fvcore", "thop"]
     columns = ["models", "counted", "right", "equal", "same_parameters"]
     assert scores.loc["thop", columns].tolist() == [4, 3, 2, 1, 2]
@@ -43,19 +43,19 @@ def test_scores():
 
 
 def test_lines():
-    assert tiny().counters.line.unique().tolist() == ["VGG", "ResNet", "ShuffleNet v2", "ViT"]
+    assert tiny().counting_programs.line.unique().tolist() == ["VGG", "ResNet", "ShuffleNet v2", "ViT"]
 
 
 def test_each_model_that_was_counted_has_a_line():
     known = {line for group in counting_programs.LINES.values() for line in group}
-    counted = frame(read(ROOT / "data" / "workload" / "counters.csv", CounterResult), CounterResult)
+    counted = frame(read(ROOT / "data" / "workload" / "counting_programs.csv", ProgramCount), ProgramCount)
     lines = counting_programs.derive(counted).groupby("line").model.nunique()
     assert set(lines.index) == known
     assert lines.sum() == 80
 
 
 def test_a_model_of_no_known_line_is_a_line_itself():
-    own = counting_programs.derive(tiny().counters.assign(model="of_my_own"))
+    own = counting_programs.derive(tiny().counting_programs.assign(model="of_my_own"))
     assert set(own.line) == {"of_my_own"}
 
 

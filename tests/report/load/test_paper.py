@@ -79,7 +79,7 @@ def test_an_empty_folder():
 def test_chosen_machines_are_in_the_order_of_the_choice():
     both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
     assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
-    assert [machine.kind for machine in both.shown] == ["gpu", "cpu"]
+    assert [machine.chip_kind for machine in both.shown] == ["gpu", "cpu"]
     one = load(TESTS / "data", REFERENCES, ["example-gpu"])
     assert [machine.folder for machine in one.machines] == ["example-gpu"]
     assert one.machine("cpu") is None

@@ -6,7 +6,7 @@ from helpers.places import TESTS
 
 from measure.cache.folders import MachineFolder
 from measure.cache.memory_levels import Cache
-from measure.cache.records import Ceiling
+from measure.cache.records import RoofMeasurement
 from report.load.paper import frame
 from report.load.roofs import (
     fastest_arithmetic,
@@ -20,16 +20,16 @@ from report.load.roofs import (
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
 
-def ceilings(*changed):
-    """The example processor's ceilings, some rows of which are changed."""
-    rows = MachineFolder(TESTS / "data", "example-cpu").ceilings()
+def roof_measurements(*changed):
+    """The example processor's roof measurements, some rows of which are changed."""
+    rows = MachineFolder(TESTS / "data", "example-cpu").roof_measurements()
     for chosen, values in changed:
         rows = [replace(row, **values) if chosen(row) else row for row in rows]
-    return rated(frame(rows, Ceiling))
+    return rated(frame(rows, RoofMeasurement))
 
 
 def without(kernel):
-    return lambda row: row.kernel == kernel, {"status": "error"}
+    return lambda row: row.roof_kernel == kernel, {"status": "error"}
 
 
 def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_from_memory():
@@ -53,7 +53,7 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
 
 
 def test_without_multiply_adds_the_best_product_that_lasts_is_the_roof():
-    rows = measured_roofs(ceilings(without("fma")))
+    rows = measured_roofs(roof_measurements(without("fma")))
     assert rows.peak_kernel.tolist() == ["matmul"]
     assert rows.peak_flop_per_s.tolist() == pytest.approx([80e9])
 
@@ -61,14 +61,16 @@ def test_without_multiply_adds_the_best_product_that_lasts_is_the_roof():
 def test_a_product_faster_than_multiply_adds_is_the_roof():
     """As where a processor has units for matrices."""
     rows = measured_roofs(
-        ceilings((lambda row: row.kernel == "matmul" and row.size == 500, {"latency_s": 0.001}))
+        roof_measurements((lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001}))
     )
     assert rows.iloc[0].peak_kernel == "matmul"
     assert rows.iloc[0].peak_flop_per_s == pytest.approx(250e9)  # 250 MFLOP in a millisecond
 
 
 def test_bursts_are_no_roof():
-    short = ceilings((lambda row: row.kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}))
+    short = roof_measurements(
+        (lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3})
+    )
     assert measured_roofs(short).iloc[0].peak_flop_per_s == pytest.approx(100e9)
 
 
@@ -81,14 +83,14 @@ def test_tables_of_an_earlier_version_are_read():
 
 
 def test_without_reading_no_level_is_known_and_the_largest_working_set_is_memory():
-    streams = from_memory(ceilings(without("stream_read")))
+    streams = from_memory(roof_measurements(without("stream_read")))
     assert set(streams["size"]) == {24_000_000}
-    assert memory_levels(ceilings(without("stream_read")), CPU.caches) == []
+    assert memory_levels(roof_measurements(without("stream_read")), CPU.caches) == []
 
 
 def test_without_streams_there_is_no_roof():
-    rows = ceilings(
-        (lambda row: row.kernel.startswith("stream") or row.kernel == "triad", {"status": "error"})
+    rows = roof_measurements(
+        (lambda row: row.roof_kernel.startswith("stream") or row.roof_kernel == "triad", {"status": "error"})
     )
     assert measured_roofs(rows).empty
 
@@ -113,14 +115,22 @@ def test_the_levels_of_memory():
 
 
 def test_levels_that_agree_with_no_reported_cache_have_numbers():
-    assert [level.name for level in memory_levels(CPU.ceilings, ())] == ["cache 1", "cache 2", "memory"]
+    assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == [
+        "cache 1",
+        "cache 2",
+        "memory",
+    ]
     # 40 kB are more than a step, a factor of 1.41, below the 60 kB that the first level serves
     caches = (Cache(1, 40_000, 2), Cache(2, 1_500_000, 1))
-    assert [level.name for level in memory_levels(CPU.ceilings, caches)] == ["cache 1", "L2", "memory"]
+    assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == [
+        "cache 1",
+        "L2",
+        "memory",
+    ]
 
 
 def test_the_fastest_arithmetic_of_each_precision():
-    found = [(what, row.precision, row.flop_per_s) for what, row in fastest_arithmetic(CPU.ceilings)]
+    found = [(what, row.precision, row.flop_per_s) for what, row in fastest_arithmetic(CPU.roof_measurements)]
     assert found == [
         ("multiply-add", "fp32", pytest.approx(100e9)),
         ("multiply-add", "fp64", pytest.approx(20e9)),
@@ -137,7 +147,9 @@ def test_the_clock():
 
 def test_a_clock_without_its_check_and_a_check_without_its_clock():
     def chain(precision):
-        return lambda row: row.kernel == "chain" and row.precision == precision, {"status": "unsupported"}
+        return lambda row: row.roof_kernel == "chain" and row.precision == precision, {
+            "status": "unsupported"
+        }
 
-    assert measured_clock(ceilings(chain("fp64"))).addition_cycle is None
-    assert measured_clock(ceilings(chain("int64"))) is None
+    assert measured_clock(roof_measurements(chain("fp64"))).addition_cycle is None
+    assert measured_clock(roof_measurements(chain("int64"))) is None

@@ -103,7 +103,7 @@ def test_parts_of_a_claim():
 
 def test_machines_that_contradict_leave_a_claim_open():
     def on(*kinds):
-        return lambda machine: Ruling(machine.kind in kinds, "It is so.")
+        return lambda machine: Ruling(machine.chip_kind in kinds, "It is so.")
 
     assert anywhere(tiny(), on("cpu", "gpu")).mark == CONFIRMED
     assert anywhere(tiny(), on()).mark == REFUTED

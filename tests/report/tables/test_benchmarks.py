@@ -12,7 +12,7 @@ TABLES = (benchmarks.ranking, benchmarks.saturations, benchmarks.speed_ups)
 
 
 def without(kind):
-    return replace(many(), machines=tuple(each for each in many().machines if each.kind != kind))
+    return replace(many(), machines=tuple(each for each in many().machines if each.chip_kind != kind))
 
 
 def test_ranking():

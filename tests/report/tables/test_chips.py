@@ -71,7 +71,7 @@ FACTORS = re.compile(r"^(\d+) (?:cores|modules) x ([\d.]+) GHz (?:\([^)]*\) )?x 
 
 
 def test_the_derivations_of_the_committed_table_give_its_peaks():
-    rows = committed_chips()[committed_chips().kind == "cpu"]
+    rows = committed_chips()[committed_chips().chip_kind == "cpu"]
     found = [(row, FACTORS.match(row.derivation)) for row in rows.itertuples()]
     found = [(row, factors) for row, factors in found if factors]
     assert len(found) >= 20

@@ -19,9 +19,9 @@ def test_steps_as_printed_and_as_counted():
         "1.62 TFLOP/s",
         "10.9 FLOP/B",
     ]
-    imported = [row for row in table if row[1] == "NVIDIA T4" and row[2] == "counters"]
+    imported = [row for row in table if row[1] == "NVIDIA T4" and row[2] == "hardware counters"]
     assert imported == [
-        ["resnet50", "NVIDIA T4", "counters", "100 GB/s", "400 ms", "not measured", "not measured"]
+        ["resnet50", "NVIDIA T4", "hardware counters", "100 GB/s", "400 ms", "not measured", "not measured"]
     ]
     # The study's nine rows, for each of four models one of each of two machines, and one that was imported.
     assert len(table) == 2 + 9 + 4 * 2 + 1

@@ -63,7 +63,7 @@ def test_what_was_not_measured_is_a_sentence():
         "levels of memory of the Example GPU have not been measured; python -m measure --device cuda"
         in str(roofs.levels(only_gpu))
     )
-    bare = replace(gpu, ceilings=gpu.ceilings.iloc[:0], roofs=gpu.roofs.iloc[:0])
+    bare = replace(gpu, roof_measurements=gpu.roof_measurements.iloc[:0], roofs=gpu.roofs.iloc[:0])
     assert "The fp32 roof of the Example GPU has not been measured" in str(
         roofs.arithmetic(replace(tiny(), machines=(bare,)))
     )

@@ -16,14 +16,14 @@ def accuracy(paper: Paper) -> str:
     results = available.counted(paper)
     rows = []
     for row in each(counting_programs.scores(results)):
-        deviating = results[(results.counter == row.counter) & results.deviation.notna()]
+        deviating = results[(results.program == row.program) & results.deviation.notna()]
         farthest = [] if deviating.empty else [end(deviating, "deviation") for end in (lowest, highest)]
         ends = [f"{counting_programs.signed(end.deviation)} ({escape(end.model)})" for end in farthest]
         same = known(row.same_parameters, "{:.0f}".format)
         counts = [row.right, row.equal, same, row.models - row.counted]
-        rows.append([escape(counting_programs.name(row.counter)), *map(str, counts), *(ends or [NONE, NONE])])
+        rows.append([escape(counting_programs.name(row.program)), *map(str, counts), *(ends or [NONE, NONE])])
     within = f"Within {percent(counting_programs.TOLERANCE, 1)} >"
-    return pipe(f"Counter | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
+    return pipe(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
 
 
 @or_missing
@@ -31,9 +31,9 @@ def effort(paper: Paper) -> str:
     """List the version of each counting program, the time that it took and the memory that its process held."""
     rows = [
         [
-            escape(counting_programs.name(row.counter)), known(row.version, escape), known(row.count_s, si, "s"),
+            escape(counting_programs.name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
             known(row.build_s, si, "s"), known(row.peak_byte, si, "B"),
         ]
         for row in each(counting_programs.scores(available.counted(paper)))
     ]  # fmt: skip
-    return pipe("Counter | Version | Counting > | Building > | Peak memory >", rows)
+    return pipe("Program | Version | Counting > | Building > | Peak memory >", rows)

@@ -1,4 +1,4 @@
-"""Figures of how counters of multiply-adds compare with what is published."""
+"""Figures of how programs that count multiply-adds compare with what is published."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def _points(results: pd.DataFrame) -> pd.DataFrame:
 
 @or_missing
 def deviations(paper: Paper) -> alt.ConcatChart:
-    """Draw how far each counter is off the published multiply-adds, a panel a counter, a mark a model."""
+    """Draw how far each program is off the published multiply-adds, a panel a program, a mark a model."""
     results = available.counted(paper)
     results = results[results.deviation.notna()]
     lines, firsts = _lines(results)
@@ -61,8 +61,8 @@ def deviations(paper: Paper) -> alt.ConcatChart:
     background = _background(scale, firsts, height)
     picked = theme.choice("family")
     panels: list[Any] = []
-    for counter in dict.fromkeys(results.counter):
-        points = _points(results[results.counter == counter])
+    for program in dict.fromkeys(results.program):
+        points = _points(results[results.program == program])
         dots = alt.Chart(points).mark_point(filled=True, size=22, clip=True).encode(
             alt.X("off:Q", title="deviation (%)", scale=scale, axis=axis), **family_styles(results.family),
             opacity=theme.faded_unless(picked), tooltip=["model", "family", "published", "counted", "deviation"],
@@ -70,16 +70,16 @@ def deviations(paper: Paper) -> alt.ConcatChart:
         named = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, labels=len(panels) % COLUMNS == 0)
         rows = alt.Y("line:N", scale=alt.Scale(domain=lines), title=None, axis=named)
         layers = controlled(alt.layer(*background, dots).encode(rows), panels, picked)
-        panels.append(layers.properties(title=counting_programs.name(counter), **size))
+        panels.append(layers.properties(title=counting_programs.name(program), **size))
     scores = each(counting_programs.scores(results))
-    right = [f"{counting_programs.name(row.counter)} {row.right}" for row in scores]
+    right = [f"{counting_programs.name(row.program)} {row.right}" for row in scores]
     description = (
         f"Dot plots of the deviation from the published multiply-adds of {results.model.nunique()} models, a panel a "
-        "counter, on axes that are close to linear within 1 % and logarithmic beyond. Right within 1 %: "
+        "program, on axes that are close to linear within 1 % and logarithmic beyond. Right within 1 %: "
         f"{listing(right)}."
     )
     chart = alt.concat(*panels, columns=COLUMNS, spacing=SPACING)
-    return theme.finish(chart, "counter-deviations", description)
+    return theme.finish(chart, "program-deviations", description)
 
 
 def _background(scale: alt.Scale, firsts: list[str], height: float) -> list[alt.Chart]:

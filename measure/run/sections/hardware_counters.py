@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from measure.cache.records import CounterProfile, KernelCounters
+from measure.cache.records import HardwareCounterProfile, KernelCounters
 from measure.hardware_counters import counted_cell
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.devices import Device
@@ -14,17 +14,17 @@ from measure.utc import now
 
 
 @dataclass(frozen=True)
-class CounterTask(LookTask):
+class HardwareCounterTask(LookTask):
     """Read the hardware counters of its kernels."""
 
-    section, order = "counters", 6
+    section, order = "hardware-counters", 6
     help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
     is_usual = False
     cluster_gap = "counters are read on one machine at a time"
 
     @classmethod
-    def looked_into(cls, cache: Cache) -> Sequence[CounterProfile]:
-        return cache.folder.counter_profiles()
+    def looked_into(cls, cache: Cache) -> Sequence[HardwareCounterProfile]:
+        return cache.folder.hardware_counter_profiles()
 
     @classmethod
     def check(cls, device: Device) -> None:
@@ -37,11 +37,11 @@ class CounterTask(LookTask):
         key = cache.key(self.cell)
         row = {**key, **became(outcome), "recorded_at": now()}
         if isinstance(outcome, Failure):
-            cache.folder.put_counters(CounterProfile(**row), [])
+            cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
             return
         counted = outcome.counted
-        cache.folder.put_counters(
-            CounterProfile(
+        cache.folder.put_hardware_counters(
+            HardwareCounterProfile(
                 **row,
                 tool=outcome.tool,
                 capability=counted.capability,

@@ -1,6 +1,6 @@
 """Compares this program with other counting programs on torchvision's classification models: accuracy, time, memory.
 
-    python benchmarks/counters.py
+    python benchmarks/counting_programs.py
 
 Each counting program runs in a process of its own, one after another, and counts one model after another at batch size
 1 and the size of its default weights, in eval mode without gradients and with torch's fused inference path of attention
@@ -30,10 +30,10 @@ from measure.cache import table
 from measure.cache.models import Model
 from measure.cache.schema import file_of
 from measure.cache.words import shape_name
-from measure.cache.workload_records import CounterResult
+from measure.cache.workload_records import ProgramCount
 from measure.errors import UserError
 
-TABLE = file_of(CounterResult, Path(__file__).parents[1] / "data")
+TABLE = file_of(ProgramCount, Path(__file__).parents[1] / "data")
 MEMORY_LIMIT_BYTE = 2_000_000_000
 
 
@@ -79,7 +79,7 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
     }
 
 
-def results_of(name: str, pattern: str) -> list[CounterResult]:
+def results_of(name: str, pattern: str) -> list[ProgramCount]:
     """Count each model with a counting program; the main function of its process."""
     import torch
     from torchvision import models
@@ -101,7 +101,7 @@ def results_of(name: str, pattern: str) -> list[CounterResult]:
         columns = missing or count_model(counter, model)
         gc.collect()
         results.append(
-            CounterResult(
+            ProgramCount(
                 environment_id=here,
                 counter=name,
                 version=counter.version,
@@ -116,14 +116,14 @@ def results_of(name: str, pattern: str) -> list[CounterResult]:
     return results
 
 
-def show_scores(results: Sequence[CounterResult]) -> None:
+def show_scores(results: Sequence[ProgramCount]) -> None:
     """Print a line for each counting program, then a line for each target."""
     from report.load import counting_programs
     from report.load.paper import frame
 
-    scores = counting_programs.scores(
-        counting_programs.derive(frame(list(results), CounterResult))
-    ).set_index("counter")
+    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index(
+        "counter"
+    )
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
@@ -156,7 +156,7 @@ def show_memory(name: str, byte: float) -> None:
 
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
-        prog="python benchmarks/counters.py",
+        prog="python benchmarks/counting_programs.py",
         description="Count torchvision's classification models with this program and with others, compare with what "
         "torchvision publishes, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
         epilog="The other counting programs: pip install -e '.[benchmark]'",
@@ -165,7 +165,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument(
         "--out",
         type=Path,
-        help="the table to write (default: data/workload/counters.csv; none with --models)",
+        help="the table to write (default: data/workload/counting_programs.csv; none with --models)",
     )
     return flags
 
@@ -174,7 +174,7 @@ def run(arguments: argparse.Namespace) -> None:
     out = arguments.out or (TABLE if arguments.models == "*" else None)
     if out and not os.access(out.parent, os.W_OK):
         raise UserError(f"--out: {out} cannot be written; name a file in a folder that can be")
-    results: list[CounterResult] = []
+    results: list[ProgramCount] = []
     for name in COUNTERS:
         print(f"{name}: counting", flush=True)
         try:
@@ -187,7 +187,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{name}: {reason}")
         results += own
     if out:
-        table.write(out, CounterResult, results)
+        table.write(out, ProgramCount, results)
         print(f"written: {out}")
     print()
     show_scores(results)

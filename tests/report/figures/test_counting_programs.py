@@ -8,7 +8,7 @@ from report import figures
 
 
 def test_deviations():
-    chart = figures.counters.deviations(tiny())
+    chart = figures.counting_programs.deviations(tiny())
     marks = rows(chart, "off", "model")
     assert len(marks) == 15 - 4  # the marks of ours and torch's are the same
     vit = [row for row in marks if row["model"] == "vit_b_16" and row["off"] < -1]
@@ -23,6 +23,8 @@ def test_deviations():
 
 
 def test_a_model_of_no_known_line_has_a_row_of_its_own():
-    unknown = tiny().counters.assign(line="of my own")
-    marks = rows(figures.counters.deviations(replace(tiny(), counters=unknown)), "off", "model")
+    unknown = tiny().counting_programs.assign(line="of my own")
+    marks = rows(
+        figures.counting_programs.deviations(replace(tiny(), counting_programs=unknown)), "off", "model"
+    )
     assert {row["line"] for row in marks} == {"of my own"}

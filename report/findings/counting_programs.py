@@ -18,12 +18,13 @@ NAMED = 3
 def _scores(paper: Paper) -> tuple[Any, pd.DataFrame]:
     """Return the row of this program, and those of the others that counted anything."""
     scores = counting_programs.scores(available.counted(paper))
-    ours = scores[scores.counter == counting_programs.OURS]
+    ours = scores[scores.program == counting_programs.OURS]
     if ours.empty:
         raise DataMissingError(
-            "The table data/workload/counters.csv lacks this program's counts; python benchmarks/counters.py fills it."
+            "The table data/workload/counting_programs.csv lacks this program's counts; python "
+            "benchmarks/counting_programs.py fills it."
         )
-    return ours.iloc[0], scores[(scores.counter != counting_programs.OURS) & (scores.counted > 0)]
+    return ours.iloc[0], scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]
 
 
 @finding
@@ -47,9 +48,9 @@ def ranking(paper: Paper) -> str:
     """Say how many models each other program gets right, the best first."""
     _, others = _scores(paper)
     if others.empty:
-        return "No other counter was installed when the models were counted."
+        return "No other counting program was installed when the models were counted."
     others = others.sort_values("right", ascending=False, kind="stable")
-    parts = [f"{counting_programs.name(row.counter)} for {row.right}" for row in each(others)]
+    parts = [f"{counting_programs.name(row.program)} for {row.right}" for row in each(others)]
     return (
         f"Within {percent(counting_programs.TOLERANCE, 1)} of what is published, or within its rounding, are "
         f"{listing(parts)} of these models."
@@ -57,14 +58,15 @@ def ranking(paper: Paper) -> str:
 
 
 @finding
-def weighing(paper: Paper, counter: str) -> str:
+def weighing(paper: Paper, program: str) -> str:
     """Name the lines of models from which a program deviates most, and the one from which it does least."""
     results = available.counted(paper)
-    rows = results[(results.counter == counter) & results.deviation.notna()]
-    name = counting_programs.name(counter)
+    rows = results[(results.program == program) & results.deviation.notna()]
+    name = counting_programs.name(program)
     if rows.empty:
         raise DataMissingError(
-            f"{name} was not installed when the models were counted; python benchmarks/counters.py compares it."
+            f"{name} was not installed when the models were counted; python "
+            "benchmarks/counting_programs.py compares it."
         )
     medians = rows.groupby("line").deviation.median()
     medians = medians.loc[medians.abs().sort_values(ascending=False, kind="stable").index]
@@ -86,7 +88,7 @@ def pace(paper: Paper) -> str:
     if others.empty:
         return text
     times = [
-        f"{counting_programs.name(row.counter)} {significant(row.count_s / ours.count_s)}"
+        f"{counting_programs.name(row.program)} {significant(row.count_s / ours.count_s)}"
         for row in each(others.sort_values("count_s"))
     ]
     return f"{text} The multiply-adds of the forward pass alone take {listing(times)} times as long."
