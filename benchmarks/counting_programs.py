@@ -121,19 +121,13 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
     from report.load import counting_programs
     from report.load.paper import frame
 
-    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index(
-        "counter"
-    )
+    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("counter")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
         same = "-" if row.same_parameters != row.same_parameters else f"{row.same_parameters:.0f}"
         cells = [f"{row.right} of {row.models}", row.equal, same, row.models - row.counted]
-        cells += [
-            f"{row.count_s:.2f} s",
-            f"{row.count_s + row.build_s:.2f} s",
-            f"{row.peak_byte / 1e9:.2f} GB",
-        ]
+        cells += [f"{row.count_s:.2f} s", f"{row.count_s + row.build_s:.2f} s", f"{row.peak_byte / 1e9:.2f} GB"]
         print(f"{counter:18}" + "".join(f"{cell!s:>14}" for cell in cells))
     print("right: within 1 % of the published MACs, or their rounding; equal: within their rounding\n")
     ours = scores.loc[counting_programs.OURS]
@@ -163,9 +157,7 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
     flags.add_argument(
-        "--out",
-        type=Path,
-        help="the table to write (default: data/workload/counting_programs.csv; none with --models)",
+        "--out", type=Path, help="the table to write (default: data/workload/counting_programs.csv; none with --models)"
     )
     return flags
 

@@ -78,9 +78,7 @@ def kept(data: Path) -> Rows:
     for cell, numbers in samples.items():
         run = rows[Run, *cell]
         if numbers != set(range(len(numbers))) or (run.status == "ok") != bool(numbers):
-            raise Violation(
-                f"{_said((Run, *cell))}, which is {run.status}, has the samples {sorted(numbers)}"
-            )
+            raise Violation(f"{_said((Run, *cell))}, which is {run.status}, has the samples {sorted(numbers)}")
     return rows
 
 
@@ -160,9 +158,7 @@ class Measurement:
                 raise Violation(f"{len(alive)} processes live {ENDING_S:g} s longer than the measurement")
             time.sleep(0.01)
         if measurement.returncode not in (0, -signal.SIGKILL):
-            raise Violation(
-                f"the measurement ended with exit code {measurement.returncode}: {self._last_line()}"
-            )
+            raise Violation(f"the measurement ended with exit code {measurement.returncode}: {self._last_line()}")
         return measurement.returncode != 0
 
     def run_to_its_end(self) -> None:
@@ -221,9 +217,7 @@ class Tally:
     rows: int = 0
 
 
-def torment(
-    command: Sequence[str], folder: Path, planned: Iterable[Kill], say: Callable[[str], None]
-) -> Tally:
+def torment(command: Sequence[str], folder: Path, planned: Iterable[Kill], say: Callable[[str], None]) -> Tally:
     """Kill a measurement as planned, let it finish, and check its cache after each kill. Raises Violation."""
     tally, before = Tally(), Rows()
     measurement = Measurement(command, folder / "0")
@@ -239,9 +233,7 @@ def torment(
         tally.kills += 1
         tally.half_written += is_half_written(measurement.data)
         if tally.kills % 10 == 0:
-            say(
-                f"{tally.kills} kills, {len(now)} rows, {tally.ends} measurements that came to their end before"
-            )
+            say(f"{tally.kills} kills, {len(now)} rows, {tally.ends} measurements that came to their end before")
     measurement.run_to_its_end()
     now = kept(measurement.data)
     check_nothing_is_lost(before, now)
@@ -252,12 +244,8 @@ def torment(
 def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 if something was lost, duplicated or unreadable, or did not end."""
     flags = argparse.ArgumentParser(description="Kill a measurement again and again, and check what it lost.")
-    flags.add_argument(
-        "--kills", type=int, default=KILLS, metavar="N", help="how often (default: %(default)s)"
-    )
-    flags.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the moments (default: %(default)s)"
-    )
+    flags.add_argument("--kills", type=int, default=KILLS, metavar="N", help="how often (default: %(default)s)")
+    flags.add_argument("--seed", type=int, default=1, metavar="N", help="of the moments (default: %(default)s)")
     chosen = flags.parse_args(argv)
     planned = kills(Random(chosen.seed), chosen.kills, LONGEST_S)
     began = time.monotonic()

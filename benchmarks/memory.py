@@ -131,9 +131,7 @@ def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison
     phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
     if row.training_peak_byte is not None:
         phases.append((TRAINING, row.training_peak_byte, training_peak))
-    return [
-        Comparison(model.name, phase, counted, peak(model, batch, device)) for phase, counted, peak in phases
-    ]
+    return [Comparison(model.name, phase, counted, peak(model, batch, device)) for phase, counted, peak in phases]
 
 
 def show(comparison: Comparison) -> None:
@@ -175,9 +173,7 @@ def run(arguments: argparse.Namespace) -> None:
         of_phase = [each for each in comparisons if each.phase == phase]
         within = sum(each.is_within for each in of_phase)
         verdict = "all" if within == len(models) else "NOT ALL"
-        print(
-            f"{phase:10}{within} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}"
-        )
+        print(f"{phase:10}{within} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}")
     if device.kind == "cuda":
         print(ON_A_GPU)
 
@@ -189,11 +185,7 @@ def parser() -> argparse.ArgumentParser:
         "minutes on two cores, and 4 GB of memory.",
     )
     flags.add_argument(
-        "--models",
-        nargs="+",
-        default=MODELS,
-        metavar="NAME",
-        help="as in python -m measure (default: sixteen)",
+        "--models", nargs="+", default=MODELS, metavar="NAME", help="as in python -m measure (default: sixteen)"
     )
     flags.add_argument("--batch", type=int, default=8, help="inputs of a step (default: %(default)s)")
     flags.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")

@@ -135,9 +135,7 @@ def main() -> None:
     peak = derived(here)
     fma = kernels("fma")[0]
     if peak is None:
-        print(
-            "Multiply-adds: data/flop_per_cycle.csv does not know this processor, so no peak can be derived."
-        )
+        print("Multiply-adds: data/flop_per_cycle.csv does not know this processor, so no peak can be derived.")
         registers = rate(*fma)
     else:
         registers, possible = turns(lambda: rate(*fma), peak)

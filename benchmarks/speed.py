@@ -63,13 +63,7 @@ def main(_arguments: Sequence[str]) -> None:
         render_s = seconds(render, 3)
         html_byte = (Path(out) / "index.html").stat().st_size
         pdf_byte = (Path(out) / "paper.pdf").stat().st_size
-    show(
-        "HTML and PDF by the embedded engine",
-        render_s,
-        25.0,
-        "a paper of one sentence",
-        seconds(smallest_paper, 3),
-    )
+    show("HTML and PDF by the embedded engine", render_s, 25.0, "a paper of one sentence", seconds(smallest_paper, 3))
     verdict = "within" if html_byte <= HTML_LIMIT_BYTE else "ABOVE"
     print(f"{'size of the HTML':42}{html_byte / 1e6:8.2f} MB, {verdict} {HTML_LIMIT_BYTE / 1e6:g} MB")
     print(f"{'size of the PDF':42}{pdf_byte / 1e6:8.2f} MB")

@@ -28,10 +28,7 @@ def parser() -> CommandLine:
         "is added if a row cannot have been measured.",
     )
     flags.add_argument(
-        "source",
-        metavar="FOLDER|ZIP",
-        type=Path,
-        help="the machine's folder from data/machines, or a zip of it",
+        "source", metavar="FOLDER|ZIP", type=Path, help="the machine's folder from data/machines, or a zip of it"
     )
     flags.add_argument(
         "--machine",
@@ -39,9 +36,7 @@ def parser() -> CommandLine:
         help="the folder to add it as (default: that of the same machine, else the name that it comes with)",
     )
     flags.add_argument("--replace", action="store_true", help="replace the folder of that name")
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
-    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
 
@@ -79,9 +74,7 @@ def _name(data: Path, given: HandedIn, environment: Environment) -> str:
     try:
         check_folder_name(name)
     except UserError:
-        raise UserError(
-            f"{given.origin}: {name[:80]!r} is not a folder name; choose one with --machine"
-        ) from None
+        raise UserError(f"{given.origin}: {name[:80]!r} is not a folder name; choose one with --machine") from None
     return name
 
 
@@ -98,13 +91,9 @@ def _report(
         print(f"Left out, not tables of a machine: {_listed([repr(path) for path in left_out])}")
 
 
-def _not_counted(
-    tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]
-) -> set[tuple[str, int]]:
+def _not_counted(tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
     """Return the models and batch sizes that were measured but not counted."""
-    measured = {
-        (row.model, row.batch) for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]
-    }
+    measured = {(row.model, row.batch) for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]}
     return measured - set(counted)
 
 

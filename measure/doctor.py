@@ -29,9 +29,7 @@ def parser() -> CommandLine:
         "nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. The exit code "
         "is 1 if there is a problem.",
     )
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
-    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of lines")
     return flags
 
@@ -83,6 +81,5 @@ def show(findings: Sequence[Finding]) -> None:
     for finding in findings:
         advice = f"; {finding.advice}" if finding.advice else ""
         console.print(
-            f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}",
-            style=STYLES[finding.level],
+            f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}", style=STYLES[finding.level]
         )

@@ -33,29 +33,18 @@ def parser() -> CommandLine:
         "--page raw, into the cache of a machine: one that measured, or one of which only its GPU's name is known.",
     )
     flags.add_argument("file", metavar="FILE", type=Path, help="what ncu --csv --page raw wrote")
-    flags.add_argument(
-        "--model", required=True, metavar="NAME", help="the model, as --models of measuring has it"
-    )
+    flags.add_argument("--model", required=True, metavar="NAME", help="the model, as --models of measuring has it")
     flags.add_argument("--batch", required=True, metavar="N", help="the inputs in one step")
+    flags.add_argument("--precision", default="fp32", metavar="P", help="its precision (default: %(default)s)")
     flags.add_argument(
-        "--precision", default="fp32", metavar="P", help="its precision (default: %(default)s)"
-    )
-    flags.add_argument(
-        "--phase",
-        default=STEP,
-        metavar="PHASE",
-        help="step (of training) or inference (default: %(default)s)",
+        "--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)"
     )
     flags.add_argument("--steps", default="1", metavar="N", help="the steps that were counted (default: 1)")
     flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
     flags.add_argument(
-        "--device-name",
-        metavar="NAME",
-        help="the GPU's name, for a machine that has not measured anything here",
+        "--device-name", metavar="NAME", help="the GPU's name, for a machine that has not measured anything here"
     )
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
-    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
 
@@ -102,9 +91,7 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
         if known:
             newest = max(known, key=lambda row: row.recorded_at)
             if device_name not in (None, newest.name):
-                raise UserError(
-                    f"--device-name: {folder.folder} holds a {newest.name}; name another --machine"
-                )
+                raise UserError(f"--device-name: {folder.folder} holds a {newest.name}; name another --machine")
             return folder, newest
         if others := folder.environments():
             raise UserError(
@@ -112,9 +99,7 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
                 "choose another name"
             )
     if device_name is None:
-        raise UserError(
-            "--device-name: say which GPU was counted, as 'NVIDIA T4', or --machine one that measured"
-        )
+        raise UserError("--device-name: say which GPU was counted, as 'NVIDIA T4', or --machine one that measured")
     environment = unknown_but(device_name)
     return MachineFolder(data, name or folder_name(environment)), environment
 

@@ -108,9 +108,7 @@ def _require(project: Path, data: Path) -> None:
     from report.load.options import machines
 
     if not data.is_dir():
-        raise UserError(
-            f"there is no data folder {data}; measure first with python -m measure, or give --data"
-        )
+        raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
     left_out(read_project(project))
     machines(data, project)
 

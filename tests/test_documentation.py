@@ -193,9 +193,7 @@ def find_the_program(words, _scratch):
 
 @rule("make")
 def say_what_it_would_do(words, _scratch):
-    done = subprocess.run(
-        ["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -30,8 +30,7 @@ def imports(text: str) -> Iterator[str]:
 
 
 GRAPH = {
-    module: sorted(set(imports(path.read_text("utf-8"))) & set(FILES) - {module})
-    for module, path in FILES.items()
+    module: sorted(set(imports(path.read_text("utf-8"))) & set(FILES) - {module}) for module, path in FILES.items()
 }
 
 
@@ -63,9 +62,7 @@ def test_no_module_imports_itself_by_way_of_others():
 def test_no_room_imports_itself_by_way_of_others():
     rooms: dict[str, list[str]] = {}
     for module, imported in GRAPH.items():
-        rooms.setdefault(room(module), []).extend(
-            room(other) for other in imported if room(other) != room(module)
-        )
+        rooms.setdefault(room(module), []).extend(room(other) for other in imported if room(other) != room(module))
     assert " -> ".join(circle(rooms)) == ""
 
 

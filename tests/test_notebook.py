@@ -78,14 +78,10 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
     runs = MachineFolder(data, machine.name).runs()
     assert {(run.model, run.batch, run.status) for run in runs} == {("squeezenet1_0", 1, "ok")}
     assert (site / "index.html").stat().st_size > 100_000
-    shown = [
-        output for output in cell(notebook, "figures").outputs if "image/svg+xml" in output.get("data", {})
-    ]
+    shown = [output for output in cell(notebook, "figures").outputs if "image/svg+xml" in output.get("data", {})]
     assert len(shown) >= 1
     with zipfile.ZipFile(site / f"{machine.name}.zip") as archive:
-        assert sorted(archive.namelist()) == [
-            f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")
-        ]
+        assert sorted(archive.namelist()) == [f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")]
 
 
 @pytest.fixture

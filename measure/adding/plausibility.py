@@ -64,9 +64,7 @@ def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
     """
     tables = {record: _rows(folder / name, record) for record, name in FILES.items()}
     if not tables[Environment]:
-        raise UserError(
-            f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again"
-        )
+        raise UserError(f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again")
     for record, rows in tables.items():
         for row in rows:
             _check_texts(row, now)

@@ -26,23 +26,16 @@ InputShape = Annotated[str, "the shape of one input, without the batch, joined b
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Autocast = Annotated[
-    str | None,
-    Column(
-        "whose autocast decides each operator's precision; weights and input are fp32 then",
-        form=DEVICE,
-    ),
+    str | None, Column("whose autocast decides each operator's precision; weights and input are fp32 then", form=DEVICE)
 ]
 Phase = Annotated[
-    str,
-    Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES))),
+    str, Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES)))
 ]
 Variant = Annotated[
-    str,
-    Column("how the network is run, besides its precision", form=some_of((EAGER, *NAMES, *OPTIMIZERS), "+")),
+    str, Column("how the network is run, besides its precision", form=some_of((EAGER, *NAMES, *OPTIMIZERS), "+"))
 ]
 Round = Annotated[
-    int | None,
-    Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER),
+    int | None, Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER)
 ]
 Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
 Reason = Annotated[str | None, "why it is not `ok`"]

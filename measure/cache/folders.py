@@ -101,9 +101,7 @@ class Workloads:
                 parts.forget()
             self._layers.put([(row, layers) for row, layers, _ in counted])
             self._operators.put([(row, operators) for row, _, operators in counted])
-            known = [
-                row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)
-            ]
+            known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
             rows = merged(known, [row for row, _, _ in counted])
             write(self.models_path, Workload, sorted(rows, key=_place))
 
@@ -113,9 +111,7 @@ def _place(row: Workload) -> tuple[Any, ...]:
     return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
 
 
-FILES: dict[type[Any], str] = {
-    record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)
-}
+FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
 """The files of a machine's folder, by what a row of each is."""
 
 FILE_NAMES = frozenset(name for record in FILES for name in TABLES[record].names)
@@ -209,9 +205,7 @@ class MachineFolder:
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))
 
-    def put_run(
-        self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()
-    ) -> None:
+    def put_run(self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()) -> None:
         """Commit a round of a cell, that of a training step with its stages.
 
         One that was measured before is replaced only now that the new one is complete.
@@ -229,9 +223,7 @@ class MachineFolder:
             self._kernels.put([(profile, kernels)])
         _commit(self._path(Profile), self.profiles(), [profile])
 
-    def put_hardware_counters(
-        self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]
-    ) -> None:
+    def put_hardware_counters(self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
         """Commit what the hardware counters said of a cell, likewise."""
         self._hardware_counters.put([(profile, counters)])
         _commit(self._path(HardwareCounterProfile), self.hardware_counter_profiles(), [profile])

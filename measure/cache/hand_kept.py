@@ -57,9 +57,7 @@ class Chip:
     year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision
     unit: Annotated[str, Column("what computes at this rate", form=one_of(CHIP_UNITS))]
-    peak_flop_per_s: Annotated[
-        float, Column("dense rate, a fused multiply-add being two", least=1e9, most=1e18)
-    ]
+    peak_flop_per_s: Annotated[float, Column("dense rate, a fused multiply-add being two", least=1e9, most=1e18)]
     sparse_peak_flop_per_s: Annotated[
         float | None, Column("rate with structured sparsity, where one is stated", least=1e9, most=1e18)
     ]
@@ -74,9 +72,7 @@ class Chip:
     note: Note
 
 
-@table(
-    "flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True
-)
+@table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)
 @dataclass(frozen=True)
 class FlopPerCycle:
     """What one core of a microarchitecture does in a cycle at most, by fused multiply-adds where it has them."""
@@ -86,8 +82,7 @@ class FlopPerCycle:
     models: Annotated[
         str,
         Column(
-            "numbers and ranges joined by `;`; on Arm the part",
-            form=Form(model_numbers, "model numbers such as 1;4-7"),
+            "numbers and ranges joined by `;`; on Arm the part", form=Form(model_numbers, "model numbers such as 1;4-7")
         ),
     ]
     microarchitecture: Annotated[str, "what the vendor calls the core"]

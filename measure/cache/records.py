@@ -113,29 +113,18 @@ class RoofMeasurement:
     """
 
     environment_id: columns.EnvironmentId
-    roof_kernel: Annotated[
-        str,
-        Column(
-            "what ran",
-            formerly=("kernel",),
-            form=one_of(ROOF_KERNELS),
-        ),
-    ]
+    roof_kernel: Annotated[str, Column("what ran", formerly=("kernel",), form=one_of(ROOF_KERNELS))]
     precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, "fp64", "int64")))]
     size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
     flop: Annotated[int, "the arithmetic of one call"]
-    byte: Annotated[
-        int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"
-    ]
+    byte: Annotated[int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"]
     status: columns.Status
     reason: columns.Reason
     latency_s: Annotated[float | None, duration("median time of one call")]
     latency_low_s: Annotated[
         float | None, duration("lower end of its 95 % interval; the least of fewer than six samples")
     ]
-    latency_high_s: Annotated[
-        float | None, duration("upper end of it; the greatest of fewer than six samples")
-    ]
+    latency_high_s: Annotated[float | None, duration("upper end of it; the greatest of fewer than six samples")]
     sample_count: Annotated[int | None, Column("samples taken", least=1)]
     pace: Annotated[
         str | None,
@@ -226,8 +215,7 @@ class Profile(Attempt):
     ] = None
     profiled_s: Annotated[float | None, duration("mean host time of one call under the profiler")] = None
     busy_s: Annotated[
-        float | None,
-        Column("the part of it in which a GPU kernel ran, on a processor an operator", most=DAY_S),
+        float | None, Column("the part of it in which a GPU kernel ran, on a processor an operator", most=DAY_S)
     ] = None
     system_s: Annotated[
         float | None,
@@ -305,9 +293,7 @@ class KernelCounters(OfCell):
 
     kernel: columns.KernelName
     calls: columns.Calls
-    time_s: Annotated[
-        float, Column("sum of its `gpu__time_duration`, each run alone and with cold caches", most=DAY_S)
-    ]
+    time_s: Annotated[float, Column("sum of its `gpu__time_duration`, each run alone and with cold caches", most=DAY_S)]
     dram_read_byte: Annotated[float | None, "read from memory"] = None
     dram_write_byte: Annotated[float | None, "written to memory"] = None
     l2_byte: Annotated[float | None, "through the caches of second level"] = None

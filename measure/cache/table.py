@@ -27,9 +27,7 @@ def _complete(path: Path) -> tuple[bytes, bytes]:
     try:
         text = path.read_bytes()
     except OSError as problem:
-        raise UserError(
-            f"{path}: cannot be read ({problem.strerror}); restore the file or move it away"
-        ) from None
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
     end = text.rfind(b"\n") + 1
     return text[:end], text[end:]
 

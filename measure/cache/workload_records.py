@@ -37,13 +37,9 @@ class Workload:
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
-    traffic_byte: Annotated[
-        int | None, "what every operator reads and writes (`measure/counting/traffic.py`)"
-    ] = None
+    traffic_byte: Annotated[int | None, "what every operator reads and writes (`measure/counting/traffic.py`)"] = None
     inference_peak_byte: Annotated[int | None, "the most memory alive at once in inference"] = None
-    forward_flop: Annotated[
-        int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"
-    ] = None
+    forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
     forward_other_flop: Annotated[int | None, "everything else (`measure/counting/scalars.py`)"] = None
     saved_byte: Annotated[int | None, "kept for the backward pass besides parameters, buffers, inputs"] = None
     gradient_byte: Annotated[int | None, "the parameters' gradients"] = None

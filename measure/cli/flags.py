@@ -54,9 +54,7 @@ class CommandLine(argparse.ArgumentParser):
         raise self._complaint(message)
 
     def _complaint(self, message: str) -> UserError:
-        choice = re.fullmatch(
-            r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL
-        )
+        choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
         if choice:
             return unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
         stray = re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL)

@@ -24,9 +24,7 @@ class Crew:
 
     def __init__(self, arguments: argparse.Namespace, sampling: Sampling, station: type) -> None:
         self._arguments, self._sampling, self._station = arguments, sampling, station
-        self._accelerators = (
-            places.parse_accelerators(arguments.accelerators) if arguments.accelerators else []
-        )
+        self._accelerators = places.parse_accelerators(arguments.accelerators) if arguments.accelerators else []
         self.open: list[Manned] = []
 
     def fill(self) -> None:
@@ -73,9 +71,7 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
             else:
                 print(f"Nothing left to measure on the cluster: see {arguments.data}")
         except KeyboardInterrupt:
-            print(
-                f"\nStopped. Everything measured so far is kept.\n{resumption(arguments.command, arguments.force)}"
-            )
+            print(f"\nStopped. Everything measured so far is kept.\n{resumption(arguments.command, arguments.force)}")
             return INTERRUPTED
         finally:
             dismiss(crew.open)

@@ -92,9 +92,7 @@ class Fleet:
         """
         crew, lost = list(crew), []
         with ExitStack() as alone:
-            for folder in {
-                kind.cache.folder.folder: kind.cache.folder for kind in self._kinds.values()
-            }.values():
+            for folder in {kind.cache.folder.folder: kind.cache.folder for kind in self._kinds.values()}.values():
                 alone.enter_context(folder.locked(self._say))
             for queues in self._phases:
                 lost += self._empty(queues, [each for each in crew if each not in lost])

@@ -47,9 +47,7 @@ def find(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[st
     ``auto`` takes a node's GPUs, or its cores where it has none. Raises UserError where nothing can be measured.
     """
     if device not in DEVICES:
-        raise UserError(
-            f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs"
-        )
+        raise UserError(f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs")
     if accelerators and device == "cpu":
         raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
     alive = [node for node in nodes if node["Alive"]]

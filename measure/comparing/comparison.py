@@ -59,9 +59,7 @@ class Comparison:
     def label(self) -> str:
         if self.table == RUNS:
             return Cell.of(self).describe()
-        return " ".join(
-            str(part) for part in (self.roof_kernel, self.size, self.precision, self.pace) if part
-        )
+        return " ".join(str(part) for part in (self.roof_kernel, self.size, self.precision, self.pace) if part)
 
     @property
     def no_longer_runs(self) -> bool:
@@ -109,9 +107,7 @@ def _compared(
     return [_row(table, key, a.get(key), b.get(key), found.get(key)) for key in {**a, **b}]
 
 
-def _row(
-    table: str, key: Key, a: Measured | None, b: Measured | None, difference: Difference | None
-) -> Comparison:
+def _row(table: str, key: Key, a: Measured | None, b: Measured | None, difference: Difference | None) -> Comparison:
     values: dict[str, Any] = key._asdict()
     for name, side in (("a", a), ("b", b)):
         if side:
@@ -122,11 +118,7 @@ def _row(
             values[f"{name}_latency_s"] = side.repeats.latency_s
     if difference:
         values |= dataclasses.asdict(difference)
-        values |= {
-            "ratio_low": values.pop("low"),
-            "ratio_high": values.pop("high"),
-            "change": _change(difference),
-        }
+        values |= {"ratio_low": values.pop("low"), "ratio_high": values.pop("high"), "change": _change(difference)}
     return Comparison(table, **values)
 
 

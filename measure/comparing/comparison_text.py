@@ -4,15 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
-from measure.comparing.comparison import (
-    FASTER,
-    ROOFS,
-    RUNS,
-    SLOWER,
-    WITHIN_ERROR,
-    Comparison,
-    geometric_mean_ratio,
-)
+from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
 from measure.run.task import latency
@@ -134,11 +126,7 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
         mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
         lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
     bases = [row.basis for row in compared]
-    lines += [
-        f"{_count(thing, bases.count(basis))} measured {how}"
-        for basis, how in BASES.items()
-        if basis in bases
-    ]
+    lines += [f"{_count(thing, bases.count(basis))} measured {how}" for basis, how in BASES.items() if basis in bases]
     for name, other in (("A", "B"), ("B", "A")):
         alone, failed = [], []
         for row in rows:

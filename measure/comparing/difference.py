@@ -196,9 +196,7 @@ def _difference(pair: Pair, common: CommonSpread) -> Difference:
         return Difference(exp(shift), basis)
     error = sqrt(squared)
     half = critical(CONFIDENCE, freedom) * error
-    return Difference(
-        exp(shift), basis, exp(shift - half), exp(shift + half), two_sided_p(shift / error, freedom)
-    )
+    return Difference(exp(shift), basis, exp(shift - half), exp(shift + half), two_sided_p(shift / error, freedom))
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:

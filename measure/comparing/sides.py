@@ -96,9 +96,7 @@ def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
         return _machine(a, b), _machine(b, a)
     shared = sorted(set(machine_names(a)) & set(machine_names(b)))
     if len(shared) > 1:
-        raise UserError(
-            f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}"
-        )
+        raise UserError(f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}")
     if shared:
         return a / "machines" / shared[0], b / "machines" / shared[0]
     return _machine(a, b), _machine(b, a)

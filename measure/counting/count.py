@@ -46,14 +46,10 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
     }
 
 
-def not_counted(
-    model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str
-) -> Count:
+def not_counted(model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str) -> Count:
     """Return the row of a workload that could not be counted, without layers and operators."""
     named = identity(model, batch, precision, autocast)
-    return Count(
-        Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], []
-    )
+    return Count(Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], [])
 
 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
@@ -67,11 +63,7 @@ def count(model: Model, batch: int, precision: str = "fp32", autocast: str | Non
 
 
 def count_all(
-    model: Model,
-    batches: Sequence[int],
-    precision: str,
-    autocast: str | None,
-    beat: Callable[[], None] = lambda: None,
+    model: Model, batches: Sequence[int], precision: str, autocast: str | None, beat: Callable[[], None] = lambda: None
 ) -> list[Count]:
     """Do the same at several batch sizes, building a library's network once; ``beat`` is called after each."""
     from measure.models.casting import casting
@@ -94,9 +86,7 @@ def _count(model: Model, batch: int, precision: str, autocast: str | None, call:
         why = in_short(problem).partition(": ")[2]
         if not any(word in why.lower() for word in ("meta", "data-independent")):
             raise
-        raise NotImplementedError(
-            f"what it runs depends on values, and counting computes none: {why}"
-        ) from problem
+        raise NotImplementedError(f"what it runs depends on values, and counting computes none: {why}") from problem
     named = identity(model, batch, precision, autocast)
     return Count(
         Workload(source=model.source, family=model.family, status="ok", **named, **columns),
@@ -157,9 +147,7 @@ def _byte(tensors: "Sequence[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _training_memory(
-    parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder"
-) -> dict[str, int]:
+def _training_memory(parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder") -> dict[str, int]:
     """Return gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     gradient_byte = _byte(gradients)

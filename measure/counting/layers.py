@@ -14,9 +14,7 @@ MODEL_ITSELF = "."
 """The path of operators and parameters that stand in no module but the model."""
 
 ACTIVATIONS = tuple(
-    getattr(nn.modules.activation, name)
-    for name in nn.modules.activation.__all__
-    if name != "MultiheadAttention"
+    getattr(nn.modules.activation, name) for name in nn.modules.activation.__all__ if name != "MultiheadAttention"
 )
 BATCH_NORMALISATION = nn.modules.batchnorm._NormBase
 NORMALISATIONS = (BATCH_NORMALISATION, nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.CrossMapLRN2d)

@@ -48,9 +48,7 @@ def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
     return 5 * elements + 2 * rows + elements * (scaled + shifted)
 
 
-def row_norm_backward_flop(
-    elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]
-) -> int:
+def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
     """Normalised input x (2n); gradient times scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
 
     input: s (h - mean - x mean) (4n); scale: sums of g x (2n - c); shift: sums of g (n - c).
@@ -83,11 +81,7 @@ register_other_flop(
             args[0].numel(), out[1].numel(), args[2] is not None, args[3] is not None
         ),
         "native_layer_norm_backward": lambda args, _out: row_norm_backward_flop(
-            args[1].numel(),
-            args[3].numel(),
-            args[1].numel() // max(1, args[3].numel()),
-            args[5] is not None,
-            args[7],
+            args[1].numel(), args[3].numel(), args[1].numel() // max(1, args[3].numel()), args[5] is not None, args[7]
         ),
         "native_group_norm": lambda args, out: row_norm_flop(
             args[0].numel(), out[1].numel(), args[1] is not None, args[2] is not None
@@ -96,9 +90,7 @@ register_other_flop(
             args[1].numel(), args[2].numel(), args[6], args[4] is not None, args[9]
         ),
         # Squares and their mean (2n), deviation (2r), product (n), scale (n).
-        "_fused_rms_norm": lambda args, out: (
-            args[0].numel() * (3 + (args[2] is not None)) + 2 * out[1].numel()
-        ),
+        "_fused_rms_norm": lambda args, out: args[0].numel() * (3 + (args[2] is not None)) + 2 * out[1].numel(),
         "_fused_rms_norm_backward": lambda args, _out: _rms_norm_backward(
             args[1].numel(), args[3].numel(), args[4] is not None, args[5]
         ),

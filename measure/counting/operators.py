@@ -3,14 +3,7 @@
 from functools import cache
 from typing import Any
 
-from measure.counting import (  # noqa: F401 - each registers its formulas
-    movements,
-    normalisations,
-    products,
-    recurrent,
-    scalars,
-    windows,
-)
+from measure.counting import movements, normalisations, products, recurrent, scalars, windows  # noqa: F401 - each registers its formulas
 from measure.counting.flops import FORMULAS, NOTHING, Formula, Work
 from measure.counting.traffic import Signature, tensors_in
 
@@ -36,9 +29,7 @@ class Operator:
                 return self.formula(args, kwargs, output)
             except LookupError:  # a formula, but not for complex numbers
                 return None
-        floating = (
-            tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output])
-        )
+        floating = (tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output]))
         return None if any(floating) else NOTHING
 
 

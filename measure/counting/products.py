@@ -27,9 +27,7 @@ def convolution_flop(input_shape: Shape, weight_shape: Shape, output_shape: Shap
     """
     from torch.utils.flop_counter import conv_flop_count
 
-    return int(
-        conv_flop_count(list(input_shape), list(weight_shape), list(output_shape), transposed=transposed)
-    )
+    return int(conv_flop_count(list(input_shape), list(weight_shape), list(output_shape), transposed=transposed))
 
 
 @formula("aten::convolution", "aten::_convolution")
@@ -70,13 +68,7 @@ def _registered(name: str, is_added: bool) -> Formula:
     return product
 
 
-for _name, _is_added in {
-    "mm": False,
-    "bmm": False,
-    "_scaled_mm": False,
-    "addmm": True,
-    "baddbmm": True,
-}.items():
+for _name, _is_added in {"mm": False, "bmm": False, "_scaled_mm": False, "addmm": True, "baddbmm": True}.items():
     formula(f"aten::{_name}")(_registered(_name, _is_added))
 
 

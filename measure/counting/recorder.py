@@ -203,9 +203,7 @@ def record_inference(
     return recorder, output
 
 
-def record_training(
-    network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE
-) -> Recorder:
+def record_training(network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NONE) -> Recorder:
     """Run the network in train mode forward, and backward to every parameter that needs a gradient."""
     network.train()
     network.zero_grad(set_to_none=True)

@@ -102,9 +102,7 @@ def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     first = sum(weights[direction * stride].numel() for direction in range(directions))
     products = matrices - (0 if mask[0] else first) + (matrices if mask[3] else 0)
     units = _cudnn_units(inputs, hidden, layers, bidirectional)
-    handed_on = sum(
-        weights[layer * directions * stride].shape[1] for layer in range(0 if mask[0] else 1, layers)
-    )
+    handed_on = sum(weights[layer * directions * stride].shape[1] for layer in range(0 if mask[0] else 1, layers))
     other = _scalars_backward(mode, units, steps, stride >= 4) + (steps * handed_on if bidirectional else 0)
     return Work(2 * steps * products, other)
 

@@ -10,16 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
-from measure.counting.flops import (
-    NOTHING,
-    Args,
-    Formula,
-    Kwargs,
-    OtherFlop,
-    Work,
-    formula,
-    register_other_flop,
-)
+from measure.counting.flops import NOTHING, Args, Formula, Kwargs, OtherFlop, Work, formula, register_other_flop
 
 
 def _first(value: Any) -> Any:
@@ -116,9 +107,7 @@ register_other_flop(
         # The variance's root, too (m).
         "std std_mean": _of_real(lambda args, out: 4 * args[0].numel() + _first(out).numel()),
         "linalg_vector_norm norm": _of_real(_norm),
-        "cumsum cumprod": _of_real(
-            lambda args, out: out.numel() - _rows(out, args[1]) if _counts([out]) else 0
-        ),
+        "cumsum cumprod": _of_real(lambda args, out: out.numel() - _rows(out, args[1]) if _counts([out]) else 0),
         # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
         "logsumexp": lambda args, _out: 4 * args[0].numel(),
         # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
@@ -126,9 +115,7 @@ register_other_flop(
         # Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n).
         "_log_softmax": lambda args, out: 5 * out.numel() - _rows(out, args[1]),
         # Two products or an exponential and one (2n), a sum (n - r), a difference (n).
-        "_softmax_backward_data _log_softmax_backward_data": lambda args, out: (
-            4 * out.numel() - _rows(out, args[2])
-        ),
+        "_softmax_backward_data _log_softmax_backward_data": lambda args, out: 4 * out.numel() - _rows(out, args[2]),
         # An addition for each element of the gradient, to its row of the table.
         "embedding_dense_backward": lambda args, _out: args[0].numel(),
         # An addition for each element of the source.

@@ -47,9 +47,7 @@ class Signature:
         name = schema.name.partition("::")[2].removesuffix("_")
         changes_outline = Tag.inplace_view in operator.tags
         self.is_view = operator.is_view or changes_outline or name in UNDECLARED_VIEWS
-        self.aliases = self.is_view or any(
-            part.alias_info is not None for part in (*schema.arguments, *schema.returns)
-        )
+        self.aliases = self.is_view or any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
         self.allocates = name in ALLOCATIONS
         self._looks_up = name in CHOICES
         self._fills = name in FILLS

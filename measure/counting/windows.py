@@ -24,9 +24,7 @@ def window_total(size: int, window: int, stride: int, padding: int, outputs: int
     return total
 
 
-def pooled(
-    dimensions: int, inputs: Any, out: Any, window: Any, stride: Any, padding: Any, dilation: Any = 1
-) -> int:
+def pooled(dimensions: int, inputs: Any, out: Any, window: Any, stride: Any, padding: Any, dilation: Any = 1) -> int:
     """Elements that all windows of a pooling hold together: the product over the dimensions."""
     windows = _each(window, dimensions)
     strides = _each(stride, dimensions) if stride not in (None, [], ()) else windows
@@ -68,8 +66,7 @@ def _pooling(dimensions: int) -> None:
     def largest(args: Args, kwargs: Kwargs, out: Any) -> Work:
         """A comparison less than the window has elements."""
         stride, padding, dilation = (
-            _argument(args, kwargs, *which)
-            for which in ((2, "stride", None), (3, "padding", 0), (4, "dilation", 1))
+            _argument(args, kwargs, *which) for which in ((2, "stride", None), (3, "padding", 0), (4, "dilation", 1))
         )
         elements = pooled(dimensions, args[0], out[0], args[1], stride, padding, dilation)
         return Work(0, elements - out[0].numel())
@@ -172,6 +169,4 @@ def grid_sampler_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     elements, places = gradient.numel(), grid.numel() // 2
     if mode == NEAREST:  # its slope is 0
         return Work(0, _grid_flop(mode, grid) + elements * for_input)
-    return Work(
-        0, _grid_flop(mode, grid) + (8 * elements + 6 * places) * for_input + 14 * elements * for_grid
-    )
+    return Work(0, _grid_flop(mode, grid) + (8 * elements + 6 * places) * for_input + 14 * elements * for_grid)

@@ -69,10 +69,7 @@ def _gpu(torch_name: str, handle: Any) -> Gpu:
             return None
 
     name, memory = ask(pynvml.nvmlDeviceGetName), ask(pynvml.nvmlDeviceGetMemoryInfo)
-    busy, running = (
-        ask(pynvml.nvmlDeviceGetUtilizationRates),
-        ask(pynvml.nvmlDeviceGetComputeRunningProcesses),
-    )
+    busy, running = (ask(pynvml.nvmlDeviceGetUtilizationRates), ask(pynvml.nvmlDeviceGetComputeRunningProcesses))
     persistence, ecc = ask(pynvml.nvmlDeviceGetPersistenceMode), ask(pynvml.nvmlDeviceGetEccMode)
     errors = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
     reading = NvidiaSensors(handle, NoSensors()).read()

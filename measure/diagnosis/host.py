@@ -126,9 +126,7 @@ def _part_of_a_core(process: Any) -> float:
 def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
     used = sorted(((_part_of_a_core(process), process) for process in others), key=lambda pair: -pair[0])
     return tuple(
-        f"{process.info['name']} ({process.pid}) {part:.2f}"
-        for part, process in used[:3]
-        if part >= BUSY_CORE
+        f"{process.info['name']} ({process.pid}) {part:.2f}" for part, process in used[:3] if part >= BUSY_CORE
     )
 
 
@@ -154,9 +152,7 @@ def throttle_count(system: Path = Path("/sys")) -> int | None:
     return sum(known) if known else None
 
 
-def quota_cores(
-    process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
-) -> float | None:
+def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
     """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
 
     Version 2 states quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees

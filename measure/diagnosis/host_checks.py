@@ -20,18 +20,7 @@ LEAST_SHARED_BYTE = 256 * 2**20
 
 
 def processor_findings(processor: Processor) -> Iterator[Finding]:
-    for check in (
-        _load,
-        _stolen,
-        _cores,
-        _quota,
-        _hyper_threads,
-        _governor,
-        _turbo,
-        _heat,
-        _throttling,
-        _battery,
-    ):
+    for check in (_load, _stolen, _cores, _quota, _hyper_threads, _governor, _turbo, _heat, _throttling, _battery):
         yield check(processor)
 
 
@@ -59,9 +48,7 @@ def _stolen(processor: Processor) -> Finding:
         "memory with guests that are not visible here"
     )
     level = PROBLEM if level_of(stolen, STOLEN) == PROBLEM else WARNING
-    return Finding(
-        level, "virtual machine", fact, "measure again later and compare, or use dedicated hardware"
-    )
+    return Finding(level, "virtual machine", fact, "measure again later and compare, or use dedicated hardware")
 
 
 def _cores(processor: Processor) -> Finding:

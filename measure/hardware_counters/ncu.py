@@ -116,7 +116,5 @@ def _check(code: int, table: str, said: str) -> None:
     if code and last.startswith(NotImplementedError.__name__):
         raise NotImplementedError(last.partition(": ")[2])
     if code:
-        complaints = [
-            line.removeprefix("==ERROR== ") for line in table.splitlines() if line.startswith("==ERROR==")
-        ]
+        complaints = [line.removeprefix("==ERROR== ") for line in table.splitlines() if line.startswith("==ERROR==")]
         raise RuntimeError((complaints or [last or f"ncu ended with exit code {code}"])[-1])

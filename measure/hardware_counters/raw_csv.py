@@ -179,9 +179,7 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     )
 
 
-def _tensor_flop(
-    operations: Sequence[float], instructions: float | None, capability: str | None
-) -> float | None:
+def _tensor_flop(operations: Sequence[float], instructions: float | None, capability: str | None) -> float | None:
     """Return the FLOP of tensor cores: none without instructions, else counted, else by what each instruction does."""
     if instructions == 0:
         return 0.0

@@ -108,9 +108,7 @@ class Cpu(Device):
 
 def _refuse_tf32(wanted: bool) -> None:
     if wanted:
-        raise NotImplementedError(
-            "tf32 is a format of NVIDIA's tensor cores (Ampere on); this device has none"
-        )
+        raise NotImplementedError("tf32 is a format of NVIDIA's tensor cores (Ampere on); this device has none")
 
 
 def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
@@ -258,9 +256,7 @@ class Mps(Device):
         import torch
 
         if not torch.backends.mps.is_available():
-            raise UserError(
-                "--device mps: this torch cannot use the GPU; use macOS 12.3 and a build for arm64"
-            )
+            raise UserError("--device mps: this torch cannot use the GPU; use macOS 12.3 and a build for arm64")
         torch.set_num_threads(threads)
 
     def synchronize(self) -> None:

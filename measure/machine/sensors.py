@@ -129,9 +129,7 @@ class ProcessorSensors:
         import psutil
 
         times = psutil.cpu_times()
-        guests_s = getattr(times, "guest", 0.0) + getattr(
-            times, "guest_nice", 0.0
-        )  # in the host's time already
+        guests_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # in the host's time already
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
         throttled_before, self._throttled = self._throttled, sum(_numbers(self._throttles))
         return Reading(

@@ -29,9 +29,7 @@ def _move(network: "nn.Module", device: str) -> None:
 
 
 @contextmanager
-def casting(
-    network: "nn.Module", precision: str, autocast: str | None
-) -> Iterator[tuple[str, "torch.dtype"]]:
+def casting(network: "nn.Module", precision: str, autocast: str | None) -> Iterator[tuple[str, "torch.dtype"]]:
     """Yield the device and type of inputs for the network, which has the precision within this context.
 
     With ``autocast``, the network takes the shape of one on that type of device, still without memory; it stays at

@@ -60,9 +60,7 @@ def _built_in(pattern: str) -> list[Model]:
     models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
     if not models:
         near = _nearest(pattern, [model.name for model in BUILT_IN])
-        hint = (
-            f"{near} (all: python -m measure --list)" if near else "python -m measure --list shows them all"
-        )
+        hint = f"{near} (all: python -m measure --list)" if near else "python -m measure --list shows them all"
         raise UserError(f"--models: no model is called {pattern!r}; {hint}")
     return models
 

@@ -235,9 +235,7 @@ def _check_placement(call: Call) -> None:
             raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
     for place, tensor in [*named, *_tensors(call)]:
         if tensor.device.type not in ("meta", "cpu"):
-            raise ContractError(
-                f"makes {place} on {tensor.device}; name no device: --device sets torch's default"
-            )
+            raise ContractError(f"makes {place} on {tensor.device}; name no device: --device sets torch's default")
 
 
 def _check_arguments(call: Call) -> None:

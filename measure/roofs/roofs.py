@@ -15,9 +15,7 @@ from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import estimate_median
 
 SAMPLINGS = {
-    SUSTAINED: Sampling(
-        trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6
-    ),
+    SUSTAINED: Sampling(trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6),
     BURST: Sampling(trend_s=0.0, block_s=BURST_BLOCK_S, warm_up_s=2.0, least_s=0.0, limit_s=3.0, fewest=6),
 }
 
@@ -27,11 +25,7 @@ PAUSE_S = 1.0
 CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
 """How long a call lasts at least, so that starting the threads, some 10 µs for each, vanishes in it."""
 
-MATMUL_ROWS = {
-    "cpu": (512, 1024, 2048, 4096),
-    "cuda": (2048, 4096, 8192, 16384),
-    "mps": (1024, 2048, 4096, 8192),
-}
+MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
 BURST_ROWS = 2
 """So many of them, the smallest, take milliseconds: the others are no burst."""
 
@@ -63,9 +57,7 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
     surely in memory, at a burst as well.
     """
     rows, sets = MATMUL_ROWS[device_kind], _working_sets(device_kind)
-    sustained: list[tuple[str, str, int]] = [
-        ("matmul", precision, size) for precision in precisions for size in rows
-    ]
+    sustained: list[tuple[str, str, int]] = [("matmul", precision, size) for precision in precisions for size in rows]
     burst = [task for task in sustained if task[2] in rows[:BURST_ROWS]]
     if device_kind == "cpu" and "fp32" in precisions:
         sustained += [("numpy_matmul", "fp32", size) for size in rows]
@@ -75,9 +67,7 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
         sustained += multiply_adds
         burst += multiply_adds
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
-    streams = [
-        (kernel, STREAM_PRECISION[device_kind], size) for size in sets[::-1] for kernel in STREAM_ARRAYS
-    ]
+    streams = [(kernel, STREAM_PRECISION[device_kind], size) for size in sets[::-1] for kernel in STREAM_ARRAYS]
     sustained += streams
     burst += streams[: len(STREAM_ARRAYS)]
     if device_kind == "cpu":
@@ -123,9 +113,7 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
             f"{kernel} is measured with {needed}, which does not import ({problem}); "
             f"pip install {needed.lower()}, then measure with --force"
         ) from None
-    work: Callable[[int], object] = home.prepare(
-        kernel, precision, size, device.torch_name, torch.get_num_threads()
-    )
+    work: Callable[[int], object] = home.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
     return work
 
 
@@ -147,11 +135,7 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
         return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
     if kernel == "chain":
         return (size if precision == "fp64" else 0), 0
-    return (
-        (2 * size, 0)
-        if kernel == "fma"
-        else (2 * size**3, 3 * size**2 * PRECISION_BYTE[stored_as(precision)])
-    )
+    return (2 * size, 0) if kernel == "fma" else (2 * size**3, 3 * size**2 * PRECISION_BYTE[stored_as(precision)])
 
 
 class KernelTiming(NamedTuple):

@@ -67,9 +67,7 @@ def compiled(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, float, 
                 put(a, at, multiply_add(load(c, at), fill(scale), load(b, at)))
         return 0
 
-    function = {"stream_read": read, "stream_write": write, "stream_copy": copy, "stream_triad": triad}[
-        kernel
-    ]
+    function = {"stream_read": read, "stream_write": write, "stream_copy": copy, "stream_triad": triad}[kernel]
     numbers = float64[::1]
     return njit(int64(numbers, numbers, numbers, float64, int64), nogil=True)(function)
 

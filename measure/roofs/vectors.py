@@ -85,9 +85,7 @@ def fill(_typing: Any, number: types.Number) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = context.get_value_type(signature.return_type)
-        one = builder.insert_element(
-            ir.Constant(kind, ir.Undefined), values[0], ir.Constant(ir.IntType(32), 0)
-        )
+        one = builder.insert_element(ir.Constant(kind, ir.Undefined), values[0], ir.Constant(ir.IntType(32), 0))
         lanes_of_first = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None)
         return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), lanes_of_first)
 
@@ -125,9 +123,7 @@ def total(_typing: Any, vector: Vector) -> Any:
     def generate(_context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = signature.args[0]
         add_up = builder.add if isinstance(kind.dtype, types.Integer) else builder.fadd
-        parts = [
-            builder.extract_element(values[0], ir.Constant(ir.IntType(32), at)) for at in range(kind.lanes)
-        ]
+        parts = [builder.extract_element(values[0], ir.Constant(ir.IntType(32), at)) for at in range(kind.lanes)]
         summed = parts[0]
         for part in parts[1:]:
             summed = add_up(summed, part)

@@ -60,9 +60,7 @@ def _add_what(flags: CommandLine) -> None:
     def add(flag: str, metavar: str, help: str, default: Sequence[str] | None = None) -> None:
         flags.add_argument(flag, nargs="+", metavar=metavar, default=default, help=help)
 
-    flags.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)"
-    )
+    flags.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
     add(
         "--models",
         "NAME",
@@ -89,12 +87,8 @@ def _add_what(flags: CommandLine) -> None:
 
 def _add_where(flags: CommandLine) -> None:
     """Add the flags that say on which machines, and into which folder."""
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)"
-    )
-    flags.add_argument(
-        "--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)"
-    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    flags.add_argument("--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)")
     flags.add_argument(
         "--cluster",
         metavar="ADDRESS",
@@ -120,9 +114,7 @@ def _add_how_long(flags: CommandLine) -> None:
         default="2%",
         help="the width of a median's 95 %% interval to reach, as ± per cent of it (default: 2%%)",
     )
-    flags.add_argument(
-        "--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory"
-    )
+    flags.add_argument("--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory")
     flags.add_argument(
         "--call-limit",
         metavar="TIME",
@@ -171,9 +163,7 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, smallest first, each once."""
     for text in texts:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
-            raise UserError(
-                f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256"
-            )
+            raise UserError(f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256")
     return sorted({int(text) for text in texts})
 
 
@@ -225,9 +215,7 @@ def check_together(arguments: argparse.Namespace) -> None:
     if arguments.json and not (arguments.plan or arguments.list):
         raise UserError("--json: is what --plan or --list shows; say one of them with it")
     if arguments.accelerators and not arguments.cluster:
-        raise UserError(
-            "--accelerators: chooses among a cluster's GPUs; say --cluster with it, or --device cuda:N"
-        )
+        raise UserError("--accelerators: chooses among a cluster's GPUs; say --cluster with it, or --device cuda:N")
     if arguments.cluster and arguments.json:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
@@ -259,9 +247,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
     """Return what the flags ask for, checked."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
-    sizes = arguments.batch_sizes or [
-        str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)
-    ]
+    sizes = arguments.batch_sizes or [str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)]
     usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
     sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
     request = Request(

@@ -25,9 +25,7 @@ def machine_folder(data: Path, name: str | None, environment: Environment) -> Ma
     check_folder(folder.folder, "--machine")
     others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
     if others:
-        raise UserError(
-            f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name"
-        )
+        raise UserError(f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name")
     return folder
 
 
@@ -41,9 +39,7 @@ def check_writable(data: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as problem:
-        raise UserError(
-            f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be"
-        ) from None
+        raise UserError(f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be") from None
 
 
 def data_flag(data: Path) -> str:

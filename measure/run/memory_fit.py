@@ -48,8 +48,7 @@ class Memory:
         if needed <= self._device_byte:
             return None
         return Failure(
-            "oom",
-            f"not tried: its tensors need {needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB",
+            "oom", f"not tried: its tensors need {needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB"
         )
 
 

@@ -30,9 +30,7 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
         said += _failed(status, [pair for pair in summary.failures if pair[1].status == status])
     if summary.cells_s:
         share = summary.executing_s / summary.cells_s
-        said.append(
-            f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls"
-        )
+        said.append(f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls")
     if summary.left:
         said.append(resume)
     said.append(f"Next: {report}")

@@ -61,9 +61,7 @@ class ToParent(logging.handlers.QueueHandler):
         self.queue.send(record)  # type: ignore[attr-defined]
 
 
-def serve(
-    connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int
-) -> None:
+def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int) -> None:
     """Be the process's main function: answer each task with an outcome until its parent hangs up.
 
     What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
@@ -93,9 +91,7 @@ def serve(
     except UserError as problem:
         connection.send(problem)
     except Exception as problem:  # a driver may raise anything
-        connection.send(
-            UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another")
-        )
+        connection.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
 
 
 def _end_with_parent() -> None:
@@ -154,9 +150,7 @@ class Worker:
             return
         self.stop()
         if isinstance(message, Failure):
-            message = UserError(
-                f"the measuring process did not start: {message.reason}; see that torch imports"
-            )
+            message = UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
         assert isinstance(message, UserError)
         raise message
 

@@ -23,8 +23,7 @@ class StagedStopwatch(Stopwatch):
 
     def __post_init__(self) -> None:
         self._apart = [
-            Stopwatch(stage, self.synchronize, self.clock, self.beat, self.events, None)
-            for stage in self.stages
+            Stopwatch(stage, self.synchronize, self.clock, self.beat, self.events, None) for stage in self.stages
         ]
         self._apart[0].clear = self.clear
 

@@ -121,9 +121,7 @@ def is_drifting(values: Sequence[float], tolerance: float) -> bool:
     if count < 2:
         return False
     score = sum(
-        (later > earlier) - (later < earlier)
-        for index, earlier in enumerate(values)
-        for later in values[index + 1 :]
+        (later > earlier) - (later < earlier) for index, earlier in enumerate(values) for later in values[index + 1 :]
     )
     spread = sqrt(count * (count - 1) * (2 * count + 5) / 18)
     first, second = median(values[: count // 2]), median(values[(count + 1) // 2 :])

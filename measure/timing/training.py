@@ -110,9 +110,7 @@ class StepTiming:
         return self.phases[STEP].executing_s
 
 
-def measure(
-    device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]
-) -> StepTiming:
+def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
     """Time training steps after ``device.prepare``, and traces the memory of one more.
 
     Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.

@@ -247,9 +247,7 @@ def rows_of_each(paper: Paper, part: Callable[[Machine], pd.DataFrame]) -> pd.Da
 def titles(paper: Paper, rows: pd.DataFrame) -> str:
     """Return the machines in the rows of ``shown_cells``, as a sentence names them."""
     present = set(rows.device)
-    return listing(
-        [f"the {title(machine)}" for machine in paper.shown if KINDS[machine.chip_kind] in present]
-    )
+    return listing([f"the {title(machine)}" for machine in paper.shown if KINDS[machine.chip_kind] in present])
 
 
 def title(machine: Machine) -> str:

@@ -75,9 +75,7 @@ def kendall(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
 METHODS: dict[str, Method] = {"Spearman": spearman, "Kendall": kendall}
 
 
-def correlation(
-    x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman
-) -> Coefficient | None:
+def correlation(x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman) -> Coefficient | None:
     """Return the coefficient of the points at which both are known.
 
     None of fewer than ``FEWEST`` models, or where one of the two is the same for all.

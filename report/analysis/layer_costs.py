@@ -83,9 +83,7 @@ def of_kinds(paper: Paper, machine: Machine) -> pd.DataFrame:
     parts = []
     for stage in PASSES:
         columns = {f"{stage}_{quantity}": quantity for quantity in QUANTITIES}
-        sums = (
-            layers.groupby([*CELL, "layer_kind"])[list(columns)].sum().rename(columns=columns).reset_index()
-        )
+        sums = layers.groupby([*CELL, "layer_kind"])[list(columns)].sum().rename(columns=columns).reset_index()
         rest = sums.groupby(CELL, as_index=False).time_s.sum().merge(steps[[*CELL, f"{stage}_s"]], on=CELL)
         rest = rest.assign(layer_kind=OUTSIDE, time_s=rest[f"{stage}_s"] - rest.time_s, flop=0.0, byte=0.0)
         parts.append(pd.concat([sums, rest[sums.columns]]).assign(stage=stage))

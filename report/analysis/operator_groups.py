@@ -59,10 +59,7 @@ RULES = (
     Rule("pooling", kinds=("pooling",)),
     Rule("pooling", "pool"),
     Rule("matrix product", "(^|_)linear"),
-    Rule(
-        "matrix product",
-        _whole("mm addmm bmm baddbmm matmul mv addmv dot vdot inner einsum scaled_mm bilinear"),
-    ),
+    Rule("matrix product", _whole("mm addmm bmm baddbmm matmul mv addmv dot vdot inner einsum scaled_mm bilinear")),
     Rule("memory copy and set", r"copy|memcpy|memset|contiguous|embedding|(^|_)pad(_|$|\d)|shuffle"),
     Rule(
         "memory copy and set",
@@ -107,15 +104,9 @@ KERNEL_RULES = (
     Rule("convolution, data gradient", "dgrad"),
     Rule("convolution, weight gradient", "wgrad"),
     Rule("pooling", "pool"),
-    Rule(
-        "memory copy and set",
-        r"memcpy|memset|copy|(nchw|nhwc)to(nchw|nhwc)|convertTensor|CatArray|FillFunctor",
-    ),
+    Rule("memory copy and set", r"memcpy|memset|copy|(nchw|nhwc)to(nchw|nhwc)|convertTensor|CatArray|FillFunctor"),
     Rule("memory copy and set", "transpose|gather|scatter|indexSelect|index_elementwise|embedding"),
-    Rule(
-        "convolution",
-        r"fprop|implicit_(gemm|con)|scudnn|winograd|convol|conv\dd|im2col|cudnn::cnn|cutlass_cudnn",
-    ),
+    Rule("convolution", r"fprop|implicit_(gemm|con)|scudnn|winograd|convol|conv\dd|im2col|cudnn::cnn|cutlass_cudnn"),
     Rule("matrix product", "gemm|gemv|splitK|cutlass|cublas|dot_kernel|matmul"),
     Rule("reduction", "reduce|softmax|nll_loss|norm_kernel|welford|cunn_"),
     Rule("elementwise", "elementwise|pointwise|dropout|upsample|op_tensor|add_tensor"),

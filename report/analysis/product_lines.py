@@ -63,9 +63,7 @@ def growing(chips: pd.DataFrame) -> list[Series]:
     kinds = _kinds(chips)
     named = [replace(series, name=f"{KINDS[kind]}s") for kind, series in kinds.items()]
     return [
-        series
-        for series in (*named, *_members(kinds))
-        if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1
+        series for series in (*named, *_members(kinds)) if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1
     ]
 
 

@@ -10,12 +10,7 @@ from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each, matching
 
-LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION = (
-    "larger batch",
-    "kept memory",
-    "fusion",
-    "lower precision",
-)
+LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION = ("larger batch", "kept memory", "fusion", "lower precision")
 OTHER_LAYOUT, NOTHING, AGAIN = "other layout", "nothing left to gain", "measure again"
 
 HALF = 0.5

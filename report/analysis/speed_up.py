@@ -33,6 +33,5 @@ def _shared(first: Machine, other: Machine) -> pd.DataFrame:
         return pd.DataFrame()
     rows = rows.rename(columns={"latency_s_other": "other_s"}).sort_values(CELL)
     return rows[[*CELL, "latency_s", "other_s"]].assign(
-        speed_up=rows.latency_s / rows.other_s,
-        predicted=rows.attainable_flop_per_s_other / rows.attainable_flop_per_s,
+        speed_up=rows.latency_s / rows.other_s, predicted=rows.attainable_flop_per_s_other / rows.attainable_flop_per_s
     )

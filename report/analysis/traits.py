@@ -27,9 +27,7 @@ TRAITS = (
         "the share of depthwise convolution in FLOP",
         lambda value: f"{percent(value)} of FLOP in depthwise convolution",
     ),
-    Trait(
-        "operator_calls", "the number of operator calls", lambda value: number(round(value), "operator call")
-    ),
+    Trait("operator_calls", "the number of operator calls", lambda value: number(round(value), "operator call")),
     Trait("parameter_byte", "the bytes of parameters", lambda value: f"{si(value, 'B')} of parameters"),
     Trait("traffic_intensity", "the intensity by traffic", lambda value: f"{intensity(value)} of traffic"),
 )

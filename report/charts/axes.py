@@ -196,9 +196,7 @@ def _name(value: tuple[float, float, str], mark: Point, place: Point, end: Point
     return {"text": value[2], **where, **{name: round(offset, 1) for name, offset in offsets.items()}}
 
 
-def _layers(
-    names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, align: Literal["left", "center"]
-) -> Layers:
+def _layers(names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, align: Literal["left", "center"]) -> Layers:
     """Return names and leaders as layers, tied to their marks in pixels, so that they keep their distance in a zoom."""
     base = alt.Chart(pd.DataFrame(names)).encode(x.channel("x"), y.channel("y"))
     to_end: dict[str, Any] = {"x2Offset": {"expr": "datum.ex"}, "y2Offset": {"expr": "datum.ey"}}

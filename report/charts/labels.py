@@ -42,9 +42,7 @@ class Box(NamedTuple):
     def clear_of(self, others: "Sequence[Box]") -> bool:
         """Return whether it overlaps none of the others."""
         left, top, right, bottom = self
-        return not any(
-            at < right and left < to and over < bottom and top < end for at, over, to, end in others
-        )
+        return not any(at < right and left < to and over < bottom and top < end for at, over, to, end in others)
 
     def inside(self, other: "Box") -> bool:
         """Return whether no part of it is outside the other."""
@@ -118,9 +116,7 @@ def place(
     other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
     """
     marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
-    rings = [
-        ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)
-    ]
+    rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
 
     def crowd(index: int) -> int:
         x, y, _ = points[index]
@@ -149,9 +145,7 @@ def place(
     return sorted(placed, key=lambda label: label.index)
 
 
-def _candidates(
-    mark: Point, size: tuple[float, float], rings: Sequence[float]
-) -> Iterator[tuple[Box, Point | None]]:
+def _candidates(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Iterator[tuple[Box, Point | None]]:
     """Yield boxes around a mark, the nearest first, each with the end of the leader line that it needs."""
     (x, y), (width, height) = mark, size
     for ring in rings:

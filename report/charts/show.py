@@ -64,7 +64,5 @@ def _font_faces() -> str:
     for style, weight in (("Regular", "normal"), ("Bold", "bold")):
         font = base64.b64encode((FONTS / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
         source = f'url("data:font/woff2;base64,{font}") format("woff2")'
-        faces.append(
-            f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}'
-        )
+        faces.append(f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}')
     return "\n".join(faces)

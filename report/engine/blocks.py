@@ -75,9 +75,7 @@ def with_callouts(blocks: list[Element], places: Places) -> list[Element]:
     return list(transform(blocks, change))
 
 
-def _callout(
-    kind: str, identifier: str, pairs: list[list[Any]], content: list[Element], places: Places
-) -> Element:
+def _callout(kind: str, identifier: str, pairs: list[list[Any]], content: list[Element], places: Places) -> Element:
     title = [string(CALLOUTS[kind])]
     for key, value in pairs:
         if key != "title":

@@ -34,9 +34,7 @@ def left_out(project: Project) -> set[str]:
             raise unknown(f"--chapters, or ridgepoint: chapters in {SETTINGS_FILE}", name, known)
     names = set(known) - set(chosen) if chosen else set()
     if names and FILTER not in map(Path, project.filters):
-        raise UserError(
-            f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast"
-        )
+        raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
     for name in names:
         heading = re.compile(rf"\s*# [^\n]*\{{#sec-{re.escape(name)}[ }}]")
         if not heading.match(read_text(project.root / known[name])):

@@ -26,9 +26,7 @@ def execute(project: Project, data: Path) -> list[Line]:
 
     Raise UserError, with file and line, for a cell or an inline expression that fails.
     """
-    blocks = [
-        block if isinstance(block, Prose) else read_cell(block, project) for block in read_source(project)
-    ]
+    blocks = [block if isinstance(block, Prose) else read_cell(block, project) for block in read_source(project)]
     _check_labels([block for block in blocks if isinstance(block, Cell)])
     names = left_out(project)
     lines: list[Line] = []
@@ -74,8 +72,7 @@ def with_values(line: Line, listing: bool, jupyter: JupyterKernel) -> Line:
     unreadable = UNREADABLE.search("".join(parts[::2]))
     if unreadable:
         raise line.error(
-            f"inline code is `{{python}} expression`, on one line and outside listings, "
-            f"not {unreadable[0].strip()!r}"
+            f"inline code is `{{python}} expression`, on one line and outside listings, not {unreadable[0].strip()!r}"
         )
     for at in range(1, len(parts), 2):
         expression = parts[at].strip()
@@ -149,8 +146,7 @@ def _output(cell: Cell, output: Output) -> list[str]:
         return ["", output.data["text/markdown"], ""]
     if set(output.data) != {"text/plain"}:
         raise cell.opening.error(
-            f"the cell outputs {', '.join(sorted(output.data))}; "
-            "the embedded engine shows text/markdown and text/plain"
+            f"the cell outputs {', '.join(sorted(output.data))}; the embedded engine shows text/markdown and text/plain"
         )
     text = output.data["text/plain"]
     if cell.options["output"] == "asis" and output.stream == "stdout":

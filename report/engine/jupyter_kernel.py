@@ -96,9 +96,7 @@ class JupyterKernel:
 
     def evaluate(self, expression: str) -> dict[str, str]:
         """Return the value of an expression as MIME type to text; raise CellError where it fails."""
-        request = self._client.execute(
-            "", silent=True, allow_stdin=False, user_expressions={"value": expression}
-        )
+        request = self._client.execute("", silent=True, allow_stdin=False, user_expressions={"value": expression})
         reply = self._next(self._client.get_shell_msg, request)["content"]["user_expressions"]["value"]
         if reply["status"] != "ok":
             raise CellError(f"{reply['ename']}: {reply['evalue']}")

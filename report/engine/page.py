@@ -83,9 +83,7 @@ def _table(table: list[Any]) -> list[Element]:
     label, caption = html.escape(table[0][0]), table[1][1]
     bare = {"t": "Table", "c": [attributes(), [None, []], *table[2:]]}
     named = f'aria-labelledby="{label}-caption"' if label else 'aria-label="Table"'
-    before = [
-        raw_block("html", f'<figure class="table" id="{label}">' if label else '<figure class="table">')
-    ]
+    before = [raw_block("html", f'<figure class="table" id="{label}">' if label else '<figure class="table">')]
     if caption:
         name = f' id="{label}-caption"' if label else ""
         before += [raw_block("html", f"<figcaption{name}>"), *caption, raw_block("html", "</figcaption>")]

@@ -154,9 +154,7 @@ def compile_paper(text: str, project: Project) -> bytes:
     an alternative text.
     """
     try:
-        compiler = typst.Compiler(
-            root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True
-        )
+        compiler = typst.Compiler(root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True)
         pdf = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
     except typst.TypstError as error:
         raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".rstrip()) from error

@@ -77,9 +77,7 @@ class Project:
         folders = _listed(self.format("typst").get("font-paths"))
         for folder in folders:
             if not (self.root / str(folder)).is_dir():
-                raise UserError(
-                    f"{SETTINGS_FILE} names the folder {folder!r}, which is not there; restore it"
-                )
+                raise UserError(f"{SETTINGS_FILE} names the folder {folder!r}, which is not there; restore it")
         return [str(self.root / folder) for folder in folders]
 
     def header_texts(self, name: str) -> list[str]:

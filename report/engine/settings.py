@@ -52,9 +52,7 @@ def read_settings(text: str, file: str, first_line: int, schema: Schema) -> dict
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
         raise UserError(f"{file}:{line}: this is not valid YAML: {error.problem}; correct it") from error
     except (yaml.YAMLError, ValueError) as error:  # a character that no YAML has, a 13th month
-        raise UserError(
-            f"{file}: this is not valid YAML: {' '.join(str(error).split())}; correct it"
-        ) from error
+        raise UserError(f"{file}: this is not valid YAML: {' '.join(str(error).split())}; correct it") from error
     if root is None or values is None:
         return {}
     _check(root, values, schema, file, first_line)

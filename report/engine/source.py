@@ -110,8 +110,7 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
         shortcode = SHORTCODE.search(text)
         if shortcode:
             raise line.error(
-                f"unknown shortcode '{shortcode['name']}'; the embedded engine knows 'include', "
-                "alone on its line"
+                f"unknown shortcode '{shortcode['name']}'; the embedded engine knows 'include', alone on its line"
             )
         yield line
 

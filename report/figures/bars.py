@@ -19,9 +19,7 @@ def model_rows(order: list[str], sort: Any = alt.Undefined, **axis: Any) -> alt.
 def bar_rows(order: list[str], labels: bool, sort: Any = alt.Undefined) -> alt.Y:
     """Return the vertical axis of models with a bar each, named in the first panel of a row."""
     small = theme.LABEL_SIZE
-    return model_rows(
-        order, sort, labels=labels, ticks=False, domain=False, labelPadding=4, labelFontSize=small
-    )
+    return model_rows(order, sort, labels=labels, ticks=False, domain=False, labelPadding=4, labelFontSize=small)
 
 
 def stacked_bars(

@@ -59,9 +59,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     for device, shown in lines.groupby("device"):
         x = LogAxis.of_batches(shown.batch, theme.WIDTH, room)
         y = LogAxis.around(shown.rate, 330, "throughput (images or clips per second)", vertical=True)
-        base = alt.Chart(shown).encode(
-            x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked)
-        )
+        base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
         drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], detail="model:N")
         dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.sound"),

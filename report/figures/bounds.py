@@ -27,17 +27,13 @@ def attainable(paper: Paper) -> alt.ConcatChart:
     picked = theme.choice("batch")
     every = pd.concat([models[f"{definition}_intensity"] for definition in DEFINITIONS])
     span = [every.min(), every.max(), *(named_roof.roof.ridge_flop_per_byte for named_roof in named_roofs)]
-    rates = [
-        named_roof.roof.attainable(value) for named_roof in named_roofs for value in (min(span), max(span))
-    ]
+    rates = [named_roof.roof.attainable(value) for named_roof in named_roofs for value in (min(span), max(span))]
     y = LogAxis.around(rates, 175, "attainable", "FLOP/s", vertical=True, margins=(0.1, 0.24))
     panels: list[Any] = []
     for definition, title in DEFINITIONS.items():
         title = f"operational intensity by {title} (FLOP/B)"
         x = LogAxis.around(span, theme.WIDTH, title, margins=(0.03, 0.05))
-        outline = roofline.outline(
-            [({"roof": named_roof.name}, named_roof.roof) for named_roof in named_roofs], x
-        )
+        outline = roofline.outline([({"roof": named_roof.name}, named_roof.roof) for named_roof in named_roofs], x)
         marks = alt.Chart(_points(models, definition, named_roofs)).mark_tick(
             orient="vertical", thickness=1.5, clip=True
         ).encode(

@@ -77,9 +77,7 @@ def roofs(paper: Paper, kind: str) -> alt.LayerChart:
     opacity = opacity_where(picked, otherwise=0.15)
     dots = marks(points, x, y, "ridge", None, opacity).add_params(picked, zoom())
     ends = points.assign(end=x.value(end))
-    limits = [
-        ({"chip": row.chip, "confirmed": row.confirmed}, Roof(row.peak, row.flow)) for row in each(points)
-    ]
+    limits = [({"chip": row.chip, "confirmed": row.confirmed}, Roof(row.peak, row.flow)) for row in each(points)]
     outline = roofline.outline(limits, LogAxis(low, x.value(end), end, ""))
     lines = alt.Chart(outline).mark_line(strokeWidth=1.2, color=theme.KIND_STYLES[kind][0], clip=True).encode(
         x.channel("intensity"), y.channel("rate"), detail="chip:N", opacity=opacity,

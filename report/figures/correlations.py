@@ -21,9 +21,7 @@ SIDE = theme.WIDTH / 2 - 25
 """Width and height of a matrix in pixels."""
 
 COLORS = alt.Scale(
-    domain=[-1, 0, 1],
-    range=[theme.VERMILION, "#ffffff", theme.BLUE],
-    interpolate=alt.ScaleInterpolateEnum("rgb"),
+    domain=[-1, 0, 1], range=[theme.VERMILION, "#ffffff", theme.BLUE], interpolate=alt.ScaleInterpolateEnum("rgb")
 )
 
 WITHOUT_INTERVAL = alt.ExprRef("split(datum.told, ' ')[0]")
@@ -98,9 +96,7 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
     small: dict[str, Any] = {"fontSize": theme.LABEL_SIZE - 1.5, "color": theme.MUTED}
     intervals = alt.Chart(_intervals(values)).transform_filter("datum.kind === coefficient")
     ends = intervals.mark_text(lineBreak="\n", lineHeight=9, dy=-4, **small).encode(text="interval:N")
-    counts = pd.DataFrame(
-        {"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]}
-    )
+    counts = pd.DataFrame({"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]})
     diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(text="count:Q")
     axes = [
         alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelOverlap=False, **options)
@@ -108,6 +104,5 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
     ]
     scale = alt.Scale(domain=names)
     return alt.layer(squares, coefficients, ends, diagonal).encode(
-        alt.X("x:N", title=None, scale=scale, axis=axes[0]),
-        alt.Y("y:N", title=None, scale=scale, axis=axes[1]),
+        alt.X("x:N", title=None, scale=scale, axis=axes[0]), alt.Y("y:N", title=None, scale=scale, axis=axes[1])
     )

@@ -22,19 +22,13 @@ from report.text.quantities import listing
 HEIGHT = 225
 """Of a panel, in pixels."""
 
-QUANTITIES = {
-    "peak": ("dense peak", "FLOP/s"),
-    "flow": ("bandwidth", "B/s"),
-    "ridge": ("ridge point (FLOP/B)", ""),
-}
+QUANTITIES = {"peak": ("dense peak", "FLOP/s"), "flow": ("bandwidth", "B/s"), "ridge": ("ridge point (FLOP/B)", "")}
 """Column, title and unit of each panel."""
 
 
 def generation(series: Series) -> pd.DataFrame:
     """Return a line's chips, with the year's chip of the highest peak, then bandwidth, as its ``leader``."""
-    rows = series.rows.sort_values(
-        ["peak_flop_per_s", "bandwidth_byte_per_s"], ascending=False, kind="stable"
-    )
+    rows = series.rows.sort_values(["peak_flop_per_s", "bandwidth_byte_per_s"], ascending=False, kind="stable")
     # The line tells the vendor, and its chips differ before the parenthesis.
     chips = zip(rows.chip, rows.vendor, strict=True)
     short = [chip.removeprefix(f"{vendor} ").partition(" (")[0] for chip, vendor in chips]
@@ -52,9 +46,7 @@ def generations(paper: Paper) -> alt.ConcatChart:
     panels: list[Any] = []
     for field, (title, unit) in QUANTITIES.items():
         y = LogAxis.around(points[field], HEIGHT, title, unit, vertical=True, margins=(0.1, 0.12))
-        base = alt.Chart(points).encode(
-            x.channel("year"), y.channel(field), opacity=theme.faded_unless(picked)
-        )
+        base = alt.Chart(points).encode(x.channel("year"), y.channel(field), opacity=theme.faded_unless(picked))
         leaders = base.transform_filter("datum.leader").mark_line(strokeWidth=1.4, clip=True)
         dots = base.mark_point(strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.confirmed"), tooltip=["line", *TOOLTIP],

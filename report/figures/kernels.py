@@ -53,9 +53,7 @@ def _rows_under_roofs(paper: Paper, rows_of: Callable[[Machine], pd.DataFrame]) 
     return available.rows_of_each(paper, rows)
 
 
-def _axes(
-    points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float
-) -> tuple[LogAxis, LogAxis]:
+def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float) -> tuple[LogAxis, LogAxis]:
     """Return axes that hold a device's points, its ridge points and its peak."""
     intensities = [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)]
     title = "operational intensity (FLOP per unfused byte)"
@@ -106,9 +104,7 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=2, spacing=12), "groups-on-roof", description)
 
 
-def _groups(
-    groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, picked: alt.Parameter
-) -> alt.Chart:
+def _groups(groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, picked: alt.Parameter) -> alt.Chart:
     """Return a mark for each group of operators, its area the share of time."""
     words = [percent(value) for value in groups.share]
     shown = _rounded(groups).assign(part=rounded(groups.share, 4), share=words)
@@ -237,7 +233,5 @@ def _bytes(cells: pd.DataFrame) -> pd.DataFrame:
         name = f"{cell.model}, {PHASES[cell.phase]} at {cell.batch}, {cell.precision}"
         for way, value in zip(BYTES, (cell.ideal_byte, cell.dram_byte, cell.unfused_byte), strict=True):
             if not pd.isna(value):
-                rows.append(
-                    {"cell": name, "bytes": way, "byte": float(f"{value:.5g}"), "exactly": si(value, "B")}
-                )
+                rows.append({"cell": name, "bytes": way, "byte": float(f"{value:.5g}"), "exactly": si(value, "B")})
     return pd.DataFrame(rows)

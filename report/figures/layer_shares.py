@@ -53,10 +53,7 @@ def kinds(paper: Paper) -> alt.ConcatChart:
         tooltip = ["model", "kind", alt.Tooltip("share:N", title=f"share of {title}")]
         stack = stacked_bars(bars, x, y, color, picked, tooltip, strokeWidth=0.4)
         panels.append(controlled(stack, panels, picked).properties(**size))
-    largest = {
-        column: shares.loc[shares.groupby("model")[column].idxmax()].layer_kind.mode()[0]
-        for column in COUNTED
-    }
+    largest = {column: shares.loc[shares.groupby("model")[column].idxmax()].layer_kind.mode()[0] for column in COUNTED}
     description = (
         f"Stacked bars for {number(len(order), 'model')}: the shares that kinds of layer have in FLOP, parameters and "
         f"traffic at batch size 1. The kind with the largest share in most models is {largest['flop']} for FLOP, "

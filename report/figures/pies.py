@@ -113,9 +113,7 @@ def by_kind(paper: Paper) -> alt.LayerChart:
         for side in sides
     ]
     chart = alt.layer(pies.add_params(picked), *written).properties(
-        width=names + COLUMN * len(COLUMNS),
-        height=HEAD + ROW * len(models),
-        view=alt.ViewBackground(stroke=None),
+        width=names + COLUMN * len(COLUMNS), height=HEAD + ROW * len(models), view=alt.ViewBackground(stroke=None)
     )
     first = layer_costs.most_costly(rows)
     description = (
@@ -143,12 +141,7 @@ def _placed(rows: pd.DataFrame, models: list[str], names: float) -> tuple[Rows, 
             x = names + COLUMN * (column + 0.5)
             for piece, (right, down) in zip(pie, label_places(pie), strict=True):
                 about = {"model": model, "of": f"{QUANTITIES[quantity]}, {stage}", "part": piece.part}
-                place = {
-                    "x": round(x, 1),
-                    "y": round(y, 1),
-                    "start": round(piece.start, 4),
-                    "end": round(piece.end, 4),
-                }
+                place = {"x": round(x, 1), "y": round(y, 1), "start": round(piece.start, 4), "end": round(piece.end, 4)}
                 arcs.append(about | {"share": percent(piece.share, 3)} | place)
                 align = "left" if right > 0 else "right"
                 texts.append({"text": piece.text, "x": x + right, "y": y + down, "align": align})

@@ -67,8 +67,7 @@ def precisions(paper: Paper) -> alt.ConcatChart:
     parts = []
     for chip in shown:
         peaks = [
-            f"{si(row.peak, rate_unit(row.precision))} at {row.rates}"
-            for row in each(points[points.chip == chip])
+            f"{si(row.peak, rate_unit(row.precision))} at {row.rates}" for row in each(points[points.chip == chip])
         ]
         parts.append(f"{chip}: {listing(peaks)}")
     description = (
@@ -99,9 +98,7 @@ class _Drawn:
 
     def layers(self, chips: list[str], number: int) -> tuple[Any, Any, Any]:
         """Return the roofs of these chips, the peaks' names and, with the panel's zoom, their marks."""
-        outline, ends, points = (
-            frame[frame.chip.isin(chips)] for frame in (self.outline, self.ends, self.points)
-        )
+        outline, ends, points = (frame[frame.chip.isin(chips)] for frame in (self.outline, self.ends, self.points))
         lines = alt.Chart(outline).mark_line(strokeWidth=1.2, clip=True).encode(
             self.x.channel("intensity"), self.y.channel("rate"), detail="level:N",
             color=alt.Color("kind:N", scale=self.colors, legend=None),

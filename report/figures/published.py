@@ -80,9 +80,7 @@ def _covered(roofs: dict[str, Roof], x: LogAxis, y: LogAxis) -> tuple[axes.Box, 
     """Return what names must not cover: the roofs."""
     boxes = []
     for roof in roofs.values():
-        corners = [
-            (x.pixel(corner["intensity"]), y.pixel(corner["rate"])) for corner in roofline.corners(roof, x)
-        ]
+        corners = [(x.pixel(corner["intensity"]), y.pixel(corner["rate"])) for corner in roofline.corners(roof, x)]
         boxes += [box for start, end in pairwise(corners) for box in along(start, end)]
     return tuple(boxes)
 

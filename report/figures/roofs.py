@@ -86,9 +86,7 @@ def sweep(paper: Paper) -> alt.ConcatChart:
     parts = []
     for machine in machines:
         panels.append(_sweep(machine, width, panels, picked))
-        levels = [
-            f"{si(level.kernels['read'].byte_per_s, 'B/s')} from {level.name}" for level in machine.levels
-        ]
+        levels = [f"{si(level.kernels['read'].byte_per_s, 'B/s')} from {level.name}" for level in machine.levels]
         parts.append(f"on the {KINDS[machine.chip_kind]}, reading comes at {listing(levels)}")
     description = (
         f"Bandwidth of {listing(list(STREAMS.values()))} against the working set, on logarithmic axes: "
@@ -124,16 +122,8 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
     names = alt.Chart(bands).mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True)
     names = names.encode(x.channel("middle"), y.channel("over"), text="name:N")
     caches = alt.Chart(pd.DataFrame({"byte": [cache.byte for cache in machine.caches]}))
-    ends = caches.mark_rule(color=theme.MUTED, strokeDash=roofline.DASHED, clip=True).encode(
-        x.channel("byte")
-    )
-    layers = [
-        areas.encode(x.channel("first"), x2="last:Q"),
-        ends if machine.caches else None,
-        lines,
-        whiskers,
-        dots,
-    ]
+    ends = caches.mark_rule(color=theme.MUTED, strokeDash=roofline.DASHED, clip=True).encode(x.channel("byte"))
+    layers = [areas.encode(x.channel("first"), x2="last:Q"), ends if machine.caches else None, lines, whiskers, dots]
     return panel(x, y, *layers, names, title=KINDS[machine.chip_kind])
 
 

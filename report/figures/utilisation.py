@@ -62,9 +62,7 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
         names = axes.named_points(shown, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
         drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-        what = (
-            f"batch size {batch}" if batch else f"from batch size {shown.batch.min()} to {shown.batch.max()}"
-        )
+        what = f"batch size {batch}" if batch else f"from batch size {shown.batch.min()} to {shown.batch.max()}"
         panels.append(panel(x, y, drawn, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
     peaks = [_flat(device, roofs) for device, roofs in limits.items()]
     best = highest(cells, "flop_per_s")
@@ -139,16 +137,12 @@ def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str
 
 def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
     """Return the names of the levels of memory, above the roofs, each from its ridge point on or as near as fits."""
-    levels = sorted(
-        (roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"]
-    )
+    levels = sorted((roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"])
     widths = [text_size(name, theme.LABEL_SIZE)[0] for _, name in levels]
     starts = [x.pixel(ridge) for ridge, _ in levels]
     places = spread(starts, max(widths[:-1], default=0) + 3, 0, x.pixels - widths[-1])
     row = y.value(_above(limits, y))
-    names = [
-        {"text": name, "x": x.value(place), "y": row} for (_, name), place in zip(levels, places, strict=True)
-    ]
+    names = [{"text": name, "x": x.value(place), "y": row} for (_, name), place in zip(levels, places, strict=True)]
     return texts(names, x, y, align="left")
 
 
@@ -163,9 +157,7 @@ def _covered(limits: Limits, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
     boxes = [Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, _above(limits, y)]]
     for _, roof in limits:
         if isfinite(roof.bandwidth_byte_per_s):
-            corners = [
-                (x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)
-            ]
+            corners = [(x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)]
             boxes += along(*corners)
     return tuple(boxes)
 

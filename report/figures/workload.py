@@ -11,16 +11,7 @@ from report.charts import axes, theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import PERCENT, dashed_at, model_rows, stacked_bars
 from report.figures.chip_marks import diagonals
-from report.figures.marks import (
-    color_of,
-    controlled,
-    family_styles,
-    opacity_where,
-    panel,
-    rounded,
-    widest,
-    zoom,
-)
+from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded, widest, zoom
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest, lowest
@@ -44,9 +35,7 @@ def _exactly(column: str, value: float) -> str:
 def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
     """Return a bar for each model, the longest at the top, with its value at the end."""
     rows = models.sort_values(column, ascending=False)
-    brief = [
-        intensity(value, "") if column == "footprint_intensity" else si(value, unit) for value in rows[column]
-    ]
+    brief = [intensity(value, "") if column == "footprint_intensity" else si(value, unit) for value in rows[column]]
     bars = rows[["model", "family"]].assign(
         value=rounded(rows[column], 6),
         exactly=[_exactly(column, value) for value in rows[column]],

@@ -78,6 +78,5 @@ def optimisers(paper: Paper) -> str:
     momentum = significant((rows.momentum_byte / rows.parameter_byte).median())
     adam = significant((rows.adam_byte / rows.parameter_byte).median())
     return (
-        f"The state of SGD with momentum is {momentum} times the parameters in the median, that of Adam {adam} "
-        "times."
+        f"The state of SGD with momentum is {momentum} times the parameters in the median, that of Adam {adam} times."
     )

@@ -130,9 +130,7 @@ def _limits(rows: pd.DataFrame, below: pd.DataFrame) -> str:
             f"{percent(saturation.SHARE)} of the best throughput, {worst.model} {percent(worst.kept)}: a larger batch "
             "can cost speed."
         )
-    full, growing = (
-        sorted(rows[rows.limit == limit].model) for limit in (saturation.CAPACITY, saturation.OPEN)
-    )
+    full, growing = (sorted(rows[rows.limit == limit].model) for limit in (saturation.CAPACITY, saturation.OPEN))
     if full:
         sentences.append(f"{number(len(full), 'model')} ran out of memory before: {listing(full)}.")
     if growing:

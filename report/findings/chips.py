@@ -78,9 +78,7 @@ def ridges(paper: Paper) -> str:
     chips = available.chips(paper)
     points = table.headline(chips[~table.on_chip(chips)])
     if points.empty:
-        raise DataMissingError(
-            "No chip of the table has memory outside the chip; add rows to data/chips.csv."
-        )
+        raise DataMissingError("No chip of the table has memory outside the chip; add rows to data/chips.csv.")
     least, most = extremes(points, "ridge_flop_per_byte")
     text = (
         f"Among chips with memory outside the chip, ridge points run from {_ridge(least)} ({least.chip}) to "

@@ -32,9 +32,7 @@ def leading_kinds(paper: Paper) -> str:
             f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.chip_kind]})"
         )
     if not led:
-        raise DataMissingError(
-            f"No precision in data/chips.csv is printed by chips of two kinds; {MORE_ROWS}."
-        )
+        raise DataMissingError(f"No precision in data/chips.csv is printed by chips of two kinds; {MORE_ROWS}.")
     parts = [f"{table.KINDS[kind]}s lead at {listing(precisions)}" for kind, precisions in led.items()]
     return f"Of the kinds of chip that print a precision, {'; '.join(parts)}."
 

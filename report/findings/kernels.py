@@ -98,9 +98,7 @@ def _launched(paper: Paper, machine: Machine) -> str:
     rows = operator_shares.launched(paper, machine)
     whole = rows.time_s.sum()
     by_name = rows.kernel.map(group_of_kernel)
-    alike, unmatched = (
-        rows.time_s[which].sum() / whole for which in (by_name == rows.group, by_name == OTHER)
-    )
+    alike, unmatched = (rows.time_s[which].sum() / whole for which in (by_name == rows.group, by_name == OTHER))
     times = rows.groupby("kernel").time_s.sum()
     plain = str(times.idxmax()).replace("(anonymous namespace)::", "").removeprefix("void ")
     return (
@@ -119,9 +117,7 @@ def waiting(paper: Paper, machine: Machine) -> str:
     rows = rows.merge(operator_shares.pictured(rows), on=CELL)
     left = rows.assign(below=rows.share.where(rows.intensity < roof.ridge_flop_per_byte, 0.0))
     cells = left.groupby(CELL, as_index=False)[["below"]].sum()
-    parts = [
-        f"{percent(row.below)} in {row.model} ({PHASES[row.phase]} at {row.batch})" for row in each(cells)
-    ]
+    parts = [f"{percent(row.below)} in {row.model} ({PHASES[row.phase]} at {row.batch})" for row in each(cells)]
     best = highest(rows, "flop_per_s")
     return (
         f"On the {available.title(machine)}, groups whose intensity lies below the ridge point take {listing(parts)} "
@@ -152,13 +148,9 @@ def _counted(paper: Paper, machine: Machine) -> str:
         ratio = percent((worked.flop / worked.asked_flop).median(), 3)
         text += f" The FLOP counted are {ratio} of those by formulas in the median."
     for gap in sorted(set(read.tensor_gap.dropna())):
-        text += (
-            f" The FLOP of tensor cores are not known, because {gap}: so neither are FLOP/s and intensity."
-        )
+        text += f" The FLOP of tensor cores are not known, because {gap}: so neither are FLOP/s and intensity."
     unmatched = counted_kernels.unmatched(paper, machine)
-    return (
-        f"{text} Kernels that no rule matches took {percent(unmatched) if unmatched else 'none'} of the time."
-    )
+    return f"{text} Kernels that no rule matches took {percent(unmatched) if unmatched else 'none'} of the time."
 
 
 @finding

@@ -7,12 +7,7 @@ from report.load.chips import KINDS
 from report.load.paper import Machine, Paper
 from report.text.quantities import by_number, listing, number
 
-REASONS = {
-    "oom": "ran out of memory",
-    "timeout": "ran out of time",
-    "unsupported": "not supported",
-    "error": "failed",
-}
+REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
 
 FLAGS = {
     "wide": "whose interval within a round stayed wider than was asked",
@@ -68,9 +63,7 @@ def cells(machine: Machine) -> str:
             "workload inference measures them"
         )
     if tried == measured:
-        return by_number(
-            tried, "one cell was measured", f"all {number(tried, 'cell')} that were tried were measured"
-        )
+        return by_number(tried, "one cell was measured", f"all {number(tried, 'cell')} that were tried were measured")
     others = machine.cells[machine.cells.status != "ok"].status.value_counts()
     parts = [f"{count} {REASONS[str(status)]}" for status, count in others.items()]
     verb = "were" if measured > 1 else "was"

@@ -32,9 +32,7 @@ def low_precision(paper: Paper) -> str:
         text = f"at {precision} the dense peak is {significant(pairs.ratio.median())} times as high in the median of "
         text += number(len(pairs), "roof")
         if most.ratio > least.ratio:
-            text += (
-                f", from {significant(least.ratio)} ({least.chip}) to {significant(most.ratio)} ({most.chip})"
-            )
+            text += f", from {significant(least.ratio)} ({least.chip}) to {significant(most.ratio)} ({most.chip})"
         parts.append(text)
     if not parts:
         raise DataMissingError(

@@ -30,9 +30,7 @@ def correlated(paper: Paper) -> str:
     pairs = [pair for pair in predictors.pairs(paper) if pair.method == "Spearman"]
     asked = [pair for pair in pairs if pair.first in latencies and pair.second in quantities]
     doubtful = [
-        f"{pair.first} with {pair.second} {_where(pair.batch)}"
-        for pair in asked
-        if not pair.coefficient.settled
+        f"{pair.first} with {pair.second} {_where(pair.batch)}" for pair in asked if not pair.coefficient.settled
     ]
     count = number(len(asked), "coefficient")
     if not asked:
@@ -41,17 +39,13 @@ def correlated(paper: Paper) -> str:
         found = f"All {count} of a latency with a predictor differ from zero."
     else:
         named = f": {'; '.join(doubtful)}" if len(doubtful) <= len(quantities) else ""
-        found = (
-            f"Of {count} of a latency with a predictor {len(doubtful)} cannot be told apart from zero{named}."
-        )
+        found = f"Of {count} of a latency with a predictor {len(doubtful)} cannot be told apart from zero{named}."
     if len(latencies) < 2:
         alike = "There is one latency only, and so no row for another."
     else:
         first, second = latencies
         parts = [
-            f"{_where(pair.batch)} {pair.coefficient}"
-            for pair in pairs
-            if (pair.first, pair.second) == (first, second)
+            f"{_where(pair.batch)} {pair.coefficient}" for pair in pairs if (pair.first, pair.second) == (first, second)
         ]
         alike = f"{first} is correlated with {second}: {listing(parts)}."
         if not parts:

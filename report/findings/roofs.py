@@ -68,9 +68,7 @@ def paces(machine: Machine) -> str:
     gains = []
     rows = machine.roof_measurements
     for names, rate in ((ARITHMETIC, "flop_per_s"), (STREAMS, "byte_per_s")):
-        for (kernel, precision), short in roofs.burst(rows, names).groupby(
-            ["roof_kernel", "precision"], sort=False
-        ):
+        for (kernel, precision), short in roofs.burst(rows, names).groupby(["roof_kernel", "precision"], sort=False):
             steady = roofs.sustained(rows, [str(kernel)])
             steady = steady[(steady.precision == precision) & steady["size"].isin(list(short["size"]))]
             if not steady.empty:

@@ -112,9 +112,7 @@ def _shares(cells: pd.DataFrame) -> str:
     """Say the best, middle and worst share of the attainable rate."""
     (worst, best), peak = extremes(cells, "attained"), highest(cells, "peak_share")
     if len(cells) == 1:
-        return (
-            f"The one cell measured ({best.model}) achieves {percent(best.attained)} of the attainable rate."
-        )
+        return f"The one cell measured ({best.model}) achieves {percent(best.attained)} of the attainable rate."
     return (
         f"The share of the attainable rate that is achieved is {percent(cells.attained.median())} in the median of "
         f"{number(len(cells), 'cell')}; highest in {best.model} at batch size {best.batch} ({percent(best.attained)}, "
@@ -148,9 +146,7 @@ def above(machine: Machine) -> str:
 def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
     """Return the rate (FLOP/s) that the upper ends of the roofs' intervals allow each cell."""
     ends = ["peak_high_flop_per_s", "bandwidth_high_byte_per_s"]
-    highs = cells[["precision", "footprint_intensity"]].join(
-        machine.roofs.set_index("precision")[ends], on="precision"
-    )
+    highs = cells[["precision", "footprint_intensity"]].join(machine.roofs.set_index("precision")[ends], on="precision")
     return (highs[ends[1]] * highs.footprint_intensity).clip(upper=highs[ends[0]])
 
 

@@ -65,9 +65,7 @@ def _gap(machine: Machine, rows: pd.DataFrame) -> str:
     )
     if len(shares) > 1:
         text += f", from {significant(times.min())} ({times.idxmin()}) to {significant(times.max())} ({times.idxmax()})"
-    bound, by_operator, framework = (
-        signed_percent(shares[term].median()) for term in (BOUND, BY_OPERATOR, FRAMEWORK)
-    )
+    bound, by_operator, framework = (signed_percent(shares[term].median()) for term in (BOUND, BY_OPERATOR, FRAMEWORK))
     return (
         f"{text}. The bound is {bound} of the latency in the median; running operator by operator adds {by_operator}, "
         f"the inefficiency of operators {signed_percent(groups.sum(axis=1).median())}, the framework {framework}. The "
@@ -78,9 +76,7 @@ def _gap(machine: Machine, rows: pd.DataFrame) -> str:
 @on_each_machine
 def at_lower_precision(paper: Paper, machine: Machine) -> str:
     """Say what becomes of the terms where arithmetic is faster."""
-    at_base, at_lower = (
-        waterfall.terms(paper, machine, precision) for precision in (BASE_PRECISION, LOWER_PRECISION)
-    )
+    at_base, at_lower = (waterfall.terms(paper, machine, precision) for precision in (BASE_PRECISION, LOWER_PRECISION))
     common = at_base.merge(at_lower[["model", "batch"]].drop_duplicates())
     if common.empty:
         raise DataMissingError(

@@ -114,7 +114,8 @@ def growth_limits(paper: Paper) -> str:
     least, most = (end(found, key=lambda demand: demand.fixed_share) for end in (min, max))
     text = (
         f"In {most.model} {percent(most.fixed_share, 3)} of one input's footprint does not grow with the batch, so its "
-        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}, to {intensity(most.asymptotic_intensity)}"
+        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}, to "
+        f"{intensity(most.asymptotic_intensity)}"
     )
     if most.model == least.model:
         return f"{text}."
@@ -157,6 +158,4 @@ def _without_formula(paper: Paper) -> str:
     for name, shares in sorted(lacking.items()):
         where = [f"{model} (at most {percent(share)} of its traffic)" for model, share in shares.items()]
         parts.append(f"{name} in {listing(where)}")
-    return (
-        f"These operators do arithmetic and have no formula, so their FLOP are missing: {'; '.join(parts)}."
-    )
+    return f"These operators do arithmetic and have no formula, so their FLOP are missing: {'; '.join(parts)}."

@@ -13,8 +13,6 @@ def read_keys(path: Path) -> frozenset[str]:
     try:
         return frozenset(ENTRY.findall(path.read_text(encoding="utf-8")))
     except OSError as problem:
-        raise UserError(
-            f"{path}: the bibliography cannot be read ({problem.strerror}); restore the file"
-        ) from None
+        raise UserError(f"{path}: the bibliography cannot be read ({problem.strerror}); restore the file") from None
     except UnicodeDecodeError:
         raise UserError(f"{path}: the bibliography is not UTF-8 text; save it in UTF-8") from None

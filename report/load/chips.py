@@ -39,9 +39,7 @@ def fastest(chips: pd.DataFrame) -> pd.DataFrame:
     """For each chip its fastest dense row of those given; at equal rates bf16 before the others."""
     ranked = chips.assign(other=chips.precision != "bf16")
     ranked = ranked.sort_values(["peak_flop_per_s", "other"], ascending=[False, True], kind="stable")
-    return (
-        ranked.drop_duplicates("chip").drop(columns="other").sort_values("peak_flop_per_s", ascending=False)
-    )
+    return ranked.drop_duplicates("chip").drop(columns="other").sort_values("peak_flop_per_s", ascending=False)
 
 
 def headline(chips: pd.DataFrame) -> pd.DataFrame:
@@ -71,9 +69,7 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = name.strip().casefold()
 
-    known = [
-        {name.strip().casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in each(chips)
-    ]
+    known = [{name.strip().casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in each(chips)]
     # An empty list would choose columns rather than rows.
     return chips[pd.Series([wanted in names for names in known], chips.index, dtype=bool)]
 

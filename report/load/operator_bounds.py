@@ -34,9 +34,7 @@ def summed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
 
 
-def of_cells(
-    cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roof | None]
-) -> pd.Series:
+def of_cells(cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roof | None]) -> pd.Series:
     """Return the least time of each cell's operators in a stage under the roof at its precision, NaN where unknown."""
     rows = matching(operators, stage=stage)
     bounds = {

@@ -27,9 +27,7 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
     names = project.chosen("machines") if project else []
     known = machine_names(data)
     if names and not known:
-        raise UserError(
-            f"{data} holds no machine, so none can be chosen; measure one first with python -m measure"
-        )
+        raise UserError(f"{data} holds no machine, so none can be chosen; measure one first with python -m measure")
     for name in names:
         if name not in known:
             raise unknown(f"--machines, or ridgepoint: machines in {SETTINGS_FILE}", name, known)

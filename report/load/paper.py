@@ -28,16 +28,7 @@ from report.load import (
 from report.load.flop_per_cycle import FlopPerCycle
 from report.load.gc_paused import unsearched
 from report.load.printed import Published
-from report.load.roofs import (
-    Clock,
-    MemoryLevel,
-    Roof,
-    measured_clock,
-    measured_roofs,
-    memory_levels,
-    rated,
-    roof_at,
-)
+from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
 
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
@@ -122,9 +113,7 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
 
 @unsearched()
 def load(
-    data: Path | None = None,
-    references: Path = Path("bib/references.bib"),
-    chosen: Sequence[str] | None = None,
+    data: Path | None = None, references: Path = Path("bib/references.bib"), chosen: Sequence[str] | None = None
 ) -> Paper:
     """Read a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
 
@@ -134,10 +123,7 @@ def load(
     data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
-    models, layers = (
-        frame(tables.models(), workload_records.Workload),
-        frame(tables.layers(), workload_records.Layer),
-    )
+    models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
     workloads.check_sums(models, layers, tables.layers_path)
     shown = workloads.shown(models)
     operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
@@ -145,9 +131,7 @@ def load(
     machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
-        machines.sort(
-            key=lambda machine: machine.chip_kind
-        )  # "cpu" before "gpu"; of one kind the order stays
+        machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
     counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
     return Paper(
@@ -191,8 +175,6 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         profiles=measured(folder.profiles(), records.Profile),
         operators=measured(folder.operators(), records.OperatorTime),
         kernels=measured(folder.kernels(), records.KernelTime),
-        hardware_counter_profiles=measured(
-            folder.hardware_counter_profiles(), records.HardwareCounterProfile
-        ),
+        hardware_counter_profiles=measured(folder.hardware_counter_profiles(), records.HardwareCounterProfile),
         hardware_counters=measured(folder.hardware_counters(), records.KernelCounters),
     )

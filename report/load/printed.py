@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.hand_kept import (
-    Claim,
-    PrintedChip,
-    PrintedEstimate,
-    PrintedModel,
-    PrintedStep,
-    PrintedTraining,
-)
+from measure.cache.hand_kept import Claim, PrintedChip, PrintedEstimate, PrintedModel, PrintedStep, PrintedTraining
 from measure.cache.schema import TABLES
 from report.load import hand_tables
 

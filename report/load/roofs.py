@@ -11,11 +11,7 @@ from measure.cache.memory_levels import Cache, Level, levels
 from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
 from report.text.frame_rows import matching
 
-ARITHMETIC = {
-    "fma": "multiply-add",
-    "matmul": "matrix product (torch)",
-    "numpy_matmul": "matrix product (NumPy)",
-}
+ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
 """The kernels that a peak is read from, as the paper calls them."""
 
 STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
@@ -90,9 +86,7 @@ def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
     A row without a pace, of an earlier version, is a sustained one.
     """
     roof_measurements = roof_measurements[roof_measurements.status == "ok"]
-    roof_measurements = roof_measurements.astype(
-        dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float)
-    )
+    roof_measurements = roof_measurements.astype(dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float))
     rates = {
         f"{work}_per_s{end}": roof_measurements[work] / roof_measurements[f"latency{bound}_s"]
         for work in ("flop", "byte")

@@ -42,9 +42,7 @@ def _flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | None, Verd
         return None, Verdict(OPEN, "it does not say at which batch size")
     ours = counts.step_flop(counts.workload(paper, row.model_key, batch))
     if ours is None:
-        return None, Verdict(
-            OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does"
-        )
+        return None, Verdict(OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does")
     rules = step_counts(paper, row.model_key, batch)
     verdict = judge(*printed(row, "flop"), ours, rules)
     if not verdict.explained:

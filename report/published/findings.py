@@ -184,9 +184,7 @@ def _meant(paper: Paper, rows: list[steps.Step], candidates: tuple[str, ...]) ->
     nearest = [min(costs, key=lambda name: abs(costs[name] / step.flop - 1)) for step in rows]
     counted = listing([f"{name} {si(flop, 'FLOP', 4)}" for name, flop in costs.items()])
     votes = listing([f"{nearest.count(name) or 'none'} times {name}" for name in costs])
-    return [
-        f"For {rows[0].row.model} a step asks for {counted}; of {number(len(rows), 'row')} the nearest is {votes}."
-    ]
+    return [f"For {rows[0].row.model} a step asks for {counted}; of {number(len(rows), 'row')} the nearest is {votes}."]
 
 
 @finding
@@ -199,9 +197,7 @@ def counters_betrayed(paper: Paper) -> str:
             exact = listing([f"{row.equal} of {row.models} ({row.way})" for row in each(ways)])
             best = ways.iloc[0]
             whole = "" if best.equal == best.models else " No one way of counting gives them all."
-            parts.append(
-                f"The FLOP that {study} prints come out, within their rounding, for {exact} models.{whole}"
-            )
+            parts.append(f"The FLOP that {study} prints come out, within their rounding, for {exact} models.{whole}")
     if not parts:
         available.workloads(paper, batch=1)
         raise lacking("published/models", "model that was counted")
@@ -225,8 +221,7 @@ def backward_flop(paper: Paper) -> str:
     """Say which printed backward passes lack their convolutions, and which ratios stand for several models."""
     rows = _figures(paper, "training", "FLOP")
     linear, single, repeated = (
-        [row for row in rows if reason in row.verdict.reason]
-        for reason in (LINEAR_ONLY, ONE_GRADIENT, "same number")
+        [row for row in rows if reason in row.verdict.reason] for reason in (LINEAR_ONLY, ONE_GRADIENT, "same number")
     )
     parts = []
     if linear:

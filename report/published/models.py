@@ -43,13 +43,10 @@ def comparisons(paper: Paper) -> Iterator[Comparison]:
         others |= _other_counts(paper, row.model_key, asked)
         yield _compared(row, asked, "FLOP, forward", "FLOP", "flop", flop, others)
         footprint, intensity = (
-            None if asked is None else float(asked[column])
-            for column in ("footprint_byte", "footprint_intensity")
+            None if asked is None else float(asked[column]) for column in ("footprint_byte", "footprint_intensity")
         )
         others = footprints(paper, row.model_key)
-        yield _compared(
-            row, asked, "footprint", "B", "footprint_byte", footprint, others, FOOTPRINT_TOLERANCE
-        )
+        yield _compared(row, asked, "footprint", "B", "footprint_byte", footprint, others, FOOTPRINT_TOLERANCE)
         quotient = row.flop / row.footprint_byte
         others = {"the quotient of its FLOP and its footprint, as wrong as these": quotient}
         yield _compared(row, asked, "intensity", "FLOP/B", "intensity_flop_per_byte", intensity, others)

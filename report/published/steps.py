@@ -123,9 +123,7 @@ def _intensity(step: Step) -> Comparison:
     figure, rounding = printed(step.row, "intensity_flop_per_byte")
     verdict = judge(figure, rounding, step.intensity, {})
     source = "its own rates"
-    return Comparison(
-        step.row.study, step.name, "intensity", "FLOP/B", figure, step.intensity, source, verdict
-    )
+    return Comparison(step.row.study, step.name, "intensity", "FLOP/B", figure, step.intensity, source, verdict)
 
 
 def _bandwidth(paper: Paper, step: Step) -> Comparison:

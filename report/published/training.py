@@ -85,9 +85,7 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         others["forward"] = {"the forward pass of one input": forward / batch}
         linear = _linear_backward_flop(paper, row.model, batch)
         others["backward"] = {LINEAR_ONLY: linear, ONE_GRADIENT: forward}
-        others["ratio"] = {
-            what: _turned(row, forward, flop) for what, flop in others["backward"].items() if flop > 0
-        }
+        others["ratio"] = {what: _turned(row, forward, flop) for what, flop in others["backward"].items() if flop > 0}
     missing = Verdict(OPEN, f"its step has not been counted; {counts.command(row.model, batch)} counts it")
     source = COUNTED if ours else ""
     for stage in STAGES:
@@ -95,9 +93,7 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         if pd.notna(figure):
             verdict = judge(figure, rounding, ours[stage], others[stage]) if ours else missing
             quantity = f"FLOP, {stage}"
-            yield Comparison(
-                row.study, _name(row), quantity, "FLOP", figure, ours.get(stage), source, verdict
-            )
+            yield Comparison(row.study, _name(row), quantity, "FLOP", figure, ours.get(stage), source, verdict)
     figure, rounding = printed(row, "ratio_as_printed")
     ratio, verdict = ours.get("ratio"), missing
     if ours:
@@ -146,8 +142,7 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
         return Comparison(row.study, _name(row), quantity, "", figure, None, "", Verdict(OPEN, reason))
     title, step = found
     ours, one, other = (
-        _turned(row, 1.0, float(ratio))
-        for ratio in (step.time_ratio, step.time_ratio_low, step.time_ratio_high)
+        _turned(row, 1.0, float(ratio)) for ratio in (step.time_ratio, step.time_ratio_low, step.time_ratio_high)
     )
     interval = interval_between(one, other)
     uncertain = max(abs(end - ours) for end in interval) if interval else 0.0
@@ -155,6 +150,4 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
     if not verdict.explained:
         reason = "because it was measured on another chip, where the passes take other shares"
         verdict = Verdict(DIFFERS, reason)
-    return Comparison(
-        row.study, _name(row), quantity, "", figure, ours, title, verdict, interval, is_measured=True
-    )
+    return Comparison(row.study, _name(row), quantity, "", figure, ours, title, verdict, interval, is_measured=True)

@@ -79,11 +79,7 @@ def printed(row: Any, column: str) -> tuple[float, float]:
 
 
 def judge(
-    printed: float,
-    rounding: float,
-    ours: float | None,
-    others: Mapping[str, float],
-    tolerance: float = TOLERANCE,
+    printed: float, rounding: float, ours: float | None, others: Mapping[str, float], tolerance: float = TOLERANCE
 ) -> Verdict:
     """Return the verdict on a printed figure: it is ours, or one of ``others`` (what each would be), or neither.
 

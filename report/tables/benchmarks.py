@@ -36,8 +36,7 @@ def ranking(paper: Paper) -> str:
 
 def _rank(rank: Rank) -> list[str]:
     coefficients = [
-        str(coefficient) + ("" if coefficient.settled else " \\*")
-        for coefficient in rank.coefficients.values()
+        str(coefficient) + ("" if coefficient.settled else " \\*") for coefficient in rank.coefficients.values()
     ]
     law = rank.law
     return [

@@ -40,10 +40,7 @@ def _bandwidths(rows: pd.DataFrame) -> list[str]:
 def _unrepeated(cells: list[list[str]], columns: set[int]) -> list[list[str]]:
     """Return the cells, in these columns empty where they repeat the row above, which begins alike."""
     return [
-        [
-            "" if row[0] == above[0] and at in columns and text == above[at] else text
-            for at, text in enumerate(row)
-        ]
+        ["" if row[0] == above[0] and at in columns and text == above[at] else text for at, text in enumerate(row)]
         for above, row in zip([[""], *cells], cells, strict=False)
     ]
 
@@ -54,14 +51,7 @@ def fastest(paper: Paper, count: int = 3) -> str:
     available.chips(paper)
     shown = pd.concat([chips.comparable(paper.chips, kind)[0].head(count) for kind in chips.KINDS])
     rows = [
-        [
-            escape(row.chip),
-            _rate(row),
-            _peak(row),
-            bandwidth,
-            significant(row.ridge_flop_per_byte),
-            cited(row.source),
-        ]
+        [escape(row.chip), _rate(row), _peak(row), bandwidth, significant(row.ridge_flop_per_byte), cited(row.source)]
         for row, bandwidth in zip(each(shown), _bandwidths(shown), strict=True)
     ]
     return pipe("Chip | Rate | Dense peak > | Bandwidth > | Ridge point > | Sources", rows)
@@ -80,9 +70,7 @@ def rates(paper: Paper, kind: str) -> str:
         ]
         for row, bandwidth, power in zip(each(found), _bandwidths(found), powers, strict=True)
     ]  # fmt: skip
-    header = (
-        "Chip | Year | Rate | Dense peak > | Sparse peak > | Bandwidth > | Ridge point > | Power > | Sources"
-    )
+    header = "Chip | Year | Rate | Dense peak > | Sparse peak > | Bandwidth > | Ridge point > | Power > | Sources"
     return pipe(header, _unrepeated(rows, {0, 1, 5, 7, 8}))
 
 

@@ -33,12 +33,7 @@ def _measured(paper: Paper, machine: Machine, model: str) -> list[str]:
     workloads = paper.workloads[paper.workloads.precision == BASE_PRECISION]
     asked = workloads[(workloads.model == model) & (workloads.batch == STUDIED_BATCH)]
     flop = (asked.forward_flop + asked.backward_flop).max()
-    return [
-        escape(model),
-        named(machine),
-        "clock and exact FLOP",
-        *_measurements(None, time_s, flop / time_s, None),
-    ]
+    return [escape(model), named(machine), "clock and exact FLOP", *_measurements(None, time_s, flop / time_s, None)]
 
 
 @or_missing
@@ -55,9 +50,7 @@ def steps(paper: Paper) -> str:
             for row in each(printed[printed.model_key == model])
         ]  # fmt: skip
         imported = [
-            machine
-            for machine in paper.imported
-            if counted_kernels.step(machine, model, STUDIED_BATCH) is not None
+            machine for machine in paper.imported if counted_kernels.step(machine, model, STUDIED_BATCH) is not None
         ]
         rows += [_measured(paper, machine, model) for machine in (*paper.shown, *imported)]
     return pipe("Model | Machine | By | DRAM rate > | Time > | FLOP/s > | Intensity >", rows)

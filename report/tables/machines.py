@@ -35,8 +35,5 @@ def machines(paper: Paper) -> str:
     """List the machines, a column each, in their newest environments."""
     found = available.machines(paper)
     columns = [_properties(machine) for machine in found]
-    rows = [
-        [name, *(escape(str(column[name])) if column[name] else NONE for column in columns)]
-        for name in columns[0]
-    ]
+    rows = [[name, *(escape(str(column[name])) if column[name] else NONE for column in columns)] for name in columns[0]]
     return pipe(" | ".join(["Property", *map(named, found)]), rows)

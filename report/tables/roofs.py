@@ -66,11 +66,7 @@ def measured_roofs(paper: Paper) -> str:
     for machine in machines:
         for roof in each(machine.roofs):
             peak = (roof.peak_flop_per_s, roof.peak_low_flop_per_s, roof.peak_high_flop_per_s)
-            bandwidth = (
-                roof.bandwidth_byte_per_s,
-                roof.bandwidth_low_byte_per_s,
-                roof.bandwidth_high_byte_per_s,
-            )
+            bandwidth = (roof.bandwidth_byte_per_s, roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s)
             rows.append(
                 [
                     named(machine), roof.precision, ARITHMETIC[roof.peak_kernel], *with_interval(*peak, "FLOP/s"),

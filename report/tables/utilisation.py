@@ -49,9 +49,7 @@ def shares(paper: Paper) -> str:
         for batch in common_batches(rows)
     }
     texts = {
-        (row.model, row.device, row.batch): "; ".join(
-            dict.fromkeys((percent(row.attained), percent(row.peak_share)))
-        )
+        (row.model, row.device, row.batch): "; ".join(dict.fromkeys((percent(row.attained), percent(row.peak_share))))
         for row in each(known_cells)
     }
     return _by_model(cells, texts, columns, NONE)

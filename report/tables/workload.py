@@ -48,8 +48,7 @@ def training(paper: Paper) -> str:
 def bounds(paper: Paper) -> str:
     """List each model's margin at batch size 1 on each example of a chip, and where it crosses the ridge point."""
     columns = [
-        (named_roof, {demand.model: demand for demand in models})
-        for named_roof, models in held_against_chips(paper)
+        (named_roof, {demand.model: demand for demand in models}) for named_roof, models in held_against_chips(paper)
     ]
     rows = [
         [escape(model), *(_margin(counted.get(model), named_roof) for named_roof, counted in columns)]
@@ -105,7 +104,5 @@ FORMULAS = (
 
 def formulas() -> str:
     """List the operators whose cost is not a number for each element."""
-    rows = [
-        [text, *(f"${formula}$" if formula else NONE for formula in passes)] for text, *passes in FORMULAS
-    ]
+    rows = [[text, *(f"${formula}$" if formula else NONE for formula in passes)] for text, *passes in FORMULAS]
     return pipe("Operator | Forward > | Backward >", rows)

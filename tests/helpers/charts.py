@@ -10,11 +10,7 @@ def rows(chart, *columns):
 
 def on(device, chart, *columns):
     """The rows of a device by model and batch size."""
-    return {
-        (row["model"], row["batch"]): row
-        for row in rows(chart, "device", *columns)
-        if row["device"] == device
-    }
+    return {(row["model"], row["batch"]): row for row in rows(chart, "device", *columns) if row["device"] == device}
 
 
 def titles(chart):

@@ -107,9 +107,7 @@ def _(module: swin.ShiftedWindowAttention, arguments: Any, output: Any) -> Itera
 
 @products_of.register
 def _(module: maxvit.RelativePositionalMultiHeadAttention, arguments: Any, output: Any) -> Iterator[Product]:
-    (groups,) = (
-        arguments  # (batch, groups, tokens, channels); the projections are linear layers that it calls
-    )
+    (groups,) = arguments  # (batch, groups, tokens, channels); the projections are linear layers that it calls
     yield from _attention(module, groups.numel() * groups.shape[2], groups)
 
 

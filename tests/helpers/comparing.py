@@ -22,9 +22,7 @@ ENVIRONMENT = Environment(
     torchaudio=None,
     recorded_at="2026-01-01T00:00:00+00:00",
 )
-NEWER = dataclasses.replace(
-    ENVIRONMENT, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00"
-)
+NEWER = dataclasses.replace(ENVIRONMENT, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00")
 CELL = ("alexnet", 1, "fp32", "inference", "eager")
 
 

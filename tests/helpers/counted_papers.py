@@ -19,9 +19,7 @@ from report.load import bibliography, printed
 from report.load.paper import Machine, Paper, frame
 
 SGEMM = "ampere_sgemm_128x64_nn"
-MULTIPLY = (
-    "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float> >(int)"
-)
+MULTIPLY = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float> >(int)"
 TURING = "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn"
 LEAN = {
     # kernel: calls, s, bytes read, written, of L2, of L1, FLOP at fp64, fp32, fp16, of tensor cores, their instructions
@@ -52,18 +50,14 @@ def _with_counters(of: Machine, cell: tuple[object, ...], kernels: dict, gap: st
 @cache
 def counted() -> Paper:
     cpu, gpu = profiled().machines
-    nothing = {
-        name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "kernels", "steps", "cells")
-    }
+    nothing = {name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "kernels", "steps", "cells")}
     imported = replace(gpu, folder="imported", environment=unknown_but("NVIDIA T4"), levels=(), **nothing)
     identity = imported.environment.environment_id
     # Kernels run for 0.1 of the 1.0 ms that a call takes without the profiler.
     cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
     launched = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
     gpu = replace(
-        gpu,
-        profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])),
-        kernels=frame(launched, KernelTime),
+        gpu, profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])), kernels=frame(launched, KernelTime)
     )
     keys = bibliography.read_keys(REFERENCES)
     return replace(

@@ -37,13 +37,7 @@ class Case(NamedTuple):
 
 
 def case(
-    operator: str,
-    *args: Any,
-    flop: int = 0,
-    other: int = 0,
-    recompute: int = 0,
-    out: Any = None,
-    **kwargs: Any,
+    operator: str, *args: Any, flop: int = 0, other: int = 0, recompute: int = 0, out: Any = None, **kwargs: Any
 ) -> Case:
     """A call of ``aten::operator``; ``out`` is what it gives where torch cannot tell on the meta device."""
     name = operator if "::" in operator else f"aten::{operator}"
@@ -52,11 +46,7 @@ def case(
 
 def named(cases: list[Case]) -> dict[str, Any]:
     """The arguments of pytest.mark.parametrize for a test of one case."""
-    return {
-        "argnames": "case",
-        "argvalues": cases,
-        "ids": [case.operator.partition("::")[2] for case in cases],
-    }
+    return {"argnames": "case", "argvalues": cases, "ids": [case.operator.partition("::")[2] for case in cases]}
 
 
 def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, Part], dict[str, Part]]":

@@ -51,16 +51,12 @@ def spoilt(rows):
 def _with_kernels(gpu):
     """Adds kernels and their counters, those of ``counted_papers``, to the profile of lean."""
     cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
-    (profile,) = [
-        row for row in gpu.profiles() if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")
-    ]
+    (profile,) = [row for row in gpu.profiles() if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")]
     times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
     kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_hardware_counters(
-        HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters
-    )
+    gpu.put_hardware_counters(HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters)
 
 
 def hostile_data(data: Path) -> Path:
@@ -71,11 +67,7 @@ def hostile_data(data: Path) -> Path:
         training_papers.put_steps(folder, environment)
         profiled_papers.put_profiles(MachineFolder(data, name), environment)
     _with_kernels(MachineFolder(data, "example-gpu"))
-    write(
-        data / "workload/operators.csv",
-        Operator,
-        [*profiled_papers.operators(), *training_papers.operators()],
-    )
+    write(data / "workload/operators.csv", Operator, [*profiled_papers.operators(), *training_papers.operators()])
     homes = [data, *(data / "machines" / name for name in machine_names(data))]
     for record, name in RECORDS.items():
         for home in homes:

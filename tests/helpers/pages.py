@@ -89,14 +89,11 @@ class Visit:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on(
-            "console",
-            lambda message: message.type in ("error", "warning") and self.complaints.append(message.text),
+            "console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text)
         )
         self.page.goto(path.as_uri())
 
     def wait_for_charts(self):
         declared = self.page.locator("script.chart").count()
-        self.page.wait_for_function(
-            "n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared
-        )
+        self.page.wait_for_function("n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared)
         return declared

@@ -77,8 +77,7 @@ def many() -> Paper:
             )  # fmt: skip
     shown = workloads.shown(frame(counted, Workload))
     parts = [
-        workloads.parts_of(frame(rows, record), shown)
-        for rows, record in ((layers, Layer), (operators, Operator))
+        workloads.parts_of(frame(rows, record), shown) for rows, record in ((layers, Layer), (operators, Operator))
     ]
     machines = []
     for machine in tiny().machines:

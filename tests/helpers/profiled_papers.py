@@ -40,25 +40,12 @@ COUNTED = {
 
 TIMED = {
     # environment, model, batch: a plain call, one under the profiler, (path, operator, ms) of each
-    ("cpu-new", "lean", 1): (
-        3.92,
-        4.5,
-        [("features", "conv2d", 1.5), ("act", "relu_", 0.7), ("head", "linear", 0.6)],
-    ),
-    ("cpu-new", "lean", 8): (
-        16.5,
-        18.0,
-        [("features", "conv2d", 8.3), ("act", "relu_", 2.0), ("head", "linear", 2.4)],
-    ),
+    ("cpu-new", "lean", 1): (3.92, 4.5, [("features", "conv2d", 1.5), ("act", "relu_", 0.7), ("head", "linear", 0.6)]),
+    ("cpu-new", "lean", 8): (16.5, 18.0, [("features", "conv2d", 8.3), ("act", "relu_", 2.0), ("head", "linear", 2.4)]),
     ("cpu-new", "deep", 1): (
         98.2,
         99.2,
-        [
-            ("features", "conv2d", 90.0),
-            ("norm", "batch_norm", 3.0),
-            ("head", "linear", 2.0),
-            (None, "zeta", 0.5),
-        ],
+        [("features", "conv2d", 90.0), ("norm", "batch_norm", 3.0), ("head", "linear", 2.0), (None, "zeta", 0.5)],
     ),
     ("gpu-1", "lean", 1): (
         1.0,
@@ -87,9 +74,7 @@ def put_profiles(folder: MachineFolder, environment: str) -> None:
             cell = (environment, model, batch, "fp32", INFERENCE, EAGER)
             # A tenth of the time of two threads passes in the operating system.
             asked = (0.2 * plain_ms / 1e3, 1200.0)
-            profile = Profile(
-                *cell, "ok", None, "2026-01-02", 10, plain_ms / 1e3, profiled_ms / 1e3, None, *asked
-            )
+            profile = Profile(*cell, "ok", None, "2026-01-02", 10, plain_ms / 1e3, profiled_ms / 1e3, None, *asked)
             times = [OperatorTime(*cell, INFERENCE, path, name, 1, ms / 1e3) for path, name, ms in timed]
             folder.put_profile(profile, times)
     failed = (environment, "broad", 1, "fp32", INFERENCE, EAGER)

@@ -60,13 +60,7 @@ def workload(model="net", batch=1, flop=10, **columns):
 
 
 def layer(model="net", batch=1, position=0, flop=10):
-    unknown = (
-        "saved_byte",
-        "backward_traffic_byte",
-        "backward_flop",
-        "backward_other_flop",
-        "recompute_flop",
-    )
+    unknown = ("saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop")
     return Layer(
         model=model, input_shape="3x2x2", batch=batch, precision="fp32", autocast=None, position=position,
         path="head", type="Linear", layer_kind="linear", calls=1, parameter_count=5, parameter_byte=20,
@@ -110,9 +104,7 @@ def roof_measurement(size=8, latency_s=0.5):
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
-    return Run(
-        **_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_
-    )
+    return Run(**_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_)
 
 
 def samples(count, model="net", batch=1, round_=0, phase="inference"):
@@ -124,9 +116,7 @@ def samples(count, model="net", batch=1, round_=0, phase="inference"):
 
 def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
     times = {"steps": 5, "plain_s": 0.5, "profiled_s": 0.625} if status == "ok" else {}
-    return Profile(
-        **_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times
-    )
+    return Profile(**_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times)
 
 
 def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
@@ -156,12 +146,7 @@ def counter_profile(model="net", batch=1, status="ok", reason=None):
 
 def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
     return KernelCounters(
-        **_cell(model, batch, "step"),
-        kernel=kernel,
-        calls=3,
-        time_s=time_s,
-        dram_read_byte=8e6,
-        dram_write_byte=4e6,
+        **_cell(model, batch, "step"), kernel=kernel, calls=3, time_s=time_s, dram_read_byte=8e6, dram_write_byte=4e6
     )
 
 

@@ -26,7 +26,4 @@ def check_no_gap(text):
 
 def cells(table):
     """The rows of a pipe table, below its rule."""
-    return [
-        [cell.strip().replace(SPACE, " ") for cell in line[2:-2].split(" | ")]
-        for line in table.splitlines()[2:]
-    ]
+    return [[cell.strip().replace(SPACE, " ") for cell in line[2:-2].split(" | ")] for line in table.splitlines()[2:]]

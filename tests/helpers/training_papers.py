@@ -95,9 +95,7 @@ def put_steps(folder: MachineFolder, environment: str) -> None:
             rounds = []
             for phase, ms in zip((*STAGES, STEP), (*stages_ms, sum(stages_ms)), strict=True):
                 run = Run(*cell, phase, EAGER, "ok", None, "2026-01-02", number, None, peak_byte)
-                samples = [
-                    Sample(*cell, phase, EAGER, index, 1, ms / 1e3, number) for index in range(SAMPLES)
-                ]
+                samples = [Sample(*cell, phase, EAGER, index, 1, ms / 1e3, number) for index in range(SAMPLES)]
                 rounds.append((run, samples))
             *stages, (run, samples) = rounds
             folder.put_run(run, samples, stages)

@@ -80,9 +80,7 @@ def _put_kernels(gpu):
     kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
     counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_hardware_counters(
-        HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters
-    )
+    gpu.put_hardware_counters(HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)
 
 
 SWAP = {"lean": "deep", "deep": "lean"}
@@ -103,8 +101,7 @@ def change(table, changed):
 def slower(machine, data):
     """Every time that was measured of a machine's models is three times as long."""
     change(
-        data / "machines" / machine / "samples.csv",
-        lambda row: row | {"latency_s": repr(3 * float(row["latency_s"]))},
+        data / "machines" / machine / "samples.csv", lambda row: row | {"latency_s": repr(3 * float(row["latency_s"]))}
     )
 
 
@@ -122,10 +119,7 @@ def renamed(data):
 def swapped_latencies(data):
     """Two models have each other's latencies at fp32."""
     for table in data.glob("machines/*/samples.csv"):
-        change(
-            table,
-            lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row,
-        )
+        change(table, lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row)
 
 
 def without_machine(machine, data):

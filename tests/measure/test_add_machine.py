@@ -60,9 +60,7 @@ def test_models_that_are_not_counted_are_named_with_the_command_that_counts_them
     assert add(data, given) == 0
     output = capsys.readouterr().out
     assert "Not counted here, and so without FLOP and bytes: $(reboot), net. To count them:\n" in output
-    counting = (
-        f"python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64 --data {data}"
-    )
+    counting = f"python -m measure --sections workload --models '$(reboot)' net --batch-sizes 1 64 --data {data}"
     assert f"  {counting}\n" in output
 
 
@@ -128,8 +126,7 @@ def test_an_implausible_row_is_named_by_the_file_that_was_handed_in(data, given,
     path.write_text(path.read_text().replace(",0.1,", ",nan,"))
     assert add(data, zipped(tmp_path / "given.zip", given, "box/")) == 2
     assert (
-        f"{tmp_path}/given.zip/box/samples.csv, line 2, column latency_s: the cell is 'nan'"
-        in capsys.readouterr().err
+        f"{tmp_path}/given.zip/box/samples.csv, line 2, column latency_s: the cell is 'nan'" in capsys.readouterr().err
     )
     assert not data.exists()
 
@@ -139,10 +136,7 @@ def test_an_unknown_column_or_word_is_named(data, given, capsys):
     whole = path.read_text()
     path.write_text(whole.replace("eager", "nap"))
     assert add(data, given) == 2
-    assert (
-        f"{path}, line 2, column variant: the cell is 'nap', not one of eager, autocast"
-        in capsys.readouterr().err
-    )
+    assert f"{path}, line 2, column variant: the cell is 'nap', not one of eager, autocast" in capsys.readouterr().err
     path.write_text(whole.replace("variant", "<b>"))
     assert add(data, given) == 2
     assert f"{path}, line 1: unknown column '<b>'" in capsys.readouterr().err

@@ -244,11 +244,7 @@ COMMANDS = [
     Bad("measure compare example-cpu example-gpu --data {root}/data --csv {root}/no/rows.csv", "no/rows.csv"),
     Bad("measure compare example-cpu example-gpu --data {root}/data --jsn", "did you mean --json?"),
     Bad("measure compare example-cpu example-gpu three --data {root}/data", "'three'"),
-    Bad(
-        "measure compare example-cpu example-gpu --data {root}/file",
-        "{root}/file is a file",
-        put("file", b""),
-    ),
+    Bad("measure compare example-cpu example-gpu --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad(
         "measure compare example-cpu example-gpu --data {root}/data",
         "column latency_s: the cell is '0'",
@@ -292,10 +288,7 @@ COMMANDS = [
             ("{root}/ncu.csv --model vgg* --batch 64 --device-name T4", "'vgg*' selects 3 models"),
             ("{root}/ncu.csv --model resnet50 --batch 0 --device-name T4", "--batch: '0'"),
             ("{root}/ncu.csv --model resnet50 --batch 64 --steps -1 --device-name T4", "--steps"),
-            (
-                "{root}/ncu.csv --model resnet50 --batch 64 --phase stop --device-name T4",
-                "did you mean step?",
-            ),
+            ("{root}/ncu.csv --model resnet50 --batch 64 --phase stop --device-name T4", "did you mean step?"),
             ("{root}/ncu.csv --model resnet50 --batch 64", "--device-name"),
             ("{root}/ncu.csv --model resnet50 --batch 64 --machine example-cpu", "Example CPU"),
             ("{root}/ncu.csv --batch 64", "--model"),
@@ -338,10 +331,7 @@ COMMANDS = [
             ("'nan', not a number above 0", swapped("data/chips.csv", ",1e12,", ",nan,")),
             ("column chip", swapped("data/chips.csv", "Abacus 1,", ",")),
             ("sparse peak is below", swapped("data/chips.csv", ",1e12,,", ",1e12,1e11,")),
-            (
-                "'nobody_2020' is not in the bibliography",
-                swapped("data/chips.csv", "epoch_hw", "nobody_2020"),
-            ),
+            ("'nobody_2020' is not in the bibliography", swapped("data/chips.csv", "epoch_hw", "nobody_2020")),
             ("chips.csv, line 1", swapped("data/chips.csv", "bandwidth_byte_per_s", "bandwidth_gb_per_s")),
             ("chips.csv: cannot be read", folder("data/chips.csv")),
             ("chips.csv: is not UTF-8", put("data/chips.csv", "chip,é\n".encode("latin-1"))),

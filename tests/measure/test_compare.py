@@ -114,8 +114,7 @@ def test_a_machine_measured_twice_in_the_same_state_is_not_called_changed(tmp_pa
                 process = exp(generator.gauss(0, 0.015))
                 cell = (identity, f"model{model}", *CELL[1:])
                 samples = [
-                    Sample(*cell, sample, 1, process * exp(generator.gauss(0, 0.005)), index)
-                    for sample in range(8)
+                    Sample(*cell, sample, 1, process * exp(generator.gauss(0, 0.005)), index) for sample in range(8)
                 ]
                 folder.put_run(Run(*cell, "ok", None, "2026", index), samples)
     assert compare(tmp_path / "a", tmp_path / "b", "--fail-on-regression", "0%") == 0

@@ -35,21 +35,15 @@ def test_a_warning_is_exit_code_0_and_a_problem_1(healthy, tmp_path, monkeypatch
     assert main(["doctor", "--data", str(tmp_path)]) == 0
     monkeypatch.setattr(host, "observe", lambda: (replace(IDEAL, on_battery=True), ROOMY))
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    assert (
-        "problem    power              the machine runs on its battery, which lowers the clock; plug it in"
-        in (capsys.readouterr().out.splitlines())
+    assert "problem    power              the machine runs on its battery, which lowers the clock; plug it in" in (
+        capsys.readouterr().out.splitlines()
     )
 
 
 def test_json_holds_the_same_findings(healthy, tmp_path, capsys):
     assert main(["doctor", "--data", str(tmp_path), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said[0] == {
-        "level": "ok",
-        "subject": "load",
-        "fact": "others use 0.01 of 8 cores",
-        "advice": None,
-    }
+    assert said[0] == {"level": "ok", "subject": "load", "fact": "others use 0.01 of 8 cores", "advice": None}
 
 
 def test_a_damaged_workload_table_is_a_finding(healthy, tmp_path, capsys):
@@ -81,14 +75,9 @@ def test_the_largest_cell_in_full_precision_is_what_memory_is_held_against(healt
 
 def test_a_machine_without_psutil_still_hears_of_its_libraries(healthy, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "installed_version", lambda name: None)
-    monkeypatch.setattr(
-        libraries, "observe", lambda: replace(SOUND, versions={**SOUND.versions, "psutil": None})
-    )
+    monkeypatch.setattr(libraries, "observe", lambda: replace(SOUND, versions={**SOUND.versions, "psutil": None}))
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    assert (
-        "psutil is not installed: cores and memory cannot be read; pip install psutil"
-        in capsys.readouterr().out
-    )
+    assert "psutil is not installed: cores and memory cannot be read; pip install psutil" in capsys.readouterr().out
 
 
 def test_a_variable_that_tunes_is_a_warning_and_one_that_decides_over_precisions_a_problem(

@@ -10,21 +10,7 @@ from measure.cache.records import Environment
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 COUNTED = (FORMAT, "--model", "resnet50", "--batch", "64")
 GPU = Environment(
-    "g1",
-    "h1",
-    "cuda",
-    "Example GPU",
-    4,
-    2,
-    1024,
-    None,
-    "550",
-    "Linux",
-    "3.12",
-    "2.14",
-    None,
-    None,
-    "2026-01-01",
+    "g1", "h1", "cuda", "Example GPU", 4, 2, 1024, None, "550", "Linux", "3.12", "2.14", None, None, "2026-01-01"
 )
 
 
@@ -46,16 +32,10 @@ def test_counters_of_a_gpu_of_which_only_the_name_is_known(tmp_path, capsys):
     )
     (profile,) = folder.hardware_counter_profiles()
     assert (profile.model, profile.batch, profile.phase, profile.steps) == ("resnet50", 64, "step", 2)
-    assert (profile.tool, profile.capability, profile.environment_id) == (
-        "imported",
-        "8.0",
-        environment.environment_id,
-    )
+    assert (profile.tool, profile.capability, profile.environment_id) == ("imported", "8.0", environment.environment_id)
     assert [row.calls for row in folder.hardware_counters()] == [1, 1]
     assert "2 kernels of resnet50 at batch size 64 into" in capsys.readouterr().out
-    assert (
-        call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4") == 0
-    )  # again, with other steps: it is replaced
+    assert call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4") == 0  # again, with other steps: it is replaced
     assert [row.calls for row in folder.hardware_counters()] == [2, 2]
     assert len(folder.environments()) == len(folder.hardware_counter_profiles()) == 1
 
@@ -72,22 +52,10 @@ def test_counters_of_a_machine_that_measured(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ("none.csv", "--model", "resnet50", "--batch", "64", "--device-name", "X"),
-            "none.csv: cannot be read",
-        ),
-        (
-            (FORMAT, "--model", "resnet5", "--batch", "64", "--device-name", "X"),
-            "no model is called 'resnet5'",
-        ),
-        (
-            (FORMAT, "--model", "vgg*", "--batch", "64", "--device-name", "X"),
-            "--model: 'vgg*' selects 3 models",
-        ),
-        (
-            (FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"),
-            "--batch: '0' is no batch size",
-        ),
+        (("none.csv", "--model", "resnet50", "--batch", "64", "--device-name", "X"), "none.csv: cannot be read"),
+        ((FORMAT, "--model", "resnet5", "--batch", "64", "--device-name", "X"), "no model is called 'resnet5'"),
+        ((FORMAT, "--model", "vgg*", "--batch", "64", "--device-name", "X"), "--model: 'vgg*' selects 3 models"),
+        ((FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"), "--batch: '0' is no batch size"),
         ((*COUNTED, "--device-name", "X", "--steps", "none"), "--steps: 'none' is no"),
         ((*COUNTED, "--device-name", "X", "--phase", "nap"), "--phase: 'nap' is not one of step, inference"),
         ((*COUNTED, "--device-name", "X", "--precision", "fp1"), "--precision: 'fp1' is not one of fp32"),

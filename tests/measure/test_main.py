@@ -48,10 +48,7 @@ def call(*arguments):
         (["--target", "tight"], "--target: 'tight' is no percentage; say 5% or 2.5%"),
         (["--target", "0%"], "--target: '0%' is no width; say more than 0% and at most 100% of the median"),
         (["--target", "101%"], "--target: '101%' is no width"),
-        (
-            ["--native-size", "--quick"],
-            "--native-size: is counted, not measured; say --sections workload with it",
-        ),
+        (["--native-size", "--quick"], "--native-size: is counted, not measured; say --sections workload with it"),
         (["--machine", "../up"], "'../up' is no folder name"),
     ],
 )
@@ -93,8 +90,7 @@ def test_a_folder_of_another_machine_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601)],
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601)]
 )
 def test_times(text, seconds):
     assert parse_time("--budget", text) == seconds
@@ -134,10 +130,7 @@ def test_the_plan_as_json_is_one_object_with_the_same_tasks(tmp_path, capsys):
 def test_the_list_as_json_is_one_object(capsys):
     assert call("--list", "--json", "--models", "alexnet") == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
-    assert (model["model"], model["parameter_count"]) == (
-        "alexnet",
-        61_100_840,
-    )  # torchvision's published count
+    assert (model["model"], model["parameter_count"]) == ("alexnet", 61_100_840)  # torchvision's published count
 
 
 def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_path):
@@ -270,13 +263,8 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
                 break
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert re.search(
-        r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the files", rest, re.M
-    )
-    assert (
-        f"{tmp_path}/workload\nTo go on with what is left: python -m measure --data {tmp_path} --machine box"
-        in rest
-    )
+    assert re.search(r"^Stopped after [1-9]\d* of \d+\. Everything measured so far is kept; the files", rest, re.M)
+    assert f"{tmp_path}/workload\nTo go on with what is left: python -m measure --data {tmp_path} --machine box" in rest
     assert call(*arguments, "--plan") == 0
     plan = capsys.readouterr().out.splitlines()
     assert "workload alexnet fp32" not in plan
@@ -301,9 +289,7 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
         "run.memory_fit: squeezenet1_0 batch 1",
     ):
         assert f" measure.{said}" in first.stderr
-    assert re.search(
-        r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M
-    )
+    assert re.search(r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M)
     folder = MachineFolder(tmp_path, "box")
     runs, samples = folder.runs(), folder.samples()
     assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]

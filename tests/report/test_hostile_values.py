@@ -107,9 +107,7 @@ def expressions(node):
     elif isinstance(node, dict):
         for name, value in node.items():
             if name in READ_AS_CODE:
-                yield from (
-                    text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)
-                )
+                yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
             if name not in ("datasets", "values"):
                 yield from expressions(value)
 
@@ -133,9 +131,7 @@ def test_figures_show_it_as_text(shown):
     for specification in specifications[::5]:  # drawing takes a second
         drawn = ET.fromstring(picture(specification))
         assert {element.tag.rpartition("}")[2] for element in drawn.iter()} <= DRAWN
-        labelled += any(
-            MARK in "".join(text.itertext()) for text in drawn.iter() if text.tag.endswith("text")
-        )
+        labelled += any(MARK in "".join(text.itertext()) for text in drawn.iter() if text.tag.endswith("text"))
     assert labelled > 3
 
 
@@ -144,11 +140,7 @@ def test_each_model_has_its_strips(shown):
     (text,) = [text for text in shown[0] if "/training-strips.svg" in text]
     specification = unpacked(re.search(r'class="chart">(.*)</script>', text)[1])
     drawn = ET.fromstring(picture(specification))
-    bars = [
-        path
-        for path in drawn.iter()
-        if path.tag.endswith("path") and path.get("fill", "none").startswith("#")
-    ]
+    bars = [path for path in drawn.iter() if path.tag.endswith("path") and path.get("fill", "none").startswith("#")]
     assert len(bars) > 10
 
 
@@ -195,8 +187,6 @@ def test_a_rendered_paper_shows_it_as_text(data, tmp_path):
     page = Page(html.read_text("utf-8")).root
     assert straight(page.text()).count(FLAT) > 10
     assert not [script for script in page.all("script") if MARK in "".join(script.content)]
-    assert not [
-        node for name in ("em", "del", "code", "pre") for node in page.all(name) if MARK in node.text()
-    ]
+    assert not [node for name in ("em", "del", "code", "pre") for node in page.all(name) if MARK in node.text()]
     printed = "".join(sheet.get_textpage().get_text_bounded() for sheet in pypdfium2.PdfDocument(pdf))
     assert "".join(FLAT.split())[:25] in "".join(straight(printed).split())

@@ -54,9 +54,7 @@ def test_help_imports_no_engine():
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('yaml', 'pypandoc', 'jupyter_client', 'typst') if name in sys.modules])"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT
-    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
     assert "--engine" in run.stdout
     assert run.stdout.splitlines()[-1] == "[]"
 
@@ -130,10 +128,7 @@ def test_flags(arguments, message, project, capsys):
     [
         ("a\n\n```{python}\nn = 1\n[][n]\n```\n", "chapter.qmd:5: IndexError: list index out of range"),
         ("a `{python} n`\n", "chapter.qmd:1: `n` raises NameError: name 'n' is not defined"),
-        (
-            "a\n\nas [@knuth1984; @nobody] says",
-            "chapter.qmd:3: the citation @nobody is in none of the bibliographies",
-        ),
+        ("a\n\nas [@knuth1984; @nobody] says", "chapter.qmd:3: the citation @nobody is in none of the bibliographies"),
         ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is not a file in the project"),
         ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: this ::: div is never closed"),
         ("a $\\nosuch{x}$\n", "chapter.qmd:1: Could not convert TeX math"),
@@ -235,28 +230,12 @@ def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
 @pytest.mark.parametrize(
     ("settings", "flags", "message"),
     [
-        (
-            "",
-            ["--chapters", "on"],
-            "--chapters, or ridgepoint: chapters in _quarto.yml: 'on' is not one of one, two",
-        ),
-        (
-            "ridgepoint:\n  chapters: [x]\n",
-            [],
-            "--chapters, or ridgepoint: chapters in _quarto.yml: 'x' is not one of",
-        ),
+        ("", ["--chapters", "on"], "--chapters, or ridgepoint: chapters in _quarto.yml: 'on' is not one of one, two"),
+        ("ridgepoint:\n  chapters: [x]\n", [], "--chapters, or ridgepoint: chapters in _quarto.yml: 'x' is not one of"),
         ("", ["--machines", "x"], "--machines, or ridgepoint: machines in _quarto.yml: 'x' is not one of a"),
-        (
-            "ridgepoint:\n  figure-width: 9\n",
-            [],
-            "_quarto.yml:11: 'figure-width' must be a whole number from 400",
-        ),
+        ("ridgepoint:\n  figure-width: 9\n", [], "_quarto.yml:11: 'figure-width' must be a whole number from 400"),
         ("", ["--formats", "svg"], "--formats of render: 'svg' is not one of html, pdf"),
-        (
-            "",
-            ["figures", "--formats", "html"],
-            "--formats of figures: 'html' is not one of svg, png, pdf, json",
-        ),
+        ("", ["figures", "--formats", "html"], "--formats of figures: 'html' is not one of svg, png, pdf, json"),
         ("", ["--figures", "fig-a"], "--figures: works with python -m report figures only"),
         ("", ["figures", "--figures", "fig-a"], "there is no figure in the chapters that are chosen; "),
     ],

@@ -123,8 +123,7 @@ SECTIONS = {
         r"findings\.training_memory\.|tables\.workload\.(models|bounds|training)",
     ),
     "counting programs": Section(
-        without_files("workload/counting_programs.csv"),
-        r"findings\.counting_programs\.|tables\.counting_programs\.",
+        without_files("workload/counting_programs.csv"), r"findings\.counting_programs\.|tables\.counting_programs\."
     ),
     "chips": Section(
         without_files("chips.csv"),
@@ -147,9 +146,7 @@ def test_a_section_that_is_gone_is_said_to_be_missing(asked, before, name):
     assert after
     assert not unchanged(before, after)
     silent = [
-        (code, text)
-        for code, text in after.items()
-        if re.search(section.needs, code) and not COMMAND.search(text)
+        (code, text) for code, text in after.items() if re.search(section.needs, code) and not COMMAND.search(text)
     ]
     assert silent == []
 

@@ -41,9 +41,7 @@ IN_CHAPTERS = [
     Allowed(r"slices of ([\d.]+) %", "captions hold no code", share(pies.SMALL)),
     Allowed(r"kinds below ([\d.]+) % drawn", "captions hold no code", share(layer_shares.SMALL)),
     Allowed(r"Layers below ([\d.]+) % of each", "captions hold no code", share(strips.SMALL)),
-    Allowed(
-        r"fp32 and batch size (\d+): as printed", "captions hold no code", str(operator_shares.STUDIED_BATCH)
-    ),
+    Allowed(r"fp32 and batch size (\d+): as printed", "captions hold no code", str(operator_shares.STUDIED_BATCH)),
     Allowed(r"adds four operations for each element", "thop's: test_peers.py holds it against thop"),
 ]
 IN_FINDINGS = [

@@ -199,9 +199,7 @@ def test_charts_need_no_font_of_the_machine(launch, site, fonts, tmp_path):
     visit = Visit(chromium, site / "index.html", DESKTOP)
     visit.wait_for_charts()
     charts = visit.page.locator(".vega-embed svg.marks").all()
-    assert [
-        pair for chart in charts for search in (OVERLAPS, AXIS_OVERLAPS) for pair in chart.evaluate(search)
-    ] == []
+    assert [pair for chart in charts for search in (OVERLAPS, AXIS_OVERLAPS) for pair in chart.evaluate(search)] == []
     chromium.close()
 
 

@@ -49,10 +49,7 @@ PAPERS = {
         r"benchmarks|utilisation|counting_programs\.(?!.*torchinfo)|predictors|exceptions|speed_ups)|chip_tables",
     ),
     "many": (many, r"benchmarks\.|predictors\.|speed_ups\."),
-    "tiny": (
-        tiny,
-        r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counting_programs|machines|roofs)\.",
-    ),
+    "tiny": (tiny, r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counting_programs|machines|roofs)\."),
     "profiled": (
         profiled,
         r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)|tables\.utilisation\.(?!tried)",
@@ -61,10 +58,7 @@ PAPERS = {
         partial(profiled, gpu=False),
         r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)",
     ),
-    "trained": (
-        trained,
-        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.(?!larger)|tables\.training\.",
-    ),
+    "trained": (trained, r"findings\.(steps|layer_costs)\.|findings\.training_memory\.(?!larger)|tables\.training\."),
     "trained, without a GPU": (partial(trained, gpu=False), r"findings\.(steps|layer_costs)\."),
     "counted": (counted, r"findings\.kernels\.(?!printed|candidates)|tables\.kernels\."),
     "printed": (printed, r"published\.|claims\."),

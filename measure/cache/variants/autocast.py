@@ -11,6 +11,4 @@ class Autocast(Variant):
 
     def begin(self, device_kind: str, precision: str) -> None:
         if stored_as(precision) == FULL_PRECISION:
-            raise NotImplementedError(
-                f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}"
-            )
+            raise NotImplementedError(f"autocast casts from {FULL_PRECISION} to fp16 or bf16, not to {precision}")

@@ -30,7 +30,5 @@ class ChannelsLast(Variant):
 
         inputs, keywords = mapped(call.inputs, laid_out), mapped(call.keywords, laid_out)
         if not found_image:
-            raise NotImplementedError(
-                f"channels_last is a layout of images, which {model.name} does not take"
-            )
+            raise NotImplementedError(f"channels_last is a layout of images, which {model.name} does not take")
         return Call(call.network.to(memory_format=torch.channels_last), inputs, keywords)

@@ -48,12 +48,7 @@ class RoofTask(Task):
 
     @property
     def columns(self) -> Columns:
-        return {
-            "roof_kernel": self.roof_kernel,
-            "precision": self.precision,
-            "size": self.size,
-            "pace": self.pace,
-        }
+        return {"roof_kernel": self.roof_kernel, "precision": self.precision, "size": self.size, "pace": self.pace}
 
     def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> KernelTiming:
         return roofs.measure(device, self.roof_kernel, self.precision, self.size, self.pace, beat)
@@ -62,9 +57,7 @@ class RoofTask(Task):
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
         row = {**self.columns, **became(outcome), **timing._asdict(), "flop": flop, "byte": byte}
-        cache.folder.put_roof_measurements(
-            [RoofMeasurement(environment_id=cache.environment.environment_id, **row)]
-        )
+        cache.folder.put_roof_measurements([RoofMeasurement(environment_id=cache.environment.environment_id, **row)])
 
     def summary(self, result: KernelTiming) -> str:
         assert result.latency_s is not None

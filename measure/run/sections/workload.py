@@ -37,9 +37,7 @@ class WorkloadTask(Task):
             for model in request.models:
                 named = (model.name, shape_name(model.input_shape))
                 batches = tuple(
-                    batch
-                    for batch in _batches(request, model)
-                    if (*named, batch, precision, autocast) not in counted
+                    batch for batch in _batches(request, model) if (*named, batch, precision, autocast) not in counted
                 )
                 if batches:
                     tasks.append(cls(model, batches, precision, autocast))
@@ -66,8 +64,7 @@ class WorkloadTask(Task):
         if isinstance(outcome, Failure):
             why = (outcome.status, outcome.reason)
             outcome = [
-                count.not_counted(self.model, batch, self.precision, self.autocast, *why)
-                for batch in self.batches
+                count.not_counted(self.model, batch, self.precision, self.autocast, *why) for batch in self.batches
             ]
         cache.workloads.put(outcome)
 

@@ -109,9 +109,7 @@ def others(paper: Paper) -> str:
     rest = [found for found in considered(paper).found if found not in shown]
     if not rest:
         return "Every effect that was looked for is listed above."
-    parts = [
-        f"{found.topic}{f' on the {found.where}' if found.where else ''} {found.effect}" for found in rest
-    ]
+    parts = [f"{found.topic}{f' on the {found.where}' if found.where else ''} {found.effect}" for found in rest]
     return f"Looked for but not listed, since they may be none or are smaller than those above: {'; '.join(parts)}."
 
 

@@ -17,9 +17,7 @@ def sparsity(paper: Paper) -> Answer:
     chips = available.chips(paper)
     both = chips[chips.sparse_peak_flop_per_s.notna()]
     if both.empty:
-        raise DataMissingError(
-            "No chip in data/chips.csv has a sparse peak beside the dense one; add rows to it."
-        )
+        raise DataMissingError("No chip in data/chips.csv has a sparse peak beside the dense one; add rows to it.")
     effect = median_of((both.sparse_peak_flop_per_s / both.peak_flop_per_s).groupby(both.chip).median())
     return (
         effect,

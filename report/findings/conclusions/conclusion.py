@@ -107,9 +107,7 @@ def medians(effects: dict[int, Effect], pairs: str = "") -> str:
 
 def at(batches: list[int], effects: dict[int, Effect]) -> str:
     """Say where advice holds: nothing at all batch sizes, else which."""
-    return (
-        "" if len(batches) == len(effects) else f" at batch size {listing([str(size) for size in batches])}"
-    )
+    return "" if len(batches) == len(effects) else f" at batch size {listing([str(size) for size in batches])}"
 
 
 def advised(effects: dict[int, Effect], take: str, leave: str, avoid: str, neither: str) -> str:

@@ -23,9 +23,7 @@ def flop(paper: Paper, machine: Machine) -> Answer:
     cells = cells[cells.forward_flop > 0]
     groups = {batch: cells[cells.batch == batch] for batch in common_batches(cells)}
     effects = {
-        batch: apart(rows.latency_s / rows.forward_flop, rows.model)
-        for batch, rows in groups.items()
-        if len(rows) > 1
+        batch: apart(rows.latency_s / rows.forward_flop, rows.model) for batch, rows in groups.items() if len(rows) > 1
     }
     if not effects:
         what = f"Too few models were measured on the {available.title(machine)} to hold one against another"
@@ -52,9 +50,7 @@ def predictor(paper: Paper, machine: Machine) -> Answer:
     best, *others = ranks
     other = next((rank for rank in others if FLOP in (rank.predictor, best.predictor)), None)
     if other is None:
-        raise DataMissingError(
-            f"On the {available.title(machine)} no predictor of latency can be held against FLOP."
-        )
+        raise DataMissingError(f"On the {available.title(machine)} no predictor of latency can be held against FLOP.")
     columns = best.predictor.column, other.predictor.column
     rows = available.cells(machine)
     rows = rows[(rows.batch == batch) & (rows[list(columns)] > 0).all(axis=1)]

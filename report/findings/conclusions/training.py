@@ -33,14 +33,11 @@ def memory(paper: Paper) -> Answer:
     rows = available.trained(paper)
     effect, batch = median_of(rows.training_peak_byte / rows.inference_peak_byte), int(rows.batch.iloc[0])
     saved, parameters = (
-        (rows[column].astype(float) / rows.training_peak_byte).median()
-        for column in ("saved_byte", "parameter_byte")
+        (rows[column].astype(float) / rows.training_peak_byte).median() for column in ("saved_byte", "parameter_byte")
     )
     advice = "keep less of each parameter to train in less memory, by a leaner optimiser or by frozen layers"
     if saved > HALF:
-        advice = (
-            "keep fewer activations to train in less memory, by a smaller batch or by computing them again"
-        )
+        advice = "keep fewer activations to train in less memory, by a smaller batch or by computing them again"
     return (
         effect,
         f"{advice}: at batch size {batch} a step's peak over that of inference is {effect} in the median of "

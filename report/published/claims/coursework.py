@@ -109,9 +109,7 @@ def above_the_roof(paper: Paper, machine: Machine) -> Ruling:
 @claim("daugherty-4")
 def squeezenet(paper: Paper) -> Ruling:
     """Rule on SqueezeNets being memory-bound on the GPU and compute-bound on the CPU."""
-    return ruled_by_side(
-        paper, lambda model: model.startswith("squeezenet"), gpu="memory-bound", cpu="compute-bound"
-    )
+    return ruled_by_side(paper, lambda model: model.startswith("squeezenet"), gpu="memory-bound", cpu="compute-bound")
 
 
 @claim("a1rooflines-1")

@@ -105,9 +105,7 @@ def _trend(paper: Paper, kind: str, names: tuple[str, ...], rises: bool) -> Ruli
 @claim("madani2026-7", (SPEECH,), True)
 def trends(paper: Paper, names: tuple[str, ...], rises_on_cpu: bool) -> Ruling:
     """Rule on throughput rising with the batch size on the GPU, and rising or falling on the CPU."""
-    return whole(
-        [partial(_trend, paper, "cpu", names, rises_on_cpu), partial(_trend, paper, "gpu", names, True)]
-    )
+    return whole([partial(_trend, paper, "cpu", names, rises_on_cpu), partial(_trend, paper, "gpu", names, True)])
 
 
 @claim("madani2026-9")

@@ -34,9 +34,7 @@ def printed_steps(paper: Paper, model: str) -> dict[str, Step]:
     """Return the printed steps of a model by GPU."""
     found = {step.row.gpu: step for step in steps.steps(paper) if step.row.model == model}
     if not set(GPUS) <= set(found):
-        raise DataMissingError(
-            f"The table data/published/training_steps.csv lacks a step of {model}; restore it."
-        )
+        raise DataMissingError(f"The table data/published/training_steps.csv lacks a step of {model}; restore it.")
     return {gpu: found[gpu] for gpu in GPUS}
 
 

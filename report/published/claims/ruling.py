@@ -87,7 +87,5 @@ def at_batches(holds: dict[int, bool], text: str) -> Ruling:
     """Rule on a claim that names no batch size: undecided where it holds at some that were counted, not at others."""
     if len(set(holds.values())) == 1:
         return Ruling(all(holds.values()), text)
-    yes, no = (
-        listing([str(batch) for batch, held in holds.items() if held == side]) for side in (True, False)
-    )
+    yes, no = (listing([str(batch) for batch, held in holds.items() if held == side]) for side in (True, False))
     return Ruling(None, f"{text} It holds at batch size {yes}, not at {no}; the claim names none.")

@@ -40,9 +40,7 @@ def models(paper: Paper, wanted: Callable[[str], bool]) -> pd.DataFrame:
     rows = available.workloads(paper)
     rows = rows[rows.model.map(wanted) & rows.batch.isin(BATCHES)]
     if rows.empty:
-        raise missing(
-            "The models of this claim have not been counted", sections=["workload"], does="counts them"
-        )
+        raise missing("The models of this claim have not been counted", sections=["workload"], does="counts them")
     return rows
 
 
@@ -54,9 +52,7 @@ def each_batch(rows: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
 
 def sides(named_roof: NamedRoof, bound: str, rows: pd.DataFrame) -> dict[int, pd.Series]:
     """Return by batch size, for each model, whether it is on the side of the ridge point that is claimed."""
-    return {
-        batch: models.footprint_intensity.map(named_roof.bound) == bound for batch, models in each_batch(rows)
-    }
+    return {batch: models.footprint_intensity.map(named_roof.bound) == bound for batch, models in each_batch(rows)}
 
 
 def sentence(named_roof: NamedRoof, bound: str, held: dict[int, pd.Series]) -> str:

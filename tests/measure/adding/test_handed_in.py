@@ -55,11 +55,7 @@ def test_a_zip_gives_its_tables_wherever_they_lie_in_it(tmp_path, folder, inside
 
 def test_complaints_name_the_file_that_was_handed_in(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder, "box/")
-    with (
-        pytest.raises(UserError, match=r"given\.zip/box/runs\.csv, line 2"),
-        opened(path) as given,
-        given.named(),
-    ):
+    with pytest.raises(UserError, match=r"given\.zip/box/runs\.csv, line 2"), opened(path) as given, given.named():
         raise UserError(f"{given.folder}/runs.csv, line 2")
 
 
@@ -107,9 +103,7 @@ def test_a_name_twice_is_refused(tmp_path, folder, name):
 def test_a_password_is_refused(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder)
     content = bytearray(path.read_bytes())
-    at = (
-        content.find(b"PK\x01\x02") + 8
-    )  # the flags of the first file in the central directory (APPNOTE 4.3.12)
+    at = content.find(b"PK\x01\x02") + 8  # the flags of the first file in the central directory (APPNOTE 4.3.12)
     content[at : at + 2] = struct.pack("<H", struct.unpack("<H", content[at : at + 2])[0] | 1)
     path.write_bytes(content)
     assert "is encrypted" in refused(path)
@@ -132,10 +126,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, folder, monkeypatch):
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [
-        ("MOST_BYTE", "has more than 0 MiB, unlike any table"),
-        ("MOST_BYTE_TOGETHER", "tables exceed 0 MiB"),
-    ],
+    [("MOST_BYTE", "has more than 0 MiB, unlike any table"), ("MOST_BYTE_TOGETHER", "tables exceed 0 MiB")],
 )
 def test_tables_beyond_the_limits_are_refused(folder, tmp_path, monkeypatch, limit, words):
     monkeypatch.setattr(handed_in, limit, 200)

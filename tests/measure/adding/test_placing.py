@@ -58,10 +58,7 @@ def test_what_the_same_machine_measured_stands_beside_what_is_new(tmp_path, tabl
             {RoofMeasurement: [roof_measurement(latency_s=0.45)]},
             r"roofs.csv: has other results for 1 of the same rows, such as 'mat",
         ),
-        (
-            {Run: [run(status="oom", reason="full")]},
-            "runs.csv: has other results for 1 of the same rows, such as 'net",
-        ),
+        ({Run: [run(status="oom", reason="full")]}, "runs.csv: has other results for 1 of the same rows, such as 'net"),
     ],
 )
 def test_a_clash_is_refused_and_replaced_where_told(tmp_path, tables, changed, words):
@@ -77,10 +74,7 @@ def test_a_clash_is_refused_and_replaced_where_told(tmp_path, tables, changed, w
 
 def test_a_folder_into_which_somebody_measures_is_left_alone(tmp_path, tables):
     placing.put(tmp_path, "box", tables, replace=False)
-    with (
-        MachineFolder(tmp_path, "box").locked(),
-        pytest.raises(UserError, match="is measuring into this folder"),
-    ):
+    with MachineFolder(tmp_path, "box").locked(), pytest.raises(UserError, match="is measuring into this folder"):
         placing.put(tmp_path, "box", tables, replace=True)
 
 
@@ -90,11 +84,7 @@ FULL = OSError(28, "No space left on device")
 @pytest.mark.parametrize(
     ("problem", "raised", "words"),
     [
-        (
-            FULL,
-            UserError,
-            r"box: could not be written \(No space left on device\); its old content is intact",
-        ),
+        (FULL, UserError, r"box: could not be written \(No space left on device\); its old content is intact"),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )

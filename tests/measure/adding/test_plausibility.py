@@ -91,9 +91,8 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
     change(folder / "samples.csv", 3, "latency_s", "0.0005")  # 10 FLOP: 20 000 FLOP/s, of 2048 at the roof
     check(folder, COUNTED, NOW)
     change(folder / "samples.csv", 3, "latency_s", "0.0004")
-    assert (
-        "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 2.5e+04 FLOP/s, more than 10 times"
-        in (refused(folder, COUNTED))
+    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 2.5e+04 FLOP/s, more than 10 times" in (
+        refused(folder, COUNTED)
     )
     check(folder, (), NOW)  # of a model that is not counted here nobody knows
     change(folder / "roofs.csv", 2, "kernel", "stream_triad")  # which is no measure of arithmetic
@@ -104,9 +103,7 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
 
 def test_a_step_is_its_forward_and_backward_pass(folder):
     counted = dataclasses.replace(COUNTED[0], backward_flop=20)
-    least = plausibility._least_flop(
-        [counted, dataclasses.replace(counted, precision="bf16", forward_flop=8)]
-    )
+    least = plausibility._least_flop([counted, dataclasses.replace(counted, precision="bf16", forward_flop=8)])
     assert least == {
         ("net", 1, "inference"): 8, ("net", 1, "forward"): 8, ("net", 1, "backward"): 20, ("net", 1, "step"): 28
     }  # fmt: skip

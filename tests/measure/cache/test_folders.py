@@ -154,12 +154,7 @@ def test_a_roof_measured_again_replaces_the_old_one(folder):
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
     table = Workloads(tmp_path)
     paths = (table.models_path, table.layers_path, table.operators_path)
-    table.put(
-        [
-            (workload("b", 64), [], []),
-            (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")]),
-        ]
-    )
+    table.put([(workload("b", 64), [], []), (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
     table.put([(workload("a", 1), [layer("a")], [operator("a")])])
     first = [path.read_bytes() for path in paths]
     table.put([(workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
@@ -176,14 +171,8 @@ def test_counting_again_leaves_no_layer_and_operator_of_the_old_count(tmp_path):
         ]
     )
     table.put([(workload("a"), [layer("a", flop=7)], [operator("a", calls=7)])])
-    assert [(row.model, row.operator, row.calls) for row in table.operators()] == [
-        ("a", "mm", 7),
-        ("b", "mm", 1),
-    ]
-    assert [(row.model, row.position, row.forward_flop) for row in table.layers()] == [
-        ("a", 0, 7),
-        ("b", 0, 10),
-    ]
+    assert [(row.model, row.operator, row.calls) for row in table.operators()] == [("a", "mm", 7), ("b", "mm", 1)]
+    assert [(row.model, row.position, row.forward_flop) for row in table.layers()] == [("a", 0, 7), ("b", 0, 10)]
 
 
 def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path):
@@ -197,9 +186,7 @@ def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path)
 def test_a_workload_that_an_earlier_version_counted_without_operators_is_to_be_counted_again(tmp_path):
     table = Workloads(tmp_path)
     failed = dataclasses.replace(workload("c"), status="unsupported", reason="no shape")
-    table.put(
-        [(workload("a"), [layer("a")], [operator("a")]), (workload("b"), [layer("b")], []), (failed, [], [])]
-    )
+    table.put([(workload("a"), [layer("a")], [operator("a")]), (workload("b"), [layer("b")], []), (failed, [], [])])
     for opened in (table, Workloads(tmp_path)):
         assert [row.model for row in opened.counted()] == ["a", "c"]
     table.put([(workload("b"), [layer("b")], [operator("b")])])
@@ -223,9 +210,7 @@ for batch in range(1, 21):
 
 def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path):
     command = [sys.executable, "-c", COUNTER, str(tmp_path), str(ROOT), str(ROOT / "tests")]
-    both = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [each.stdout.readline() for each in both] == ["0\n", "0\n"]
     for each in both:
         each.stdin.write("go\n")
@@ -306,10 +291,7 @@ def test_kernels_stand_beside_their_profile_and_a_processor_has_no_table_of_them
 def test_what_counters_said_stands_beside_its_profile_and_is_replaced_with_it(folder):
     folder.put_hardware_counters(counter_profile(), [kernel_counters()])
     folder.put_hardware_counters(counter_profile(batch=8, status="unsupported", reason="forbidden"), [])
-    assert [(row.batch, row.status) for row in folder.hardware_counter_profiles()] == [
-        (1, "ok"),
-        (8, "unsupported"),
-    ]
+    assert [(row.batch, row.status) for row in folder.hardware_counter_profiles()] == [(1, "ok"), (8, "unsupported")]
     assert folder.hardware_counters() == [kernel_counters()]
     append(folder.folder / "counters.csv", KernelCounters, [kernel_counters(model="killed")])
     assert folder.hardware_counters() == [kernel_counters()]  # no profile committed it

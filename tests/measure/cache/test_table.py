@@ -84,14 +84,8 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
             "line 2, column batch: the cell is 'one', not a whole number above 0",
         ),
         ("{head}\ne1,net,,fp32,inference,eager,ok,,now,0,,\n", "line 2, column batch: the cell is empty"),
-        (
-            "{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n",
-            "the cell is '0', not a whole number above 0",
-        ),
-        (
-            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n",
-            "the cell is '-1', not a whole number from 0 on",
-        ),
+        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n", "the cell is '0', not a whole number above 0"),
+        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n", "the cell is '-1', not a whole number from 0 on"),
         ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 12"),
         (
             "{head}\ne1,net,1,fp32,inference,eager,ok,,now,0,,\ne1,net,x,fp32,inference,eager,ok,,now,0,,\n",
@@ -137,9 +131,7 @@ def test_a_torn_last_line_is_set_aside_beside_the_table(tmp_path):
 
 
 @pytest.mark.parametrize("change", [table.write, table.append])
-@pytest.mark.parametrize(
-    ("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")]
-)
+@pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")])
 def test_a_disk_that_takes_no_more_leaves_the_table_intact(tmp_path, monkeypatch, change, number, words):
     path = tmp_path / "samples.csv"
     table.write(path, Sample, samples(2))
@@ -181,7 +173,5 @@ def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(tmp_
 
 
 def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
-    with pytest.raises(
-        UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"
-    ):
+    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"):
         table.read(tmp_path, Sample)

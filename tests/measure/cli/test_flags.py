@@ -41,7 +41,5 @@ def test_a_complaint_is_one_sentence(flags, words, sentence):
 def test_what_is_missing_is_named():
     flags = CommandLine(prog="python -m program")
     flags.add_argument("a", metavar="A")
-    with pytest.raises(
-        UserError, match=r"^the following arguments are required: A; see python -m program --help$"
-    ):
+    with pytest.raises(UserError, match=r"^the following arguments are required: A; see python -m program --help$"):
         flags.parse_args([])

@@ -56,9 +56,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
         "import sys; from measure.cli.terminal import answer\n"
         "sys.exit(answer('program', lambda: [print('line') for _ in range(100_000)] and 0))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as run:
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.readline()
         run.stdout.close()
         assert run.stderr.read() == b""

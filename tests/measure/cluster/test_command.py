@@ -26,9 +26,7 @@ def test_no_cluster_is_one_sentence(tmp_path, monkeypatch):
     """Before any test starts one."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     words = f"{SMALL} --cluster auto --data {tmp_path}".split()
-    with pytest.raises(
-        UserError, match=r"--cluster: no Ray cluster answers at 'auto' .*; start one with ray start"
-    ):
+    with pytest.raises(UserError, match=r"--cluster: no Ray cluster answers at 'auto' .*; start one with ray start"):
         command.measure(parser().parse_args(words))
 
 
@@ -84,12 +82,7 @@ def rounds(folder):
 
 
 ALL = Counter(
-    {
-        (model, batch, number): 1
-        for model in ("alexnet", "vgg11")
-        for batch in (1, 2, 4)
-        for number in range(3)
-    }
+    {(model, batch, number): 1 for model in ("alexnet", "vgg11") for batch in (1, 2, 4) for number in range(3)}
 )
 
 
@@ -98,10 +91,7 @@ def test_machines_of_different_kinds_measure_side_by_side(cluster, tmp_path, cap
     add(cluster, "right")
     assert run(cluster, tmp_path) == 0
     names = machine_names(tmp_path)
-    assert [name.rpartition("-")[2] for name in names] == [
-        "left",
-        "righ",
-    ]  # of the hardware's hash, four letters
+    assert [name.rpartition("-")[2] for name in names] == ["left", "righ"]  # of the hardware's hash, four letters
     for name, kind in zip(names, ("left", "right"), strict=True):
         folder = MachineFolder(tmp_path, name)
         assert [row.name for row in folder.environments()] == [f"Chip {kind}"]

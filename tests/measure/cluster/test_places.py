@@ -6,9 +6,7 @@ from measure.errors import UserError
 
 def node(name, alive=True, **resources):
     """As ``ray.nodes()`` has it; ``T4=1`` stands for its ``accelerator_type:T4``."""
-    named = {
-        f"accelerator_type:{key}" if key in ("T4", "A100") else key: value for key, value in resources.items()
-    }
+    named = {f"accelerator_type:{key}" if key in ("T4", "A100") else key: value for key, value in resources.items()}
     return {"NodeID": f"id-{name}", "NodeManagerHostname": name, "Alive": alive, "Resources": named}
 
 
@@ -53,12 +51,7 @@ def test_accelerators_leave_the_rest_out():
         ([CPU], "mps", [], "--device: with --cluster use auto, cpu or cuda, not 'mps'"),
         ([T4], "cpu", ["T4"], "--accelerators: names kinds of GPUs; leave it out, or use --device cuda"),
         ([T4, DEAD], "auto", ["A100"], "--accelerators: the cluster has no A100; there are T4"),
-        (
-            [CPU],
-            "auto",
-            ["A100"],
-            "--accelerators: the cluster has no A100; no node names the kind of its GPUs",
-        ),
+        ([CPU], "auto", ["A100"], "--accelerators: the cluster has no A100; no node names the kind of its GPUs"),
         ([CPU, HEAD], "cuda", [], "--cluster: none of its 2 nodes has GPUs; see ray status"),
         ([DEAD], "auto", [], "--cluster: none of its 0 nodes has CPUs or GPUs; see ray status"),
     ],

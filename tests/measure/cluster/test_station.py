@@ -17,9 +17,7 @@ def test_a_device_has_one_station_at_a_time():
     environment, memory_byte = first.begin()
     assert (environment.device, environment.threads) == ("cpu", 1)
     assert memory_byte == environment.memory_byte
-    with pytest.raises(
-        UserError, match=f"process {os.getpid()} on .* is measuring on this device of .*; wait"
-    ):
+    with pytest.raises(UserError, match=f"process {os.getpid()} on .* is measuring on this device of .*; wait"):
         second.begin()
     first.close()
     assert second.begin()[0].environment_id == environment.environment_id

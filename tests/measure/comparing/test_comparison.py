@@ -2,14 +2,7 @@ import pytest
 from helpers.comparing import ENVIRONMENT
 
 from measure.cache.records import Cell
-from measure.comparing.comparison import (
-    FASTER,
-    SLOWER,
-    WITHIN_ERROR,
-    Comparison,
-    compare,
-    geometric_mean_ratio,
-)
+from measure.comparing.comparison import FASTER, SLOWER, WITHIN_ERROR, Comparison, compare, geometric_mean_ratio
 from measure.comparing.difference import OTHERS, ROUNDS, Repeats
 from measure.comparing.sides import Measured, RoofKernel, Side
 
@@ -44,9 +37,7 @@ B = side(
         cell("same"): rounds(1.0, 0.99, 1.01),
         cell("slower"): rounds(1.29, 1.3, 1.31),
         cell("slowest"): rounds(1.99, 2.0, 2.01),
-        cell("faster"): Measured(
-            "ok", None, Repeats((0.49, 0.5, 0.51), 0.001, 12), frozenset({"wide", "drifting"})
-        ),
+        cell("faster"): Measured("ok", None, Repeats((0.49, 0.5, 0.51), 0.001, 12), frozenset({"wide", "drifting"})),
         cell("breaks"): Measured("timeout", "took longer than 60 s", None),
         cell("never"): Measured("oom", "no memory", None),
     }

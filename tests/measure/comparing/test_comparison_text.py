@@ -39,9 +39,7 @@ def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
 
 
 def test_a_side_names_its_folder_and_environment():
-    assert described(A) == (
-        "Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01"
-    )
+    assert described(A) == ("Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01")
 
 
 def test_the_table_is_plain_text_where_it_is_piped(capsys):
@@ -108,10 +106,7 @@ def test_of_many_cells_without_a_counterpart_a_few_are_named():
 
 @pytest.mark.parametrize(
     ("basis", "said"),
-    [
-        (PROCESS, "1 cell measured in one process a side"),
-        (OTHERS, "1 cell measured in one round a side"),
-    ],
+    [(PROCESS, "1 cell measured in one process a side"), (OTHERS, "1 cell measured in one round a side")],
 )
 def test_what_an_interval_rests_on_is_said_where_it_is_not_the_cells_rounds(basis, said):
     assert summary(RUNS, [both("alexnet", 1.0, WITHIN_ERROR, basis)])[1].startswith(said)

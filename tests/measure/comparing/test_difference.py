@@ -149,9 +149,7 @@ def test_corrected_as_in_the_paper_that_proposed_it():
     p_values += [0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
     shuffled = list(enumerate(p_values))
     random.Random(1).shuffle(shuffled)
-    found = dict(
-        zip((place for place, _ in shuffled), benjamini_hochberg([p for _, p in shuffled]), strict=True)
-    )
+    found = dict(zip((place for place, _ in shuffled), benjamini_hochberg([p for _, p in shuffled]), strict=True))
     assert [place for place in range(15) if found[place] < 0.05] == [0, 1, 2, 3]
     assert found[3] == pytest.approx(0.035625)
     assert found[4] == pytest.approx(0.0603)

@@ -106,9 +106,7 @@ def test_a_table_without_rounds_is_one_round(tmp_path):
     row = "aaaa00000000,alexnet,1,fp32,inference,eager"
     keys = "environment_id,model,batch,precision,phase,variant"
     (folder.folder / "runs.csv").write_text(f"{keys},status,reason,recorded_at\n{row},ok,,2026\n")
-    (folder.folder / "samples.csv").write_text(
-        f"{keys},sample,block,latency_s\n{row},0,1,0.5\n{row},1,1,0.7\n"
-    )
+    (folder.folder / "samples.csv").write_text(f"{keys},sample,block,latency_s\n{row},0,1,0.5\n{row},1,1,0.7\n")
     side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
     assert side.cells[Cell(*CELL)].repeats.medians_s == (0.6,)
 

@@ -15,9 +15,7 @@ def rows_of(network, *inputs):
 
 def in_stage(rows, stage):
     return {
-        (row["layer_kind"], row["operator"]): tuple(row[name] for name in WORK)
-        for row in rows
-        if row["stage"] == stage
+        (row["layer_kind"], row["operator"]): tuple(row[name] for name in WORK) for row in rows if row["stage"] == stage
     }
 
 
@@ -27,10 +25,7 @@ def in_stage(rows, stage):
 
 def test_calls_that_ask_for_the_same_are_one_row():
     rows = rows_of(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)), meta(4, 3))
-    both = {
-        ("linear", "addmm"): (72, 12, 0, 48 + 36 + 12 + 48, 2),
-        ("activation", "relu"): (0, 12, 0, 48 + 48, 1),
-    }
+    both = {("linear", "addmm"): (72, 12, 0, 48 + 36 + 12 + 48, 2), ("activation", "relu"): (0, 12, 0, 48 + 48, 1)}
     assert in_stage(rows, "inference") == both
     assert in_stage(rows, "forward") == both
     back = in_stage(rows, "backward")

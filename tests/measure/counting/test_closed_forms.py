@@ -117,20 +117,14 @@ def test_attention_in_windows_of_version_2_makes_its_position_bias():
     windows = 2 * (4 * 64 * 8 * 8 + 2 * 16 * 64 * 8)
     first, second = 2 * 49 * 2 * 512, 2 * 49 * 512 * 2
     image = meta(1, 8, 8, 8, requires_grad=True)
-    assert forward_and_backward_flop(attention, image) == (
-        windows + first + second,
-        2 * windows + first + 2 * second,
-    )
+    assert forward_and_backward_flop(attention, image) == (windows + first + second, 2 * windows + first + 2 * second)
 
 
 def test_attention_with_relative_positions():
     # 3 groups of 4 tokens of 16: four projections of each token, and two products of 4 by 4 by 16 in each group.
     attention = on_meta(closed_forms.maxvit.RelativePositionalMultiHeadAttention, 16, 8, 4)
     forward = 2 * (3 * 4 * 4 * 16 * 16 + 2 * 3 * 4 * 4 * 16)
-    assert forward_and_backward_flop(attention, meta(1, 3, 4, 16, requires_grad=True)) == (
-        forward,
-        2 * forward,
-    )
+    assert forward_and_backward_flop(attention, meta(1, 3, 4, 16, requires_grad=True)) == (forward, 2 * forward)
 
 
 def test_elementwise_work_and_normalisation_are_no_products():

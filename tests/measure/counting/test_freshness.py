@@ -15,9 +15,7 @@ pytest.importorskip("torch", reason="models are torch's")
 def model(tmp_path, monkeypatch):
     """Writes the module anew, and finds its model: Linear of 3 to ``width`` on ``steps`` steps."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # a second text in the same second would not be read
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a second text in the same second would not be read
 
     def write(width=2, steps=5, before="pass"):
         (tmp_path / "changing.py").write_text(
@@ -56,9 +54,7 @@ def test_what_was_changed_is_one_sentence(model, change, sentence):
 
 def test_what_no_longer_can_be_counted_has_changed(model):
     row = count.count(model(), 1).workload
-    with pytest.raises(
-        UserError, match="it raises NotImplementedError: changing:network makes no network on"
-    ):
+    with pytest.raises(UserError, match="it raises NotImplementedError: changing:network makes no network on"):
         freshness.check([model(before="torch.ones(1).item()")], [row])
 
 
@@ -69,9 +65,7 @@ def test_models_of_libraries_do_not_change(model):
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(
-    tmp_path, monkeypatch, capsys
-):
+def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     wanted = ["--device", "cpu", "--sections", "workload", "--models", "mine:net", "--batch-sizes", "1"]

@@ -32,24 +32,14 @@ def called(name):
         ("linear", [nn.Linear(2, 3), nn.Bilinear(2, 3, 4)]),
         ("attention", [nn.MultiheadAttention(4, 2), called("WindowAttention"), called("WindowAttentionV2")]),
         ("normalisation", [nn.BatchNorm2d(3), nn.LayerNorm(3), nn.GroupNorm(1, 3), nn.InstanceNorm1d(3)]),
-        (
-            "normalisation",
-            [nn.RMSNorm(3), nn.LocalResponseNorm(2), ops.FrozenBatchNorm2d(3), called("LayerNorm2d")],
-        ),
+        ("normalisation", [nn.RMSNorm(3), nn.LocalResponseNorm(2), ops.FrozenBatchNorm2d(3), called("LayerNorm2d")]),
         ("activation", [nn.ReLU(), nn.ReLU6(), nn.Hardswish(), nn.GELU(), nn.PReLU(), nn.Softmax(1)]),
         ("pooling", [nn.MaxPool1d(2), nn.AvgPool2d(2), nn.AdaptiveAvgPool3d(1), nn.LPPool2d(2, 2)]),
         ("recurrent", [nn.LSTM(2, 3), nn.GRUCell(2, 3)]),
         ("embedding", [nn.Embedding(2, 3), nn.EmbeddingBag(2, 3), called("PatchEmbed")]),
         (
             "other",
-            [
-                nn.Identity(),
-                nn.Dropout(),
-                nn.Flatten(),
-                nn.Upsample(2),
-                called("Conv3dStem"),
-                called("Embedded"),
-            ],
+            [nn.Identity(), nn.Dropout(), nn.Flatten(), nn.Upsample(2), called("Conv3dStem"), called("Embedded")],
         ),
     ],
 )
@@ -149,15 +139,7 @@ def test_layers_sum_to_the_two_passes():
         assert whole > 0
         lost = 1 if column == "calls" else 0  # the Sequential ran, and has nothing of its own
         assert sum(row[column] for row in rows.values()) == whole - lost, column
-    assert set(rows) == {
-        MODEL_ITSELF,
-        "stem",
-        "checked.0",
-        "checked.1",
-        "attention",
-        "attention.out_proj",
-        "unused",
-    }
+    assert set(rows) == {MODEL_ITSELF, "stem", "checked.0", "checked.1", "attention", "attention.out_proj", "unused"}
 
 
 def test_without_training_its_columns_are_unknown():

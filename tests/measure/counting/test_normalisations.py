@@ -63,9 +63,7 @@ def row_backwards():
         (None, (True, False, False), GROUPS_INPUT),
         (SIX, (False, True, True), 2 * 60 + parameters),
     ]:
-        yield case(
-            "native_group_norm_backward", G, X, GROUPS, GROUPS, scaled, *sizes, mask, other=other, out=()
-        )
+        yield case("native_group_norm_backward", G, X, GROUPS, GROUPS, scaled, *sizes, mask, other=other, out=())
 
 
 CASES = [
@@ -144,14 +142,8 @@ def test_layers_in_training(layer, forward, backward):
             lambda x: functional.batch_norm(x, SIX, SIX, SIX, SIX),
             lambda x: x * (scale := (SIX + 1e-5).rsqrt() * SIX).view(6, 1) + (SIX - SIX * scale).view(6, 1),
         ),
-        (
-            lambda x: functional.rms_norm(x, [5], FIVE),
-            lambda x: x * ((x * x).mean(-1, True) + 1e-5).rsqrt() * FIVE,
-        ),
-        (
-            lambda x: torch._weight_norm(x, meta(2, 1, 1)),
-            lambda x: x * (meta(2, 1, 1) / x.norm(2, [1, 2], True)),
-        ),
+        (lambda x: functional.rms_norm(x, [5], FIVE), lambda x: x * ((x * x).mean(-1, True) + 1e-5).rsqrt() * FIVE),
+        (lambda x: torch._weight_norm(x, meta(2, 1, 1)), lambda x: x * (meta(2, 1, 1) / x.norm(2, [1, 2], True))),
     ],
 )
 def test_a_normalisation_takes_what_its_parts_take(whole, in_parts):

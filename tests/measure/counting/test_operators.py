@@ -14,11 +14,7 @@ def test_names_are_short_where_they_are_torchs_own():
 
 
 def test_views_are_ignored_and_only_operators_without_memory_of_their_arguments_are_pure():
-    view, in_place, new = (
-        operator_of(aten.view.default),
-        operator_of(aten.add_.Tensor),
-        operator_of(aten.add.Tensor),
-    )
+    view, in_place, new = (operator_of(aten.view.default), operator_of(aten.add_.Tensor), operator_of(aten.add.Tensor))
     assert [operator.is_ignored for operator in (view, in_place, new)] == [True, False, False]
     assert [operator.is_pure for operator in (view, in_place, new)] == [False, False, True]
     assert operator_of(aten.detach.default).is_ignored

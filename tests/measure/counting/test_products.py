@@ -22,13 +22,7 @@ CONVOLUTIONS = {
         (2, 6, 4, 7),
     ),
     # depthwise: 3 by 4 places, 4 channels, each a sum over its own 3 by 3
-    "depthwise": (
-        (1, 4, 5, 6),
-        (4, 1, 3, 3),
-        ([1] * 2, [0] * 2, [1] * 2, False, [0] * 2, 4),
-        12 * 4 * 9,
-        (1, 4, 3, 4),
-    ),
+    "depthwise": ((1, 4, 5, 6), (4, 1, 3, 3), ([1] * 2, [0] * 2, [1] * 2, False, [0] * 2, 4), 12 * 4 * 9, (1, 4, 3, 4)),
     # 2 by 3 by 4 places, 5 channels, each a sum over 3 channels of 2 by 2 by 2
     "volume": (
         (1, 3, 3, 4, 5),
@@ -97,9 +91,7 @@ MATRICES = [
     case("mm", *[meta(2, 2, dtype=torch.complex64)] * 2, flop=8 * 2 * 2 * 2),  # 4 products, 2 + 2 additions
     case("mm", *[meta(2, 2, dtype=torch.int64)] * 2),  # no floating-point operation
     case("bmm", meta(7, 2, 3), meta(7, 3, 5), flop=2 * 7 * 2 * 3 * 5),
-    case(
-        "_scaled_mm", *FP8, meta(), meta(), flop=2 * 16 * 32 * 48, out=meta(16, 48)
-    ),  # with a scale for each
+    case("_scaled_mm", *FP8, meta(), meta(), flop=2 * 16 * 32 * 48, out=meta(16, 48)),  # with a scale for each
     case("addmm", meta(5), meta(2, 3), meta(3, 5), flop=2 * 2 * 3 * 5, other=10),
     case("addmm", meta(5), meta(2, 3), meta(3, 5), beta=0, flop=60),
     case("addmm", meta(5), meta(2, 3), meta(3, 5), beta=2, alpha=0.5, flop=60, other=10 + 10 + 10),
@@ -131,14 +123,7 @@ def test_by_hand(case):
 def test_each_gradient_of_a_layer_costs_its_forward(layer, shape, multiply_adds, bias):
     layer.to("meta")
     channels = layer.bias.numel()
-    for input_asks, weight_asks, bias_asks in [
-        (1, 1, 1),
-        (0, 1, 1),
-        (1, 0, 0),
-        (0, 1, 0),
-        (0, 0, 1),
-        (1, 1, 0),
-    ]:
+    for input_asks, weight_asks, bias_asks in [(1, 1, 1), (0, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)]:
         layer.weight.requires_grad_(bool(weight_asks))
         layer.bias.requires_grad_(bool(bias_asks))
         forward, backward = trained(layer, meta(*shape, requires_grad=bool(input_asks)))

@@ -25,9 +25,7 @@ def three_layers(middle):
 
 
 def test_an_operator_and_its_backward_belong_to_the_innermost_module_that_ran():
-    forward, backward = trained(
-        three_layers(lambda network, hidden: torch.relu(network.b(hidden))), meta(4, 3)
-    )
+    forward, backward = trained(three_layers(lambda network, hidden: torch.relu(network.b(hidden))), meta(4, 3))
     assert {path: part.flop for path, part in forward.items()} == {
         "": 0,
         "a": 2 * 4 * 3 * 5,

@@ -77,9 +77,7 @@ def cases():
         ((True, False, False, False), first + second, 10 + 3),
     ]:
         forward, backward = cudnn("lstm", both, 4, 5, 2, True, mask)
-        yield case(
-            "_cudnn_rnn", *forward, flop=2 * STEPS * (first + second), other=22 * units + biases, out=()
-        )
+        yield case("_cudnn_rnn", *forward, flop=2 * STEPS * (first + second), other=22 * units + biases, out=())
         other = 23 * units + summed + STEPS * added
         yield case("_cudnn_rnn_backward", *backward, flop=2 * STEPS * products, other=other, out=())
     # A projection of the state from 5 to 2: matrices of 3 by 20, 2 by 20 and 5 by 2.
@@ -97,9 +95,7 @@ def cells():
             name, biases = f"_thnn_fused_{mode}_cell", [meta(width), meta(width)] if biased else []
             out = (state, state, meta(2, 20)) if mode == "lstm" else (state, meta(2, 25))
             added = 2 * width * 2 * biased
-            yield case(
-                name, gates[mode], gates[mode], state, *biases, other=FORWARD[mode] * 10 + added, out=out
-            )
+            yield case(name, gates[mode], gates[mode], state, *biases, other=FORWARD[mode] * 10 + added, out=out)
         yield case(
             "_thnn_fused_lstm_cell_backward_impl",
             *(state, state, state, state, meta(2, 20), biased),
@@ -138,9 +134,7 @@ def test_step_by_step_and_fused_are_the_same(mode, kind, settings, layers, bidir
     layer = kind(3, 5, layers, bias=biased, bidirectional=bidirectional, device=device, **settings)
     parameters = [parameter.to("meta") for parameter in layer.parameters()]
     runs = layers * (2 if bidirectional else 1)
-    calls = cudnn(
-        mode, parameters, len(parameters) // runs, 5, layers, bidirectional, (True, True, True, True)
-    )
+    calls = cudnn(mode, parameters, len(parameters) // runs, 5, layers, bidirectional, (True, True, True, True))
     names = ("_cudnn_rnn", "_cudnn_rnn_backward")
     fused = [case(name, *call, out=()).counted() for name, call in zip(names, calls, strict=True)]
 
@@ -153,9 +147,7 @@ def test_step_by_step_and_fused_are_the_same(mode, kind, settings, layers, bidir
     inputs = [zeros(7, 2, 3, asks=True), tuple(states) if kind is nn.LSTM else states[0]]
     record = recorder.record_training(layer, inputs)
     assert not record.forward.uncounted | record.backward.uncounted
-    forward, backward = (
-        Work(p.total("flop"), p.total("other_flop")) for p in (record.forward, record.backward)
-    )
+    forward, backward = (Work(p.total("flop"), p.total("other_flop")) for p in (record.forward, record.backward))
     assert forward == fused[0]
     assert backward.flop == fused[1].flop
     # Each step's gradient of a weight is added to the others': 6 additions of each element, which one product over

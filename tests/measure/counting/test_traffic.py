@@ -39,16 +39,8 @@ def traffic(compute, *tensors):
         (lambda a: a.view(15).reshape(5, 3).t().unsqueeze(0).transpose(1, 2).split(2, 1)[0], [meta(3, 5)], 0),
         (lambda a: aten._unsafe_view(a, [5, 3]), [meta(3, 5)], 0),
         (lambda a: a.unsafe_chunk(3)[0], [meta(3, 5)], 0),
-        (
-            lambda a: (a.detach(), a.expand(2, 3, 5), a.unbind(0), a.permute(1, 0), a.diagonal()),
-            [meta(3, 5)],
-            0,
-        ),
-        (
-            lambda a: (a.t_(), a.unsqueeze_(0), a.transpose_(1, 2), a.as_strided_((2, 2), (1, 1))),
-            [meta(3, 5)],
-            0,
-        ),
+        (lambda a: (a.detach(), a.expand(2, 3, 5), a.unbind(0), a.permute(1, 0), a.diagonal()), [meta(3, 5)], 0),
+        (lambda a: (a.t_(), a.unsqueeze_(0), a.transpose_(1, 2), a.as_strided_((2, 2), (1, 1))), [meta(3, 5)], 0),
         # a transposed matrix is read as much as a plain one
         (lambda a, b: a @ b.t(), [meta(2, 3), meta(5, 3)], 4 * (6 + 15 + 10)),
         # rows that are looked up: 4 of 7, read and written, and their places

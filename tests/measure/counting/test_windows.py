@@ -31,10 +31,7 @@ def poolings():
     for options, elements in [
         (([3, 3], [2, 2]), PLAIN),
         (([3, 3], [2, 2], [1, 1]), PADDED),
-        (
-            ([3, 3], [2, 2], [1, 1], False, False),
-            PADDED,
-        ),  # padding may count as a divisor, never as an addition
+        (([3, 3], [2, 2], [1, 1], False, False), PADDED),  # padding may count as a divisor, never as an addition
         (([3, 3], [], [0, 0], True), CEILED),
         (([7, 5],), 35),
     ]:
@@ -61,9 +58,7 @@ def pooling_backwards():
     yield case("avg_pool2d_backward", meta(2, 3, 4, 3), IMAGE, *padded, other=72 + 6 * PADDED)
     yield case("_adaptive_avg_pool2d_backward", largest, IMAGE, other=36 + 6 * ADAPTIVE)
     cube, where = meta(2, 3, 2, 2, 2), meta(2, 3, 2, 2, 2, dtype=torch.int64)
-    yield case(
-        "max_pool3d_with_indices_backward", cube, VOLUME, *([2] * 3,) * 4, False, where, other=48, out=()
-    )
+    yield case("max_pool3d_with_indices_backward", cube, VOLUME, *([2] * 3,) * 4, False, where, other=48, out=())
     yield case("adaptive_max_pool3d_backward", cube, VOLUME, where, other=48, out=())
     shape = ([2, 2, 3], [2, 2, 2], [0, 0, 0], False, True, None)
     yield case("avg_pool3d_backward", cube, VOLUME, *shape, other=48 + 6 * 8 * 12)
@@ -109,9 +104,7 @@ def samplings():
         ((True, False), into_input),
         ((False, True), into_grid),
     ]:
-        yield case(
-            "grid_sampler_2d_backward", out, IMAGE, grid, 0, 0, False, mask, other=8 * 48 + other, out=()
-        )
+        yield case("grid_sampler_2d_backward", out, IMAGE, grid, 0, 0, False, mask, other=8 * 48 + other, out=())
     nearest = (1, 0, False, (True, True))
     yield case("grid_sampler_2d_backward", out, IMAGE, grid, *nearest, other=6 * 48 + 144, out=())
 

@@ -3,9 +3,7 @@ import pytest
 from measure.diagnosis.finding import OK, PROBLEM, WARNING, gigabytes, level_of, temperature_finding
 
 
-@pytest.mark.parametrize(
-    ("value", "level"), [(0.0, OK), (0.1, WARNING), (0.4, WARNING), (0.5, PROBLEM), (9, PROBLEM)]
-)
+@pytest.mark.parametrize(("value", "level"), [(0.0, OK), (0.1, WARNING), (0.4, WARNING), (0.5, PROBLEM), (9, PROBLEM)])
 def test_a_value_weighs_by_the_bounds_that_it_reaches(value, level):
     assert level_of(value, (0.1, 0.5)) == level
 

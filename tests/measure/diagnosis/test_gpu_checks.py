@@ -9,11 +9,7 @@ from measure.diagnosis.gpus import Nvidia
 
 
 def findings(nvidia=HERE, libraries=SOUND, **changes):
-    return list(
-        nvidia_findings(
-            replace(nvidia, gpus=tuple(replace(gpu, **changes) for gpu in nvidia.gpus)), libraries
-        )
-    )
+    return list(nvidia_findings(replace(nvidia, gpus=tuple(replace(gpu, **changes) for gpu in nvidia.gpus)), libraries))
 
 
 def test_an_idle_gpu_whose_counters_may_be_read_has_nothing_to_mend():

@@ -17,10 +17,7 @@ def write(root, files):
 def test_governors_are_named_once_each(tmp_path):
     assert host.governors(tmp_path) is None
     names = ("powersave", "powersave", "performance")
-    write(
-        tmp_path,
-        {f"{host.CPUS}/cpufreq/policy{core}/scaling_governor": name for core, name in enumerate(names)},
-    )
+    write(tmp_path, {f"{host.CPUS}/cpufreq/policy{core}/scaling_governor": name for core, name in enumerate(names)})
     assert host.governors(tmp_path) == ("performance", "powersave")
 
 
@@ -41,10 +38,7 @@ def test_turbo_is_told_by_the_driver_of_either_vendor(tmp_path, file, text, turb
 
 def test_throttling_is_counted_over_cores(tmp_path):
     assert host.throttle_count(tmp_path) is None
-    write(
-        tmp_path,
-        {f"{host.CPUS}/cpu{core}/thermal_throttle/core_throttle_count": core for core in (2, 3)},
-    )
+    write(tmp_path, {f"{host.CPUS}/cpu{core}/thermal_throttle/core_throttle_count": core for core in (2, 3)})
     assert host.throttle_count(tmp_path) == 5  # 2 + 3
 
 

@@ -13,9 +13,7 @@ def found(subject, **changes):
 
 
 def test_a_quiet_machine_with_a_steady_clock_has_nothing_to_mend():
-    findings = list(processor_findings(IDEAL)) + list(
-        memory_findings(ROOMY, ("vgg19 batch 256 fp32", 7 * 10**9))
-    )
+    findings = list(processor_findings(IDEAL)) + list(memory_findings(ROOMY, ("vgg19 batch 256 fp32", 7 * 10**9)))
     assert {finding.level for finding in findings} == {OK}
     assert not any(finding.advice for finding in findings)
 
@@ -24,19 +22,9 @@ def test_a_quiet_machine_with_a_steady_clock_has_nothing_to_mend():
     ("subject", "changes", "level", "words"),
     [
         ("load", {"load_cores": 0.3}, WARNING, "others use 0.30 of 8 cores"),
-        (
-            "load",
-            {"load_cores": 1.2, "busiest": ("make (7) 1.10",)},
-            PROBLEM,
-            "1.20 of 8 cores: make (7) 1.10",
-        ),
+        ("load", {"load_cores": 1.2, "busiest": ("make (7) 1.10",)}, PROBLEM, "1.20 of 8 cores: make (7) 1.10"),
         ("virtual machine", {"is_virtual": True}, WARNING, "gave 0.0 % of its time to others"),
-        (
-            "virtual machine",
-            {"is_virtual": True, "stolen": 0.08},
-            PROBLEM,
-            "gave 8.0 % of its time to others",
-        ),
+        ("virtual machine", {"is_virtual": True, "stolen": 0.08}, PROBLEM, "gave 8.0 % of its time to others"),
         ("cores", {"usable_cores": 4}, WARNING, "4 of 8 logical cores may be used"),
         ("cores", {"usable_cores": 1, "logical_cores": 1}, WARNING, "1 of 1 logical cores"),
         ("quota", {"quota_cores": 1.5}, PROBLEM, "allows 1.5 cores of time, and 4 threads measure"),

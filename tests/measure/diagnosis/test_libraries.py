@@ -10,12 +10,7 @@ def library(folder, monkeypatch, name, text):
 
 
 def test_a_library_that_does_not_import_says_why_and_others_are_still_tried(tmp_path, monkeypatch):
-    library(
-        tmp_path,
-        monkeypatch,
-        "broken",
-        "raise RuntimeError('operator torchvision::nms does not exist\\nmore')",
-    )
+    library(tmp_path, monkeypatch, "broken", "raise RuntimeError('operator torchvision::nms does not exist\\nmore')")
     library(tmp_path, monkeypatch, "sound", "print('greetings')")
     failures, cuda = try_imports(["sound", "broken", "json"])
     assert failures == {"broken": "RuntimeError: operator torchvision::nms does not exist"}
@@ -62,9 +57,7 @@ def test_a_requirement_is_held_against_the_version_that_is_there(requirement, in
 
 
 def test_an_unmet_requirement_is_a_sentence():
-    found = unmet(
-        {"torchvision": "0.29.2", "torch": "2.13.0"}, {"torchvision": ["torch (>=2.14.0)", "numpy (<1)"]}
-    )
+    found = unmet({"torchvision": "0.29.2", "torch": "2.13.0"}, {"torchvision": ["torch (>=2.14.0)", "numpy (<1)"]})
     assert found == ("torchvision 0.29.2 asks for torch >=2.14.0, and 2.13.0 is installed",)
 
 

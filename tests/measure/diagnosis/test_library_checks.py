@@ -32,13 +32,7 @@ def test_versions_that_do_not_go_together_are_a_problem():
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    [
-        ("torch", PROBLEM),
-        ("torchvision", PROBLEM),
-        ("torchaudio", WARNING),
-        ("numba", WARNING),
-        ("rich", PROBLEM),
-    ],
+    [("torch", PROBLEM), ("torchvision", PROBLEM), ("torchaudio", WARNING), ("numba", WARNING), ("rich", PROBLEM)],
 )
 def test_what_is_missing_costs_what_it_is_for(name, level):
     finding = findings(versions={name: None})[-1]

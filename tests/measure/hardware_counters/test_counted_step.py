@@ -48,9 +48,7 @@ def test_steps_are_warmed_up_and_marked(log, phase, word):
 
 def test_a_failure_is_the_last_line(log, capsys):
     assert counted_step.main(arguments(precision="tf32")) == 1
-    assert (
-        capsys.readouterr().out.splitlines()[-1].startswith("NotImplementedError: tf32 is a format of NVIDIA")
-    )
+    assert capsys.readouterr().out.splitlines()[-1].startswith("NotImplementedError: tf32 is a format of NVIDIA")
 
 
 def test_it_ends_when_nobody_waits_for_it(tmp_path):

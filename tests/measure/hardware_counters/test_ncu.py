@@ -25,9 +25,7 @@ else:
     sys.exit(subprocess.run(words[words.index("all", words.index("--target-processes")) + 1:]).returncode)
 """
 REFUSED = "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access\n"
-BROKEN = (
-    "==PROF== Connected to process 1\n==ERROR== LibraryNotLoaded\n==WARNING== No kernels were profiled.\n"
-)
+BROKEN = "==PROF== Connected to process 1\n==ERROR== LibraryNotLoaded\n==WARNING== No kernels were profiled.\n"
 
 
 @pytest.fixture
@@ -84,9 +82,7 @@ def test_a_program_that_never_ends_is_given_up(play, monkeypatch):
 
 def test_without_ncu_it_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        UserError, match=r"Nsight Compute \(ncu\) is not on the PATH; it comes with the CUDA toolkit"
-    ):
+    with pytest.raises(UserError, match=r"Nsight Compute \(ncu\) is not on the PATH; it comes with the CUDA toolkit"):
         count()
 
 

@@ -71,12 +71,7 @@ def test_tensor_cores_of_volta_are_counted_by_their_instructions_and_those_of_tu
 
 @pytest.mark.parametrize(
     ("unit", "text", "second"),
-    [
-        ("ns", "50,000.00", 50e-6),
-        ("nsecond", "50000", 50e-6),
-        ("second", "5.0e-05", 50e-6),
-        ("msecond", "0.05", 50e-6),
-    ],
+    [("ns", "50,000.00", 50e-6), ("nsecond", "50000", 50e-6), ("second", "5.0e-05", 50e-6), ("msecond", "0.05", 50e-6)],
 )
 def test_units_of_all_versions(unit, text, second):
     lines = [line.replace('"us"', f'"{unit}"').replace('"50.00"', f'"{text}"').replace('"54.00"', f'"{text}"')

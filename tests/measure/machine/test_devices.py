@@ -55,16 +55,11 @@ def test_torch_counts_gpus_as_the_driver_does(monkeypatch):
 @pytest.mark.parametrize(
     ("caches", "byte"),
     [
-        (
-            (Cache(1, 2**16, 2), Cache(3, 2**26, 2)),
-            4 * 2**26,
-        ),  # four times its last level, all of its caches together
+        ((Cache(1, 2**16, 2), Cache(3, 2**26, 2)), 4 * 2**26),  # four times its last level, all of its caches together
         ((), 4 * 2**25),
     ],
 )
-def test_a_processors_caches_are_cleared_by_reading_and_writing_more_than_they_hold(
-    monkeypatch, caches, byte
-):
+def test_a_processors_caches_are_cleared_by_reading_and_writing_more_than_they_hold(monkeypatch, caches, byte):
     pytest.importorskip("torch", reason="caches are cleared with torch")
     monkeypatch.setattr(devices.processor, "caches", lambda: caches)
     clear = devices.find("cpu").cache_clearer()

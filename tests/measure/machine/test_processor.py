@@ -45,9 +45,7 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch):
     arm = {"CPU implementer": "0x41", "CPU architecture": "8", "CPU part": "0xd4f"}
     monkeypatch.setattr(processor, "described", lambda: arm)
     assert processor.numbers() == ("0x41", 8, 3407)  # 0xd4f = 13 * 256 + 4 * 16 + 15
-    monkeypatch.setattr(
-        processor, "described", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"}
-    )
+    monkeypatch.setattr(processor, "described", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"})
     assert processor.numbers() == (None, None, None)
 
 

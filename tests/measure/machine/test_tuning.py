@@ -5,12 +5,7 @@ from measure.machine.tuning import check_precisions, overriding, tuning
 
 
 def test_what_is_set_is_told_in_the_order_of_names_and_the_rest_is_not():
-    variables = {
-        "OMP_WAIT_POLICY": "ACTIVE",
-        "MALLOC_ARENA_MAX": "1",
-        "HOME": "/root",
-        "OMP_NUM_THREADS": "2",
-    }
+    variables = {"OMP_WAIT_POLICY": "ACTIVE", "MALLOC_ARENA_MAX": "1", "HOME": "/root", "OMP_NUM_THREADS": "2"}
     assert tuning(variables) == "MALLOC_ARENA_MAX=1;OMP_WAIT_POLICY=ACTIVE"
 
 
@@ -19,9 +14,7 @@ def test_nothing_or_an_empty_variable_tunes_nothing():
     assert tuning({"OMP_PROC_BIND": ""}) is None
 
 
-@pytest.mark.parametrize(
-    "value", ["/home/me/lib/libjemalloc.so.2:/x/liba.so", "/home/me/lib/libjemalloc.so.2 liba.so"]
-)
+@pytest.mark.parametrize("value", ["/home/me/lib/libjemalloc.so.2:/x/liba.so", "/home/me/lib/libjemalloc.so.2 liba.so"])
 def test_of_libraries_loaded_first_only_the_files_are_told(value):
     assert tuning({"LD_PRELOAD": value}) == "LD_PRELOAD=libjemalloc.so.2,liba.so"
 

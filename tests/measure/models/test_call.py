@@ -15,9 +15,7 @@ def test_tensors_are_changed_wherever_they_are_and_nothing_else_is():
 
 def test_tensors_without_values_have_the_shapes_and_the_floating_ones_the_type():
     inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64))
-    call = without_values(
-        Call(torch.nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16
-    )
+    call = without_values(Call(torch.nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
     tensors = [*call.inputs, call.keywords["mask"]]
     assert [(tuple(tensor.shape), tensor.dtype) for tensor in tensors] == [
         ((2, 3), torch.float16), ((2,), torch.int64), ((2, 1), torch.bool),

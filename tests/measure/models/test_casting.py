@@ -68,10 +68,7 @@ def test_shared_parameters_stay_shared_under_autocast():
 
 
 def test_autocast_of_a_device_that_is_not_there():
-    with (
-        pytest.raises(NotImplementedError, match="autocast of vulkan"),
-        casting(nn.Linear(2, 2), "bf16", "vulkan"),
-    ):
+    with pytest.raises(NotImplementedError, match="autocast of vulkan"), casting(nn.Linear(2, 2), "bf16", "vulkan"):
         pass
 
 

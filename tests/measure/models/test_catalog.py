@@ -28,11 +28,7 @@ def test_names_are_unique_and_the_quick_ones_known():
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [
-        ("resnet19", "the nearest are resnet18"),
-        ("xyzzy*", "--list shows them all"),
-        ("MobileNet", "mobilenet_v2"),
-    ],
+    [("resnet19", "the nearest are resnet18"), ("xyzzy*", "--list shows them all"), ("MobileNet", "mobilenet_v2")],
 )
 def test_an_unknown_model_is_answered_with_the_nearest_names(name, hint):
     with pytest.raises(UserError) as caught:
@@ -42,9 +38,7 @@ def test_an_unknown_model_is_answered_with_the_nearest_names(name, hint):
 
 
 def test_a_prefix_selects_in_a_whole_library_and_keeps_the_built_in_models():
-    models = catalog.find(
-        ["torchvision:resnet*", "resnet18", "torchaudio:wav2vec2_*", "torchvision:inception_v3"]
-    )
+    models = catalog.find(["torchvision:resnet*", "resnet18", "torchaudio:wav2vec2_*", "torchvision:inception_v3"])
     names = [model.name for model in models]
     assert len(set(names)) == len(names)
     built_in = ["resnet18", "resnet50", "inception_v3", "wav2vec2_base"]

@@ -57,9 +57,7 @@ def test_the_text_encoder_by_hand():
     assert row.input_byte == 3 * 128 * (8 + 1)  # token ids of 64 bit, the mask
     assert row.output_byte == 3 * 4 * (256 + 12)
     assert row.uncounted is None
-    assert {"attention", "embedding", "linear", "normalisation", "activation"} <= {
-        each.kind for each in layers
-    }
+    assert {"attention", "embedding", "linear", "normalisation", "activation"} <= {each.kind for each in layers}
 
 
 def test_the_speech_model_by_hand():
@@ -103,9 +101,7 @@ def test_floating_inputs_are_cast_and_others_are_as_they_are(written):
 
 
 def test_an_input_of_one_number_has_a_shape(written):
-    (model,) = catalog.find(
-        [written("return nn.Embedding(9, 2), torch.zeros(batch_size, dtype=torch.int64)")]
-    )
+    (model,) = catalog.find([written("return nn.Embedding(9, 2), torch.zeros(batch_size, dtype=torch.int64)")])
     assert model.input_shape == (1,)
 
 

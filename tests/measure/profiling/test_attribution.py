@@ -48,10 +48,7 @@ def test_operators_belong_to_their_modules_with_all_that_they_call():
         (None, "sum"): 1,
     }
     back = calls(times, "backward")
-    assert (back["0", "mm"], back["2", "mm"]) == (
-        1,
-        2,
-    )  # nobody asks for the gradient of the first one's input
+    assert (back["0", "mm"], back["2", "mm"]) == (1, 2)  # nobody asks for the gradient of the first one's input
     assert back["1", "threshold_backward"] == 1
     assert {path for path, _ in back} == {"0", "1", "2", None}
     assert all(each.time_s > 0 for each in times)

@@ -27,8 +27,7 @@ def test_numpy_multiplies_by_all_cores_or_not_at_all():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [("stream_read", 1.0), ("stream_write", 3.0), ("stream_copy", 1.0), ("stream_triad", 4.0)],
+    ("kernel", "expected"), [("stream_read", 1.0), ("stream_write", 3.0), ("stream_copy", 1.0), ("stream_triad", 4.0)]
 )
 def test_the_streams_compute_what_they_say(monkeypatch, kernel, expected):
     made = []

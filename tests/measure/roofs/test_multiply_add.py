@@ -27,9 +27,7 @@ def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, thread
     values[:] = 0
     monkeypatch.setattr(multiply_add, "operands", lambda _precision: values)
     done = []
-    monkeypatch.setattr(
-        multiply_add, "compiled", lambda _: lambda rounds, own, *_: done.append(rounds * len(own))
-    )
+    monkeypatch.setattr(multiply_add, "compiled", lambda _: lambda rounds, own, *_: done.append(rounds * len(own)))
     prepare("fma", "fp32", 10 * len(values), "cpu", threads)(3)
     assert sum(done) == 3 * 10 * len(values)
 
@@ -41,8 +39,7 @@ def test_after_two_rounds_every_number_is_itself_again():
 
 
 @pytest.mark.skipif(
-    platform.machine() in ("x86_64", "AMD64") and not has("fma"),
-    reason="this processor has no fused multiply-add",
+    platform.machine() in ("x86_64", "AMD64") and not has("fma"), reason="this processor has no fused multiply-add"
 )
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
 def test_the_loop_is_multiply_adds_in_registers(precision):

@@ -60,9 +60,7 @@ def test_every_kernel_stands_once_with_each_pace(kind):
     assert set(KEYS[RoofMeasurement]) >= {"roof_kernel", "precision", "size", "pace"}
     burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
     assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
-    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | (
-        {"fma"} if kind != "mps" else set()
-    )
+    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())
 
 
 def test_a_clock_and_numpy_are_a_processors_alone():
@@ -83,11 +81,7 @@ def test_streams_and_multiply_adds_are_measured_once_whatever_the_precisions():
 
 def sizes(kind):
     """The working sets of a stream, as they are measured."""
-    return [
-        size
-        for kernel, _, size, pace in roofs.kernels(kind, [])
-        if (kernel, pace) == ("stream_copy", SUSTAINED)
-    ]
+    return [size for kernel, _, size, pace in roofs.kernels(kind, []) if (kernel, pace) == ("stream_copy", SUSTAINED)]
 
 
 def test_the_working_sets_of_a_processor(monkeypatch):
@@ -98,9 +92,7 @@ def test_the_working_sets_of_a_processor(monkeypatch):
     assert swept[-1] == pytest.approx(4 * 8 * 1024, rel=0.1)
     assert 12 * 2**23 <= swept[0] < 12 * 2**23 * 2**0.5
     steps = [large / small for large, small in pairwise(swept)]
-    assert all(
-        1.2 < step < 1.7 for step in steps
-    )  # about the square root of 2, in whole pieces for each core
+    assert all(1.2 < step < 1.7 for step in steps)  # about the square root of 2, in whole pieces for each core
     assert steps[0] == pytest.approx(2**0.5, rel=1e-3)
     assert all(size % (4 * 6 * 256) == 0 for size in swept)
 
@@ -194,9 +186,7 @@ def test_without_what_a_kernel_is_written_in_it_is_unsupported(monkeypatch, kind
             assert not allowed
 
     Device.kind = kind
-    with pytest.raises(
-        NotImplementedError, match=f"pip install {name.lower()}, then measure with --force"
-    ) as caught:
+    with pytest.raises(NotImplementedError, match=f"pip install {name.lower()}, then measure with --force") as caught:
         roofs.prepare(Device(), "stream_read", "fp64", 6 * 2**12)
     assert classify(caught.value).status == "unsupported"
 

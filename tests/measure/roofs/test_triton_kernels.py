@@ -102,9 +102,7 @@ def test_every_pass_of_a_stream_loads_and_stores_by_the_widest_accesses(kernel, 
     pointers = dict.fromkeys(("a", "b", "c", "sums"), "*fp32")
     signature = pointers | {"scale": "fp32"} | dict.fromkeys(("size", "share", "passes"), "i32")
     constants = {"KERNEL": kernel, "BLOCK": 4096}
-    body = loop(
-        compiled(triton_kernels.stream, signature, constants, ("a", "b", "c", "size", "share"), warps=8)
-    )
+    body = loop(compiled(triton_kernels.stream, signature, constants, ("a", "b", "c", "size", "share"), warps=8))
     # 4096 numbers over 8 * 32 threads are sixteen each, four to an access
     assert body.count("ld.global.v4") == 4 * loads
     assert body.count("st.global.v4") == 4 * stores

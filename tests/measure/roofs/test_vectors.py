@@ -52,8 +52,7 @@ def test_a_vector_is_added_and_stored_past_the_caches(kind):
 
 
 @pytest.mark.skipif(
-    platform.machine() in ("x86_64", "AMD64") and not has("fma"),
-    reason="this processor has no fused multiply-add",
+    platform.machine() in ("x86_64", "AMD64") and not has("fma"), reason="this processor has no fused multiply-add"
 )
 def test_a_multiply_add_is_one_instruction():
     scaled(*(aligned(np.zeros(VECTOR_BYTE // 4, np.float32)) for _ in range(2)), np.float32(1), np.float32(1))
@@ -62,9 +61,7 @@ def test_a_multiply_add_is_one_instruction():
     assert "vmulps" not in text
 
 
-@pytest.mark.skipif(
-    platform.machine() not in ("x86_64", "AMD64"), reason="the instruction of this test is x86's"
-)
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instruction of this test is x86's")
 def test_a_store_past_the_caches_is_another_instruction():
     values = aligned(np.zeros(VECTOR_BYTE // 8))
     streamed(aligned(np.zeros(VECTOR_BYTE // 8)), values)

@@ -60,12 +60,7 @@ def test_a_plan_says_all_of_each_task_under_the_same_keys():
     assert [task["round"] for task in said["tasks"]] == [None, None, 2, 0, None]
     assert (said["tasks"][0]["autocast"], said["tasks"][3]["variant"]) == ("cpu", "adam")
     roof = said["tasks"][1]
-    assert (roof["roof_kernel"], roof["size"], roof["pace"], roof["model"]) == (
-        "matmul",
-        8,
-        "sustained",
-        None,
-    )
+    assert (roof["roof_kernel"], roof["size"], roof["pace"], roof["model"]) == ("matmul", 8, "sustained", None)
 
 
 @pytest.mark.parametrize(

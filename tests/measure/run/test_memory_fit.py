@@ -23,9 +23,7 @@ def test_what_needs_more_than_the_device_has_is_refused_with_both_numbers():
         return memory.refusal(inference_task(ALEXNET, batch, precision, "eager", 0))
 
     assert refusal(1, "fp32") is None
-    assert refusal(64, "fp32") == Failure(
-        "oom", "not tried: its tensors need 16.0 GB, the device has 16.0 GB"
-    )
+    assert refusal(64, "fp32") == Failure("oom", "not tried: its tensors need 16.0 GB, the device has 16.0 GB")
     assert refusal(64, "tf32") == refusal(64, "fp32")  # what is stored is the same
     assert refusal(64, "bf16") is None  # not counted, so it is tried
     assert refusal(256, "fp32") is None

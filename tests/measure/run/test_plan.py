@@ -20,12 +20,7 @@ TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 def cache(workloads=(), roof_measurements=(), runs=(), profiles=(), counters=(), device="cpu"):
     """A cache of these rows, in which the environment of now is this machine's."""
-    tables = {
-        "roofs": roof_measurements,
-        "runs": runs,
-        "profiles": profiles,
-        "hardware_counter_profiles": counters,
-    }
+    tables = {"roofs": roof_measurements, "runs": runs, "profiles": profiles, "hardware_counter_profiles": counters}
     return Cache(
         SimpleNamespace(counted=lambda: workloads),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
@@ -83,9 +78,7 @@ def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
 
 
 def test_what_could_not_be_counted_is_not_tried_again():
-    known = Workload(
-        "alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "unsupported", "no shape"
-    )
+    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "unsupported", "no shape")
     assert to_do(Request([ALEXNET], [1], ["fp32"], ["workload"]), workloads=[known]) == []
 
 
@@ -122,9 +115,7 @@ def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
 
 def test_a_clock_that_could_not_be_measured_is_not_tried_again():
     request = Request([], [], ["fp32"], ["roofs"])
-    (size,) = {
-        task.size for task in to_do(request) if (task.roof_kernel, task.precision) == ("chain", "int64")
-    }
+    (size,) = {task.size for task in to_do(request) if (task.roof_kernel, task.precision) == ("chain", "int64")}
     failed = RoofMeasurement(
         "now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None, "sustained"
     )
@@ -141,9 +132,7 @@ def test_a_quick_run_measures_few_kernels_and_none_twice():
 
 
 def test_a_step_is_measured_for_each_optimiser_in_rounds_of_its_own():
-    request = Request(
-        [ALEXNET, VGG], [1], ["fp32"], ["training"], **TRAINED, optimizers=["sgd", "adam"], rounds=2
-    )
+    request = Request([ALEXNET, VGG], [1], ["fp32"], ["training"], **TRAINED, optimizers=["sgd", "adam"], rounds=2)
     assert [task.label for task in to_do(request)] == [
         "training vgg11 batch 32 fp32, round 1",
         "training vgg11 batch 32 fp32 adam, round 1",

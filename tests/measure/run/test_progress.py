@@ -20,8 +20,7 @@ def timing(*latencies_s):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")],
+    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
 )
 def test_durations_are_for_people(seconds, text):
     assert progress.duration(seconds) == text
@@ -82,9 +81,7 @@ def test_a_terminal_without_a_cursor_gets_plain_lines_as_well():
 @pytest.mark.parametrize(("environment", "is_red"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_failures_are_red_unless_colour_is_not_wanted(environment, is_red):
     output = io.StringIO()
-    console = Console(
-        file=output, force_terminal=True, color_system="standard", width=120, _environ=environment
-    )
+    console = Console(file=output, force_terminal=True, color_system="standard", width=120, _environ=environment)
     with progress.RunProgress([CELL], console) as shown:
         shown.begin(CELL)
         shown.end(CELL, Failure("oom", "full"))

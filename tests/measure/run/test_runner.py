@@ -113,19 +113,14 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
     ]
     tasks = [COUNT, ROOF, CELL, inference_task(ALEXNET, 8, "fp32", "eager", 0)]
     summary = do(tmp_path, folder, tasks, outcomes)
-    assert [
-        (row.batch, row.status, row.reason, row.forward_flop) for row in Workloads(tmp_path).models()
-    ] == [
+    assert [(row.batch, row.status, row.reason, row.forward_flop) for row in Workloads(tmp_path).models()] == [
         (1, "error", "no shape", None),
         (4, "error", "no shape", None),
     ]
     assert [(row.status, row.reason, row.latency_s) for row in folder.roof_measurements()] == [
         ("unsupported", "no kernel", None)
     ]
-    assert [(row.batch, row.status, row.reason) for row in folder.runs()] == [
-        (4, "oom", "full"),
-        (8, "ok", None),
-    ]
+    assert [(row.batch, row.status, row.reason) for row in folder.runs()] == [(4, "oom", "full"), (8, "ok", None)]
     assert summary.statuses == {"error": 1, "unsupported": 1, "oom": 1, "ok": 1}
     assert [task for task, _ in summary.failures] == [COUNT, ROOF, CELL]
 
@@ -294,11 +289,6 @@ def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder
     one, other = folder.hardware_counter_profiles()
     assert (one.phase, one.variant, one.status, one.tool) == ("step", "adam", "ok", "ncu 1.2")
     assert (one.capability, one.steps, one.tensor_gap) == ("7.5", 2, "not counted")
-    assert (other.variant, other.status, other.reason, other.tool) == (
-        "compile",
-        "unsupported",
-        "forbidden",
-        None,
-    )
+    assert (other.variant, other.status, other.reason, other.tool) == ("compile", "unsupported", "forbidden", None)
     assert folder.hardware_counters() == [KernelCounters("e1", "alexnet", 4, "fp32", "step", "adam", *kernel)]
     assert summary.statuses == {"ok": 1, "unsupported": 1}

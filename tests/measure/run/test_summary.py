@@ -44,10 +44,7 @@ def test_what_failed_stands_by_status_with_its_first_reasons():
 def test_a_run_that_its_budget_ended_says_how_to_go_on():
     said = lines(Summary(Counter(ok=1), left=7), ["box"], RESUME, REPORT)
     assert said[0].startswith("1 done, 0 failed, 7 left")
-    assert said[-2:] == [
-        "To go on with what is left: python -m measure --budget 10m",
-        "Next: python -m report",
-    ]
+    assert said[-2:] == ["To go on with what is left: python -m measure --budget 10m", "Next: python -m report"]
 
 
 def test_a_command_that_measures_again_by_force_does_not_go_on():

@@ -48,10 +48,7 @@ def test_outcomes_in_a_few_words():
     step = StepTiming({"step": timing(1.0, 1.0, 1.0), "forward": timing(0.1, 0.1, 0.1)}, 1024)
     assert STEP.describe(step) == "1.00 s (no interval, 3 samples)"
     assert CELL.describe(Failure("oom", "full")) == "oom: full"
-    times = (
-        AttributedTime("inference", ".", "add", 1, 0.01),
-        AttributedTime("inference", "a", "linear", 2, 0.02),
-    )
+    times = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))
     profiled = Profiled(3, 0.035, 0.04, times)
     assert PROFILE.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
     kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)

@@ -69,9 +69,7 @@ def test_a_model_of_ones_own_is_found_in_the_process_too(process):
     assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
 
 
-def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_alone(
-    process, monkeypatch, tmp_path
-):
+def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_alone(process, monkeypatch, tmp_path):
     (tmp_path / "by_values.py").write_text(
         "import torch\n"
         "def network(batch_size):\n"
@@ -96,12 +94,9 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "words"),
-    [(signal.SIGKILL, "oom", "signal 9"), (signal.SIGSEGV, "error", "signal 11")],
+    ("number", "status", "words"), [(signal.SIGKILL, "oom", "signal 9"), (signal.SIGSEGV, "error", "signal 11")]
 )
-def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
-    process, number, status, words
-):
+def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(process, number, status, words):
     process.run(COUNT)
     victim = process._process.pid
     threading.Timer(0.5, os.kill, (victim, number)).start()
@@ -170,9 +165,7 @@ class Beating:
         (61.0, 60.0),  # silent for longer than a call may take
     ],
 )
-def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
-    monkeypatch, every_s, spent_s
-):
+def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, spent_s):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, Sampling())
     process._process = SimpleNamespace(
@@ -191,10 +184,7 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
     quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
-    for level, names in (
-        (logging.INFO, {"measure.run.worker", "measure.timing.sampling"}),
-        (logging.WARNING, set()),
-    ):
+    for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
         with caplog.at_level(level, "measure"):
             process = Worker("cpu", 1, QUICK)
             assert process.run(quick).samples

@@ -44,9 +44,7 @@ def seen(monkeypatch):
 
 def measure(precision="fp32", variant="eager", device=None):
     model = catalog.find(["squeezenet1_0"])[0]
-    return inference.measure(
-        device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None
-    )
+    return inference.measure(device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

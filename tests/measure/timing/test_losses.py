@@ -31,10 +31,7 @@ def test_segmentation_has_a_label_for_each_pixel_and_every_output_counts():
     output = {"out": scores(2, 21, 4, 3), "aux": scores(2, 5, 4, 3)}
     assert loss(output).item() == pytest.approx(math.log(21) + math.log(5))
     assert [target.shape for target in loss.targets] == [(2, 4, 3), (2, 4, 3)]
-    assert [int(target.max()) < classes for target, classes in zip(loss.targets, (21, 5), strict=True)] == [
-        True,
-        True,
-    ]
+    assert [int(target.max()) < classes for target, classes in zip(loss.targets, (21, 5), strict=True)] == [True, True]
 
 
 def test_features_are_fitted_to_numbers_of_their_shape():

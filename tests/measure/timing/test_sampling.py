@@ -9,9 +9,7 @@ from measure.timing.sampling import Sampling, sample, sample_stages
 
 
 def take(hands, *, clear=None, sensors=None, **settings):
-    return sample(
-        hands.call, hands.synchronize, Sampling(**settings), hands.clock, clear=clear, sensors=sensors
-    )
+    return sample(hands.call, hands.synchronize, Sampling(**settings), hands.clock, clear=clear, sensors=sensors)
 
 
 def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passed():
@@ -29,11 +27,7 @@ def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passe
         ([0.5], {"least_s": 2.0}, "after 6 samples of 1 calls: the interval is within ±2.0%"),
         # 1 s and 2 s in turns: no interval gets narrow. Ten such samples are 15 s.
         ([1.0, 2.0] * 50, {"limit_s": 15.0, "warm_up_s": 0.0}, "samples of 1 calls: 1"),
-        (
-            [1.0, 2.0] * 50,
-            {"most": 8, "warm_up_s": 0.0},
-            "after 8 samples of 1 calls: 8 samples are the most",
-        ),
+        ([1.0, 2.0] * 50, {"most": 8, "warm_up_s": 0.0}, "after 8 samples of 1 calls: 8 samples are the most"),
     ],
 )
 def test_the_log_says_why_sampling_ended(caplog, durations_s, settings, why):

@@ -33,11 +33,7 @@ class Step:
 def make_stopwatch(hands, step, synchronize=None, **changed):
     arguments = {"beat": lambda: None, "events": None, "clear": None} | changed
     return StagedStopwatch(
-        step,
-        synchronize or hands.synchronize,
-        hands.clock,
-        stages=(step.first, step.second, step.third),
-        **arguments,
+        step, synchronize or hands.synchronize, hands.clock, stages=(step.first, step.second, step.third), **arguments
     )
 
 

@@ -179,8 +179,7 @@ def test_too_few_values_do_not_drift():
 
 
 @pytest.mark.parametrize(
-    ("freedom", "t"),
-    [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (inf, 1.960)],
+    ("freedom", "t"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (inf, 1.960)]
 )
 def test_critical_values_are_those_of_the_printed_tables(freedom, t):
     assert critical(0.95, freedom) == pytest.approx(t, abs=5e-4)

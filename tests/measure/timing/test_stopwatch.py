@@ -30,9 +30,7 @@ def test_every_block_ends_with_a_synchronisation_inside_the_timed_span():
         order.append("call")
         hands.call()
 
-    stopwatch = Stopwatch(
-        call, lambda: order.append("synchronize"), clock, lambda: order.append("beat"), None, None
-    )
+    stopwatch = Stopwatch(call, lambda: order.append("synchronize"), clock, lambda: order.append("beat"), None, None)
     stopwatch.time(2)
     assert order == ["clock", "call", "call", "synchronize", "clock", "beat"]
 
@@ -112,9 +110,7 @@ def test_sensors_are_read_once_a_window():
     hands = Hands([0.02])
     sensors = Sensors(hands)
     conditions_of(Windows(sensors, hands.clock, calls=20), hands, 100)
-    assert (
-        len(sensors.read_at_s) == 5
-    )  # before the first sample, and at the end of each of four windows in 2 s
+    assert len(sensors.read_at_s) == 5  # before the first sample, and at the end of each of four windows in 2 s
     pairs = itertools.pairwise(sensors.read_at_s)
     assert all(later - earlier == pytest.approx(WINDOW_S) for earlier, later in pairs)
 

@@ -128,9 +128,7 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
 def measure(variant="eager", device=None, beat=lambda: None):
-    return training.measure(
-        device or devices.find("cpu"), NET, cell(NET, variant=variant, phase="step"), HASTY, beat
-    )
+    return training.measure(device or devices.find("cpu"), NET, cell(NET, variant=variant, phase="step"), HASTY, beat)
 
 
 def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):

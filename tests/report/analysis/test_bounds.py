@@ -11,9 +11,7 @@ from report.load.roofs import Roof
 
 
 def test_demands():
-    found = {
-        demand.model: demand for demand in demands(tiny().workloads[tiny().workloads.precision == "fp32"])
-    }
+    found = {demand.model: demand for demand in demands(tiny().workloads[tiny().workloads.precision == "fp32"])}
     # lean: 100 MFLOP and 0.5 + 5.5 MB for each input; 4 MB of parameters
     assert found["lean"] == Demand("lean", Fraction(100_000_000), Fraction(6_000_000), Fraction(4_000_000))
     assert found["lean"].intensity(1) == 10
@@ -43,9 +41,7 @@ def test_crossing():
     # 15: b (100 - 90) = 60
     assert demand.crossing(15) == 6
     assert demand.crossing(17) is None
-    assert (
-        Demand("all weights", Fraction(100), Fraction(5), Fraction(1)).crossing(20) is None
-    )  # only in the named_roof
+    assert Demand("all weights", Fraction(100), Fraction(5), Fraction(1)).crossing(20) is None  # only in the named_roof
 
 
 def test_the_crossing_is_the_first_batch_size_that_is_not_memory_bound():
@@ -66,8 +62,7 @@ def test_bound():
 
 def test_examples_are_the_newest_of_each_kind():
     found = [
-        (named_roof.chip_kind, named_roof.name, named_roof.precision)
-        for named_roof in bounds.examples(wide().chips)
+        (named_roof.chip_kind, named_roof.name, named_roof.precision) for named_roof in bounds.examples(wide().chips)
     ]
     # Of the SoCs the newer one is not confirmed.
     assert found == [

@@ -4,15 +4,7 @@ import pytest
 from scipy import stats
 
 from report.analysis import correlations
-from report.analysis.correlations import (
-    Coefficient,
-    advantage,
-    correlation,
-    kendall,
-    ranks,
-    spearman,
-    written,
-)
+from report.analysis.correlations import Coefficient, advantage, correlation, kendall, ranks, spearman, written
 from report.text.quantities import SPACE
 
 ONCE = np.ones((1, 4))

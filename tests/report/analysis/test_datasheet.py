@@ -36,17 +36,12 @@ def test_the_widest_vectors_that_the_processor_shows():
 
 
 def test_logical_cores_where_the_physical_ones_were_not_recorded():
-    assert datasheet.roof(
-        tiny(), with_environment(physical_cores=None), "fp32"
-    ).peak_flop_per_s == pytest.approx(256e9)
+    assert datasheet.roof(tiny(), with_environment(physical_cores=None), "fp32").peak_flop_per_s == pytest.approx(256e9)
 
 
 def test_a_gpu_by_its_name():
     roofs = {roof.precision: roof for roof in datasheet.roofs(tiny(), GPU)}
-    assert {precision: roof.peak_flop_per_s for precision, roof in roofs.items()} == {
-        "fp32": 1e13,
-        "bf16": 1e14,
-    }
+    assert {precision: roof.peak_flop_per_s for precision, roof in roofs.items()} == {"fp32": 1e13, "bf16": 1e14}
     bf16 = roofs["bf16"]
     assert (bf16.chip, bf16.bandwidth_byte_per_s, bf16.source) == ("Bead 2", 1e12, "epoch_hw;stas_mle")
     assert bf16.derivation == "Bead 2: as printed, tensor units"
@@ -54,9 +49,7 @@ def test_a_gpu_by_its_name():
 
 def test_a_processor_is_not_taken_for_the_chip_of_its_name():
     """Abacus 1 has 16 cores and 1e12 FLOP/s; this machine sees 2."""
-    assert datasheet.roof(tiny(), with_environment(name="Abacus 1"), "fp32").peak_flop_per_s == pytest.approx(
-        128e9
-    )
+    assert datasheet.roof(tiny(), with_environment(name="Abacus 1"), "fp32").peak_flop_per_s == pytest.approx(128e9)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +60,7 @@ def test_a_processor_is_not_taken_for_the_chip_of_its_name():
             "since its family of processors was not recorded; python -m measure --device cpu --sections roofs",
         ),
         (with_environment(cpu_model=9), "holds no row for ExampleVendor family 1 model 9"),
-        (
-            replace(CPU, clock=None),
-            "since its clock was not measured; python -m measure --device cpu --sections roofs",
-        ),
+        (replace(CPU, clock=None), "since its clock was not measured; python -m measure --device cpu --sections roofs"),
         (
             replace(GPU, environment=replace(GPU.environment, name="Other")),
             "of the Other stands alone: no chip of the table answers to that name",

@@ -18,9 +18,7 @@ def layers(kind, model):
 def kinds(model, stage, quantity, scale=1.0):
     rows = layer_costs.of_kinds(trained(), trained().machine("cpu"))
     own = rows[(rows.model == model) & (rows.stage == stage)]
-    return {
-        row.layer_kind: pytest.approx(scale * getattr(row, quantity), abs=1e-9) for row in own.itertuples()
-    }
+    return {row.layer_kind: pytest.approx(scale * getattr(row, quantity), abs=1e-9) for row in own.itertuples()}
 
 
 def test_layers_run_in_order_with_the_time_of_all_their_operators():

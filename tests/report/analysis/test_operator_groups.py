@@ -84,9 +84,7 @@ def test_the_rules_know_what_the_models_call():
     rows = pd.DataFrame(map(vars, read(path, Operator)))
     groups = pd.Series(grouped(rows, rows.layer_kind))
     for weight in (rows.calls, rows.calls * rows.byte):
-        assert weight[groups != OTHER].sum() >= LEAST_MATCHED * weight.sum(), set(
-            rows.operator[groups == OTHER]
-        )
+        assert weight[groups != OTHER].sum() >= LEAST_MATCHED * weight.sum(), set(rows.operator[groups == OTHER])
 
 
 AT = "void at::native::"

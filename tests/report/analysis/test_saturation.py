@@ -70,7 +70,5 @@ def test_of_a_machine():
     cpu = many().machine("cpu")
     both = replace(cpu, cells=pd.concat([cpu.cells, cpu.cells.assign(precision="bf16")]))
     assert len(saturation.of(both)) == 8  # at the base precision alone
-    with pytest.raises(
-        DataMissingError, match=r"Example GPU at more than one .* --device cuda --batch-sizes"
-    ):
+    with pytest.raises(DataMissingError, match=r"Example GPU at more than one .* --device cuda --batch-sizes"):
         saturation.of(tiny().machine("gpu"))

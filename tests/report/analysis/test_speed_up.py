@@ -19,9 +19,7 @@ def test_shared_cells():
 
 def test_the_prediction_is_the_ratio_of_what_roofs_allow_at_the_models_intensity():
     cpu, gpu = many().machine("cpu"), many().machine("gpu")
-    slower = gpu.cells.assign(
-        attainable_flop_per_s=gpu.cells.attainable_flop_per_s.where(gpu.cells.model != "a", 3e11)
-    )
+    slower = gpu.cells.assign(attainable_flop_per_s=gpu.cells.attainable_flop_per_s.where(gpu.cells.model != "a", 3e11))
     ((_, cells),) = compared(replace(many(), machines=(cpu, replace(gpu, cells=slower))))
     assert cells.set_index(["model", "batch"]).predicted["a", 1] == pytest.approx(3)
 

@@ -37,11 +37,7 @@ def test_without_variants_the_command_is_named():
 
 
 def test_cells_of_variants():
-    runs = [
-        run("lean"),
-        replace(run("lean"), variant="cold"),
-        replace(run("deep"), variant="cold", status="oom"),
-    ]
+    runs = [run("lean"), replace(run("lean"), variant="cold"), replace(run("deep"), variant="cold", status="oom")]
     samples = [
         Sample("e1", "lean", 1, "fp32", "inference", variant, index, 1, latency_s, 0)
         for variant, times in (("eager", (1, 1, 1)), ("cold", (2, 3, 9)))

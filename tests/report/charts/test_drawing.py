@@ -67,9 +67,7 @@ def test_a_lean_picture_looks_the_same(figure):
     assert len(small) < 0.75 * len(whole)
     texts = [re.findall(r"<text[^>]*>([^<]+)</text>", svg) for svg in (whole, small)]
     assert texts[0] == texts[1]
-    before, after = (
-        np.asarray(Image.open(BytesIO(vl_convert.svg_to_png(svg))), dtype=float) for svg in (whole, small)
-    )
+    before, after = (np.asarray(Image.open(BytesIO(vl_convert.svg_to_png(svg))), dtype=float) for svg in (whole, small))
     # Hundredths of a pixel move a letter by what the renderer rounds to, and shade its edges anew; what is missing or
     # elsewhere differs by nearly all of 255 levels.
     difference = np.abs(before - after)

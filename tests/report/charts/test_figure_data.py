@@ -10,9 +10,7 @@ from report.charts.axes import LogAxis
 from report.charts.show import scripts, show
 from report.charts.theme import finish
 
-POINTS = pd.DataFrame(
-    {"model": ["=cmd()", "b, c"], "x": [1.5, 20.0], "rate": [3.0, None], "fast": [True, False]}
-)
+POINTS = pd.DataFrame({"model": ["=cmd()", "b, c"], "x": [1.5, 20.0], "rate": [3.0, None], "fast": [True, False]})
 LINE = pd.DataFrame({"x": [1.0, 9.0], "roof": [5.0, 5.0]})
 
 
@@ -20,11 +18,7 @@ def chart():
     """Points under a roof with a name beside one, in one panel, and the points alone in another."""
     x, y = LogAxis(1, 100, 200, "work", "B"), LogAxis(1, 10, 100, "rate", "FLOP/s", vertical=True)
     roof = alt.Chart(LINE).mark_line().encode(x.channel("x"), y.channel("roof"))
-    names = (
-        alt.Chart(pd.DataFrame({"x": [2.0], "text": ["name"]}))
-        .mark_text()
-        .encode(x.channel("x"), text="text")
-    )
+    names = alt.Chart(pd.DataFrame({"x": [2.0], "text": ["name"]})).mark_text().encode(x.channel("x"), text="text")
     dots = alt.Chart(POINTS).mark_point().encode(
         x.channel("x"), y.channel("rate"), alt.Color("model:N", title="network"), tooltip=["model", "fast"]
     )  # fmt: skip
@@ -77,9 +71,7 @@ def test_a_table_of_some_panels_names_them():
 
 
 def test_a_single_table_has_no_column_for_panel_or_mark():
-    only = finish(
-        alt.Chart(LINE).mark_line().encode(alt.X("x:Q", title="a"), alt.Y("roof:Q", title="a")), "n", "d"
-    )
+    only = finish(alt.Chart(LINE).mark_line().encode(alt.X("x:Q", title="a"), alt.Y("roof:Q", title="a")), "n", "d")
     (table,) = figure_data.specification(only)["usermeta"]["tables"]
     assert table["about"] == {}
     assert table["columns"] == {"x": "a"}  # the second of one heading keeps its name
@@ -102,9 +94,7 @@ def test_the_page_links_to_the_same_table(browser, tmp_path, monkeypatch):
     text = download.value.path().read_text("utf-8")
     opened.close()
     # numbers are the same, whatever the digits that each language writes
-    assert list(map(values, csv.reader(io.StringIO(text)))) == list(
-        map(values, csv.reader(io.StringIO(EXPECTED)))
-    )
+    assert list(map(values, csv.reader(io.StringIO(text)))) == list(map(values, csv.reader(io.StringIO(EXPECTED))))
 
 
 def values(row):

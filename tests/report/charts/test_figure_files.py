@@ -54,9 +54,7 @@ def write(tmp_path, monkeypatch):
     monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
 
     def run(*labels, formats=(), two="2"):
-        (tmp_path / "_quarto.yml").write_text(
-            "filters:\n  - at: pre-ast\n    path: report/engine/selection.lua\n"
-        )
+        (tmp_path / "_quarto.yml").write_text("filters:\n  - at: pre-ast\n    path: report/engine/selection.lua\n")
         (tmp_path / "report" / "engine").mkdir(parents=True, exist_ok=True)
         (tmp_path / "report" / "engine" / "selection.lua").touch()
         for name, text in {"index": INDEX, "one": ONE, "two": TWO.replace("CODE", two)}.items():
@@ -71,11 +69,7 @@ def write(tmp_path, monkeypatch):
 def test_every_figure_with_its_data(write, tmp_path):
     files, told = write()
     assert files == ["fig-one.csv", "fig-two.csv"]
-    assert told == [
-        "writing fig-one",
-        "fig-none is not written. Nothing was measured; measure.",
-        "writing fig-two",
-    ]
+    assert told == ["writing fig-one", "fig-none is not written. Nothing was measured; measure.", "writing fig-two"]
     assert (tmp_path / "out" / "fig-two.csv").read_text() == "number\n2\n"
     assert not (tmp_path / "ran").exists()  # only what prepares figures is run
 

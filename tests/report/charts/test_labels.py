@@ -12,9 +12,7 @@ PANEL = Box(0, 0, 400, 300)
 
 def crowd(seed, count):
     chance = random.Random(seed)
-    return [
-        (chance.uniform(10, 390), chance.uniform(10, 290), "name_" + "x" * (at % 9)) for at in range(count)
-    ]
+    return [(chance.uniform(10, 390), chance.uniform(10, 290), "name_" + "x" * (at % 9)) for at in range(count)]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -19,11 +19,7 @@ def test_a_ridge_outside_the_axis_is_no_corner():
 
 def test_outline_and_lines():
     frame = outline(
-        [
-            ({"roof": "a", "printed": False}, Roof(100e9, 10e9)),
-            ({"roof": "b", "printed": True}, Roof(2e11, 1e10)),
-        ],
-        X,
+        [({"roof": "a", "printed": False}, Roof(100e9, 10e9)), ({"roof": "b", "printed": True}, Roof(2e11, 1e10))], X
     )
     assert frame.roof.tolist() == ["a"] * 3 + ["b"] * 3
     assert lines(frame, X, Y, "roof", "printed").to_dict()["mark"]["type"] == "line"

@@ -47,10 +47,7 @@ def test_code_that_is_not_run_may_be_anything():
         ("#| label: fig-x\nf()", r"^a\.qmd:10: a label 'fig-…' and 'fig-cap' go together"),
         ("#| fig-cap: text\nf()", r"^a\.qmd:10: a label 'fig-…' and 'fig-cap' go together"),
         ("#| label: tbl-x\n#| fig-cap: text\nf()", r"^a\.qmd:10: a label"),
-        (
-            "#| label: fig-x\n#| fig-cap: '`{python} n` models'\nf()",
-            r"^a\.qmd:10: 'fig-cap' cannot hold inline",
-        ),
+        ("#| label: fig-x\n#| fig-cap: '`{python} n` models'\nf()", r"^a\.qmd:10: 'fig-cap' cannot hold inline"),
         ("#| label: my label\nf()", r"^a\.qmd:10: the label 'my label' may hold"),
         ("#| label: [\nf()", r"^a\.qmd:1\d: this is not valid YAML"),
         ("f()\nfor x in\n", r"^a\.qmd:12: SyntaxError"),

@@ -64,9 +64,7 @@ def test_a_chapter_without_its_label_cannot_be_left_out(project, two):
 
 
 def test_without_the_filter_none_can_be_left_out(project):
-    with pytest.raises(
-        UserError, match=r"^_quarto\.yml: to leave chapters out, add report/engine/selection\.lua"
-    ):
+    with pytest.raises(UserError, match=r"^_quarto\.yml: to leave chapters out, add report/engine/selection\.lua"):
         left_out(project("ridgepoint:\n  chapters: [one]\n", with_filter=""))
 
 

@@ -61,9 +61,7 @@ def test_title(page):
 
 def test_headings(main):
     headings = [
-        node
-        for node in main.all("")
-        if re.fullmatch("h[1-6]", node.name) and node.attributes.get("class") != "title"
+        node for node in main.all("") if re.fullmatch("h[1-6]", node.name) and node.attributes.get("class") != "title"
     ]
     assert [[node.name, numbers(node), node.text()] for node in headings] == EXPECTED["headings"]
 
@@ -142,17 +140,13 @@ def test_every_field_of_the_expectation_has_its_test():
 
 def test_links_within_the_page_lead_somewhere(page):
     anchors = {node.attributes["id"] for node in page.all("") if "id" in node.attributes}
-    targets = [
-        link.attributes["href"][1:] for link in page.all("a") if link.attributes["href"].startswith("#")
-    ]
+    targets = [link.attributes["href"][1:] for link in page.all("a") if link.attributes["href"].startswith("#")]
     assert len(targets) > len(EXPECTED["cross_references"])
     assert set(targets) <= anchors
 
 
 def test_the_page_loads_nothing(page):
-    sources = [
-        node.attributes[key] for node in page.all("") for key in ("src", "srcset") if key in node.attributes
-    ]
+    sources = [node.attributes[key] for node in page.all("") for key in ("src", "srcset") if key in node.attributes]
     sources += [node.attributes["href"] for node in page.all("link")]
     assert len(sources) >= len(EXPECTED["figure_alt_texts"])
     assert all(address.startswith("data:") for address in sources)

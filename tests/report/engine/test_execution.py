@@ -99,10 +99,7 @@ def test_prose_and_outputs_become_one_text(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "a\n\n```{python}\n#| echo: true\nn = 1\nn / 0\n```",
-            r"^index\.qmd:6: ZeroDivisionError: division by",
-        ),
+        ("a\n\n```{python}\n#| echo: true\nn = 1\nn / 0\n```", r"^index\.qmd:6: ZeroDivisionError: division by"),
         (
             "```{python}\nfrom IPython.display import HTML\nHTML('<b>')\n```",
             r"^index\.qmd:1: the cell outputs text/html",
@@ -132,9 +129,7 @@ def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
     (tmp_path / "one.qmd").write_text("# One {#sec-one}\n`{python} 1 + 1`\n")
     cell = '```{python}\n#| label: fig-a\n#| fig-cap: "A"\n1 / 0\n```\n```{python}\n1 / 0\n```\n'
     (tmp_path / "two.qmd").write_text(f"# Two {{#sec-two}}\n`{{python}} 1 / 0`\n{cell}")
-    (tmp_path / "index.qmd").write_text(
-        "{{< include two.qmd >}}\n{{< include one.qmd >}}\n`{python} 2 + 2`\n"
-    )
+    (tmp_path / "index.qmd").write_text("{{< include two.qmd >}}\n{{< include one.qmd >}}\n`{python} 2 + 2`\n")
     settings = {"filters": [{"at": "pre-ast", "path": str(FILTER)}]}
     lines = execute(Project(tmp_path, "index.qmd", settings, 1), tmp_path)
     assert [line.text for line in lines if line.text] == [

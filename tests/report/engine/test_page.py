@@ -7,9 +7,7 @@ from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.project import read_project
 from report.engine.source import Line, Places
 
-PICTURE = (
-    b"""<svg xmlns="http://www.w3.org/2000/svg"><text fill="#123">100 % of "Ada's" \xc2\xb5s</text></svg>"""
-)
+PICTURE = b"""<svg xmlns="http://www.w3.org/2000/svg"><text fill="#123">100 % of "Ada's" \xc2\xb5s</text></svg>"""
 
 
 @pytest.fixture
@@ -74,13 +72,7 @@ def test_raw_html_is_withheld_and_no_line_moves():
     assert "two" not in short
     assert "four" not in short
     kept = ("one", "```{=html}", "code", "five")
-    assert [line for line in short.split("\n") if line in kept] == [
-        "one",
-        "```{=html}",
-        "code",
-        "```{=html}",
-        "five",
-    ]
+    assert [line for line in short.split("\n") if line in kept] == ["one", "```{=html}", "code", "```{=html}", "five"]
     for line in kept:
         assert short.split("\n").index(line) == MARKDOWN.split("\n").index(line)
 

@@ -49,9 +49,7 @@ def test_pictures_are_drawn_at_one_scale(project):
     """656 px take the line, so 164 px take a quarter of it."""
     (project.root / "b.svg").write_text(PICTURE.replace("2000", "164"))
     assert typst_of(project, image("b.svg")) == '#box(image("b.svg", width: 25%, alt: ""))'
-    (project.root / "c.svg").write_text(
-        PICTURE.replace('width="2000"', "").replace("<svg", '<svg stroke-width="3"')
-    )
+    (project.root / "c.svg").write_text(PICTURE.replace('width="2000"', "").replace("<svg", '<svg stroke-width="3"'))
     assert typst_of(project, image("c.svg")) == '#box(image("c.svg", width: auto, alt: ""))'
 
 
@@ -73,9 +71,7 @@ def test_pictures_that_are_none(project, picture):
 def test_a_wide_picture_fits_the_page(project):
     """1 px is 0.75 pt, so the picture's own 2000 px are 1500 pt; the text is 80 pt wide."""
     page = "#set page(width: 100pt, height: auto, margin: 10pt)\n"
-    measured = typst.Compiler(root=str(project.root)).compile(
-        (page + '#box(image("a.svg"))').encode(), format="svg"
-    )
+    measured = typst.Compiler(root=str(project.root)).compile((page + '#box(image("a.svg"))').encode(), format="svg")
     widths = [float(width) for width in re.findall(r'<image[^>]*? width="([\d.]+)"', measured.decode())]
     assert widths == [80.0]
 
@@ -84,13 +80,9 @@ def test_a_wide_picture_fits_the_page(project):
 def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
     """1 px is 0.75 pt, so 4000 px are 3000 pt; a page leaves room for 21 cm."""
     style = ROOT / "report/engine/style.typ"
-    (tmp_path / "a.svg").write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="{pixels}"/>'
-    )
+    (tmp_path / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="{pixels}"/>')
     page = '#set page(width: 400pt, height: auto, margin: 0pt)\n#image("a.svg", alt: "a")'
-    drawn = typst.Compiler(root=str(tmp_path)).compile(
-        (style.read_text("utf-8") + page).encode(), format="svg"
-    )
+    drawn = typst.Compiler(root=str(tmp_path)).compile((style.read_text("utf-8") + page).encode(), format="svg")
     (height,) = re.findall(r'^<svg[^>]*? height="([\d.]+)pt"', drawn.decode())
     assert float(height) == pytest.approx(points, abs=0.1)
 
@@ -181,9 +173,7 @@ def test_words_that_do_not_fit_share_by_their_length():
 
 def test_a_header_gets_what_its_column_leaves():
     """Words of 40, 40 and 8, lines below of as many: of the 105 characters the header of 27 gets what they leave."""
-    content = with_column_widths(
-        table(["a", "b", "one two three seven header"], ["x" * 40, "y" * 40, "12345678"])
-    )
+    content = with_column_widths(table(["a", "b", "one two three seven header"], ["x" * 40, "y" * 40, "12345678"]))
     wide = 40 * 1.1 + CELL_PADDING
     assert shares(content) == pytest.approx([wide / LINE_CHARACTERS] * 2 + [1 - 2 * wide / LINE_CHARACTERS])
 

@@ -69,10 +69,7 @@ def test_references_in_captions_and_notes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "a\n\nsee @fig-none",
-            r"^a\.qmd:3: the cross-reference @fig-none leads nowhere, 'fig-none' is not there",
-        ),
+        ("a\n\nsee @fig-none", r"^a\.qmd:3: the cross-reference @fig-none leads nowhere, 'fig-none' is not there"),
         ("# A {#sec-a .unnumbered}\n\n@sec-a", r"^a\.qmd:3: .* 'sec-a' has no number"),
         (FIGURE + "a [@fig-a; @smith]", r"^a\.qmd:7: one bracket holds a citation and a cross-reference"),
         (FIGURE + "[@fig-a, left]", r"^a\.qmd:7: Quarto drops what follows"),
@@ -113,16 +110,12 @@ def test_a_heading_may_begin_like_a_label():
 
 
 def test_column_widths():
-    table = resolved('::: {#tbl-a tbl-colwidths="[1,3]"}\n| a | b |\n|---|---|\n| 1 | 2 |\n\nCaption\n:::\n')[
-        0
-    ]
+    table = resolved('::: {#tbl-a tbl-colwidths="[1,3]"}\n| a | b |\n|---|---|\n| 1 | 2 |\n\nCaption\n:::\n')[0]
     assert [width["c"] for _, width in table["c"][2]] == [0.25, 0.75]
 
 
 def test_column_widths_for_another_number_of_columns():
-    with pytest.raises(
-        UserError, match=r"^a\.qmd:1: tbl-colwidths must hold 1 positive numbers, not \[1,3\]"
-    ):
+    with pytest.raises(UserError, match=r"^a\.qmd:1: tbl-colwidths must hold 1 positive numbers, not \[1,3\]"):
         resolved('::: {#tbl-a tbl-colwidths="[1,3]"}\n| a |\n|---|\n| 1 |\n\nCaption\n:::\n')
 
 
@@ -158,18 +151,9 @@ def test_conditional_content(output, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "a\n\n::: {.callout-hint}\nx\n:::",
-            r"^a\.qmd:3: the embedded engine does not know the div '\.callout-hint'",
-        ),
-        (
-            '::: {.callout-note collapse="true"}\nx\n:::',
-            r"^a\.qmd:1: the embedded engine does not know 'collapse'",
-        ),
-        (
-            "::: {.panel-tabset}\nx\n:::",
-            r"^a\.qmd:1: the embedded engine does not know the div '\.panel-tabset'",
-        ),
+        ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine does not know the div '\.callout-hint'"),
+        ('::: {.callout-note collapse="true"}\nx\n:::', r"^a\.qmd:1: the embedded engine does not know 'collapse'"),
+        ("::: {.panel-tabset}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know the div '\.panel-tabset'"),
         ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
         ('::: {.content-visible when-format="docx"}\nx\n:::', r"^a\.qmd:1: .*needs when-format"),
     ],

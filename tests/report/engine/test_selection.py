@@ -79,12 +79,7 @@ def test_a_chapter_goes_with_its_headings_and_all_below_them(tmp_path):
     assert headings(text) == ["# Abstract", "# One", "# References"]
     assert "eq-two" not in text
     assert "Caption" not in text
-    assert headings(selected(tmp_path, "two")) == [
-        "# Abstract",
-        "# Two *chapters*",
-        "## Inner",
-        "# References",
-    ]
+    assert headings(selected(tmp_path, "two")) == ["# Abstract", "# Two *chapters*", "## Inner", "# References"]
 
 
 def test_the_environment_chooses_before_the_metadata(tmp_path, monkeypatch):

@@ -9,10 +9,7 @@ def read(text, first_line=1):
 
 
 def test_values():
-    assert read("title: A\nformat:\n  html:\n    toc: true\n") == {
-        "title": "A",
-        "format": {"html": {"toc": True}},
-    }
+    assert read("title: A\nformat:\n  html:\n    toc: true\n") == {"title": "A", "format": {"html": {"toc": True}}}
 
 
 def test_nothing():
@@ -21,9 +18,7 @@ def test_nothing():
 
 def test_what_is_the_papers_own():
     own = {"chapters": ["chips"], "machines": ["a", "b"], "figure-width": 400}
-    assert read("ridgepoint:\n  chapters: [chips]\n  machines: [a, b]\n  figure-width: 400\n") == {
-        "ridgepoint": own
-    }
+    assert read("ridgepoint:\n  chapters: [chips]\n  machines: [a, b]\n  figure-width: 400\n") == {"ridgepoint": own}
     assert read("ridgepoint:\n  # nothing\n") == {"ridgepoint": None}
 
 
@@ -52,10 +47,7 @@ def test_what_is_the_papers_own():
             "ridgepoint:\n  chapters: chips\n",
             "_quarto.yml:2: 'chapters' must be a list of names, such as [a, b], not 'chips'",
         ),
-        (
-            "ridgepoint:\n  machines: []\n",
-            "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not []",
-        ),
+        ("ridgepoint:\n  machines: []\n", "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not []"),
         (
             "ridgepoint:\n  machines: [1]\n",
             "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not [1]",
@@ -64,10 +56,7 @@ def test_what_is_the_papers_own():
             "ridgepoint:\n  machine: [a]\n",
             "_quarto.yml:2: unknown key 'machine'; known here are chapters, machines, figure-width",
         ),
-        (
-            "ridgepoint: [a]\n",
-            "_quarto.yml:1: expected a mapping of chapters, machines, figure-width, found ['a']",
-        ),
+        ("ridgepoint: [a]\n", "_quarto.yml:1: expected a mapping of chapters, machines, figure-width, found ['a']"),
     ],
 )
 def test_refusals(text, message):

@@ -33,17 +33,10 @@ def test_prose_and_cells(read):
 
 def test_includes_are_relative_to_the_document_in_nested_ones_too(read):
     (prose,) = read(
-        index="a\n{{< include part/one.qmd >}}\nz",
-        part__one="b\n{{< include part/two.qmd >}}",
-        part__two="c",
+        index="a\n{{< include part/one.qmd >}}\nz", part__one="b\n{{< include part/two.qmd >}}", part__two="c"
     )
     text = [(line.text, line.place) for line in prose.lines if line.text]
-    assert text == [
-        ("a", "index.qmd:1"),
-        ("b", "part/one.qmd:1"),
-        ("c", "part/two.qmd:1"),
-        ("z", "index.qmd:3"),
-    ]
+    assert text == [("a", "index.qmd:1"), ("b", "part/one.qmd:1"), ("c", "part/two.qmd:1"), ("z", "index.qmd:3")]
 
 
 def test_listings_are_prose_that_is_marked(read):

@@ -30,9 +30,7 @@ def test_plane_opens_with_each_chips_fastest_rate():
 
 def test_plane_offers_each_precision_and_unit():
     chart = figures.chips.plane(tiny())
-    (offered,) = [
-        param["bind"]["options"] for param in chart.to_dict()["params"] if param["name"] == "choice"
-    ]
+    (offered,) = [param["bind"]["options"] for param in chart.to_dict()["params"] if param["name"] == "choice"]
     assert offered == [HEADLINE, "fp32, vector units", "bf16, tensor units", "int8, tensor units"]
     at_fp32 = [row["chip"] for row in rows(chart, "chip", "peak", "choice") if row["choice"] == offered[1]]
     assert sorted(at_fp32) == ["Abacus 1", "Bead 2"]
@@ -93,9 +91,7 @@ def test_precisions_need_a_chip_with_several():
 
 def test_generations_lead_with_the_fastest_of_a_year():
     later = wide().chips[wide().chips.chip == "NVIDIA B2"].assign(chip="NVIDIA B2 slow", peak_flop_per_s=3e13)
-    chart = figures.generations.generations(
-        replace(wide(), chips=pd.concat([wide().chips, later], ignore_index=True))
-    )
+    chart = figures.generations.generations(replace(wide(), chips=pd.concat([wide().chips, later], ignore_index=True)))
     points = {row["chip"]: row for row in rows(chart, "chip", "leader")}
     assert points["NVIDIA B2"]["leader"]
     assert not points["NVIDIA B2 slow"]["leader"]

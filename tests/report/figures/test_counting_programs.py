@@ -12,9 +12,7 @@ def test_deviations():
     marks = rows(chart, "off", "model")
     assert len(marks) == 15 - 4  # the marks of ours and torch's are the same
     vit = [row for row in marks if row["model"] == "vit_b_16" and row["off"] < -1]
-    assert [(row["off"], row["line"], plain(row["counted"])) for row in vit] == [
-        (-36, "ViT", "6,400,000,000 MAC")
-    ]
+    assert [(row["off"], row["line"], plain(row["counted"])) for row in vit] == [(-36, "ViT", "6,400,000,000 MAC")]
     specification = chart.to_dict()
     assert [panel["title"] for panel in specification["concat"]] == [
         "Ridgepoint", "FlopCounterMode", "fvcore", "thop",
@@ -24,7 +22,5 @@ def test_deviations():
 
 def test_a_model_of_no_known_line_has_a_row_of_its_own():
     unknown = tiny().counting_programs.assign(line="of my own")
-    marks = rows(
-        figures.counting_programs.deviations(replace(tiny(), counting_programs=unknown)), "off", "model"
-    )
+    marks = rows(figures.counting_programs.deviations(replace(tiny(), counting_programs=unknown)), "off", "model")
     assert {row["line"] for row in marks} == {"of my own"}

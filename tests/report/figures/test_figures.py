@@ -71,16 +71,12 @@ def test_every_figure_is_valid_named_described_and_drawn(function, arguments, pa
 
 
 def test_without_data_every_figure_is_a_sentence():
-    drawn = [
-        figure for figure, function, asked in calls() if not isinstance(function(empty(), *asked), Missing)
-    ]
+    drawn = [figure for figure, function, asked in calls() if not isinstance(function(empty(), *asked), Missing)]
     assert drawn == []
 
 
 def test_names_of_pictures_are_unique():
-    papers_of = [
-        (function, asked, next(iter(papers(figure).values()))) for figure, function, asked in calls()
-    ]
+    papers_of = [(function, asked, next(iter(papers(figure).values()))) for figure, function, asked in calls()]
     names = [function(paper(), *asked).to_dict()["name"] for function, asked, paper in papers_of]
     assert len(set(names)) == len(names) > 30
 
@@ -115,10 +111,7 @@ def test_flop_by_footprint():
 def test_layer_kinds():
     chart = figures.layer_shares.kinds(tiny())
     flop, parameters, traffic = (
-        {
-            (row["model"], row["kind"]): row["part"]
-            for row in chart.to_dict()["datasets"][panel["data"]["name"]]
-        }
+        {(row["model"], row["kind"]): row["part"] for row in chart.to_dict()["datasets"][panel["data"]["name"]]}
         for panel in chart.to_dict()["concat"]
     )
     # lean: 90 MFLOP of convolution, 10 of activation and 10 of the linear layer, of 110 in all
@@ -129,9 +122,7 @@ def test_layer_kinds():
     assert ("lean", "activation") not in parameters  # it has none
     for shares in (flop, parameters, traffic):
         for model in ("lean", "broad", "deep", "tokens"):
-            assert sum(part for (name, _), part in shares.items() if name == model) == pytest.approx(
-                1, abs=1e-4
-            )
+            assert sum(part for (name, _), part in shares.items() if name == model) == pytest.approx(1, abs=1e-4)
 
 
 def test_attainable():
@@ -143,10 +134,7 @@ def test_attainable():
         for row in rows(chart, "model", "rate")
         if row["model"] == "lean" and plain(row["FLOP per byte"]) == "5.000 FLOP/B"
     }
-    assert found == {
-        ("Example CPU (4 cores)", 1): (50e9, "memory-bound"),
-        ("Example GPU", 1): (2.5e12, "memory-bound"),
-    }
+    assert found == {("Example CPU (4 cores)", 1): (50e9, "memory-bound"), ("Example GPU", 1): (2.5e12, "memory-bound")}
     # Two roofs, three definitions, four models, two batch sizes.
     assert len(rows(chart, "model", "rate")) == 48
 

@@ -12,14 +12,8 @@ from report.figures import kernels
 
 def test_groups_on_roof():
     chart = kernels.groups_on_roof(profiled())
-    assert titles(chart) == [
-        "CPU: deep, inference at 1",
-        "CPU: lean, inference at 8",
-        "GPU: lean, inference at 1",
-    ]
-    (row,) = [
-        row for row in rows(chart, "group", "part") if row["part"] == pytest.approx(8.3 / 12.7, rel=1e-3)
-    ]
+    assert titles(chart) == ["CPU: deep, inference at 1", "CPU: lean, inference at 8", "GPU: lean, inference at 1"]
+    (row,) = [row for row in rows(chart, "group", "part") if row["part"] == pytest.approx(8.3 / 12.7, rel=1e-3)]
     assert row["group"] == "convolution"
     assert (row["x"], row["rate"]) == pytest.approx((720 / 73, 720e6 / 8.3e-3), rel=1e-4)
     assert (plain(row["time"]), plain(row["share"])) == ("8.30 ms", "65 %")

@@ -33,12 +33,7 @@ def test_stacked():
 
 def test_a_panel_of_time_for_each_device():
     chart = layer_shares.stacked(trained())
-    assert titles(chart)[:4] == [
-        "time, forward, CPU",
-        "time, forward, GPU",
-        "FLOP, forward",
-        "memory, forward",
-    ]
+    assert titles(chart)[:4] == ["time, forward, CPU", "time, forward, GPU", "FLOP, forward", "memory, forward"]
     # 0.4 of 1 ms is outside the layers
     assert parts(chart, "time, forward, GPU")["lean", "outside the layers"]["share"] == pytest.approx(0.4)
 

@@ -36,10 +36,7 @@ def test_labels_never_overlap():
     chance = random.Random(7)
     for _ in range(400):
         pie = pies.slices({part: chance.random() ** chance.choice([1, 3, 8]) for part in "abcdefghij"})
-        boxes = [
-            pies.label_box(piece.text, place)
-            for piece, place in zip(pie, pies.label_places(pie), strict=True)
-        ]
+        boxes = [pies.label_box(piece.text, place) for piece, place in zip(pie, pies.label_places(pie), strict=True)]
         for one, other in combinations(boxes, 2):
             assert not one.overlaps(other)
         for box in boxes:  # nor do they reach another pie's
@@ -51,9 +48,7 @@ def test_labels_never_overlap():
 
 def test_by_kind():
     chart = pies.by_kind(trained())
-    shares = {
-        (row["model"], row["of"], row["part"]): plain(row["share"]) for row in rows(chart, "of", "part")
-    }
+    shares = {(row["model"], row["of"], row["part"]): plain(row["share"]) for row in rows(chart, "of", "part")}
     # 6, 2, 1 and the remainder's 1 of 10 ms; 12, 5, 4 and 3 of 24 ms
     assert shares["lean", "time, forward", "convolution"] == "60.0 %"
     assert shares["lean", "time, forward", "outside the layers"] == "10.0 %"
@@ -74,9 +69,7 @@ def test_whose_pies_are_drawn():
 def test_it_is_drawn(gpu):
     specification = pies.by_kind(trained(gpu)).to_dict()
     assert specification["name"] == "training-pies"
-    assert (
-        vl_convert.vegalite_to_svg(specification).count("<path") >= 24
-    )  # two models, six pies, two slices or more
+    assert vl_convert.vegalite_to_svg(specification).count("<path") >= 24  # two models, six pies, two slices or more
 
 
 def test_without_steps_it_is_a_sentence():

@@ -18,12 +18,7 @@ def test_latency():
     assert len(points) == 7  # the failed cell is not a point
     assert len(on("GPU", figures.predictors.latency(tiny(), "gpu"), "model", "latency_s")) == 2
     lean = points["lean", 1]
-    assert (lean["forward_flop"], lean["latency_s"], lean["low"], lean["high"]) == (
-        100e6,
-        0.004,
-        0.0038,
-        0.005,
-    )
+    assert (lean["forward_flop"], lean["latency_s"], lean["low"], lean["high"]) == (100e6, 0.004, 0.0038, 0.005)
     assert plain(lean["latency"]) == "4.0000 ms"
     assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
     assert points["broad", 1]["sound"] is False
@@ -40,12 +35,7 @@ def test_a_panel_a_predictor_all_from_one_data_set():
     assert titles(chart) == ["FLOP", "parameters", "activations", "traffic", "roofline time"]
     sets = [data for data in chart.to_dict()["datasets"].values() if "sound" in data[0]]
     assert [len(data) for data in sets] == [23]
-    assert titles(figures.predictors.latency(tiny(), "cpu")) == [
-        "FLOP",
-        "parameters",
-        "activations",
-        "traffic",
-    ]
+    assert titles(figures.predictors.latency(tiny(), "cpu")) == ["FLOP", "parameters", "activations", "traffic"]
 
 
 def test_a_line_a_batch_size_with_its_exponent():
@@ -62,16 +52,11 @@ def test_a_line_a_batch_size_with_its_exponent():
 
 def test_a_model_without_flop_is_not_on_the_axis_of_flop():
     cpu = many().machine("cpu")
-    without = replace(
-        cpu, cells=cpu.cells.assign(forward_flop=cpu.cells.forward_flop.where(cpu.cells.model != "a", 0))
-    )
+    without = replace(cpu, cells=cpu.cells.assign(forward_flop=cpu.cells.forward_flop.where(cpu.cells.model != "a", 0)))
     chart = figures.predictors.latency(replace(many(), machines=(without,)), "cpu")
-    panels = {
-        panel["title"]["text"]: panel["layer"][-1]["data"]["name"] for panel in chart.to_dict()["concat"]
-    }
+    panels = {panel["title"]["text"]: panel["layer"][-1]["data"]["name"] for panel in chart.to_dict()["concat"]}
     models = {
-        title: {row["model"] for row in chart.to_dict()["datasets"][panels[title]]}
-        for title in ("FLOP", "traffic")
+        title: {row["model"] for row in chart.to_dict()["datasets"][panels[title]]} for title in ("FLOP", "traffic")
     }
     assert models["traffic"] - models["FLOP"] == {"a"}
 
@@ -79,8 +64,7 @@ def test_a_model_without_flop_is_not_on_the_axis_of_flop():
 def test_the_axis_holds_the_whiskers():
     cpu = many().machine("cpu")
     wide = replace(
-        cpu,
-        cells=cpu.cells.assign(latency_low_s=cpu.cells.latency_s / 5, latency_high_s=cpu.cells.latency_s * 5),
+        cpu, cells=cpu.cells.assign(latency_low_s=cpu.cells.latency_s / 5, latency_high_s=cpu.cells.latency_s * 5)
     )
     chart = figures.predictors.latency(replace(many(), machines=(wide,)), "cpu").to_dict()
     (least, most) = chart["concat"][0]["layer"][-1]["encoding"]["y"]["scale"]["domain"]

@@ -9,15 +9,11 @@ from report.figures import ratios
 def test_measured_and_counted():
     chart = ratios.measured_and_counted(trained())
     (lean,) = [
-        row
-        for row in rows(chart, "ratio", "counted")
-        if row["model"] == "lean" and row["forward"].startswith("10")
+        row for row in rows(chart, "ratio", "counted") if row["model"] == "lean" and row["forward"].startswith("10")
     ]
     assert (lean["ratio"], lean["low"], lean["high"], lean["counted"]) == (2.4, 2.4, 2.4, 1.9)
     assert (plain(lean["forward"]), plain(lean["backward"])) == ("10.0 ms", "24.0 ms")
-    shares = {
-        (row["model"], row["pass"], row["share"]): plain(row["achieved"]) for row in rows(chart, "of peak")
-    }
+    shares = {(row["model"], row["pass"], row["share"]): plain(row["achieved"]) for row in rows(chart, "of peak")}
     # 800 MFLOP in 10 ms of 100 GFLOP/s; 1520 in 24 ms; 800 in 1 ms of 8 TFLOP/s
     assert shares["lean", "forward", 0.8] == "80.0 GFLOP/s"
     assert shares["lean", "backward", 0.6333] == "63.3 GFLOP/s"

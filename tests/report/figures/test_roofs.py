@@ -62,9 +62,7 @@ def test_a_system_that_reports_no_caches_has_a_sweep_all_the_same():
 
 
 def test_two_machines_stand_side_by_side():
-    both = replace(
-        tiny(), machines=(CPU, replace(GPU, roof_measurements=CPU.roof_measurements, levels=CPU.levels))
-    )
+    both = replace(tiny(), machines=(CPU, replace(GPU, roof_measurements=CPU.roof_measurements, levels=CPU.levels)))
     for figure in (figures.roofs.hierarchy, figures.roofs.sweep):
         assert [panel["title"] for panel in figure(both).to_dict()["concat"]] == ["CPU", "GPU"]
 

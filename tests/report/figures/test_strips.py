@@ -35,23 +35,12 @@ def test_the_reader_chooses_a_model():
     (choice,) = [param for param in specification["params"] if param["name"] == "model"]
     assert choice["bind"]["options"] == ["deep", "lean"]
     assert choice["value"] == "deep"
-    assert [panel["encoding"]["y"]["title"] for panel in specification["concat"]] == [
-        "time",
-        "FLOP",
-        "memory",
-    ]
+    assert [panel["encoding"]["y"]["title"] for panel in specification["concat"]] == ["time", "FLOP", "memory"]
 
 
 def test_side_by_side():
     specification = strips.several(trained()).to_dict()
-    assert [panel.get("title") for panel in specification["concat"]] == [
-        "deep",
-        "lean",
-        None,
-        None,
-        None,
-        None,
-    ]
+    assert [panel.get("title") for panel in specification["concat"]] == ["deep", "lean", None, None, None, None]
     assert specification["columns"] == 2
 
 

@@ -24,9 +24,7 @@ def calls():
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and hasattr(function, "__wrapped__"):
                 asked = list(inspect.signature(function).parameters)[1:]
-                for arguments in (
-                    [(kind,) for kind in ("cpu", "gpu", "asic", "soc")] if asked == ["kind"] else [()]
-                ):
+                for arguments in [(kind,) for kind in ("cpu", "gpu", "asic", "soc")] if asked == ["kind"] else [()]:
                     yield pytest.param(function, arguments, id="-".join([name, *arguments]))
 
 
@@ -141,9 +139,7 @@ def test_extent():
     text = plain(findings.chips.extent(tiny()))
     assert text.startswith("The table holds 4 chips (1 CPU, 1 GPU, 1 ASIC and 1 FPGA) with 5 roofs")
     assert "For 1 of these roofs, of 1 chip, one input" in text
-    assert findings.chips.on_chip(tiny()).startswith(
-        "The bandwidth of the Cog 3 is that of memory on the chip"
-    )
+    assert findings.chips.on_chip(tiny()).startswith("The bandwidth of the Cog 3 is that of memory on the chip")
 
 
 def test_ridges():
@@ -248,9 +244,7 @@ def test_growth():
 
 def test_growth_that_may_be_chance():
     level = (
-        wide()
-        .chips[wide().chips.chip_kind == "gpu"]
-        .assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
+        wide().chips[wide().chips.chip_kind == "gpu"].assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
     )
     assert "which may be chance" in findings.generations.ridge_growth(replace(wide(), chips=level))
 

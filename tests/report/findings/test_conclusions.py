@@ -83,9 +83,7 @@ def test_closer():
 
 def conclusion(topic, factor, where="", low=None):
     effect = Effect(factor, (low or factor, factor), 6)
-    return Conclusion(
-        topic, effect, where, f"do {topic}.", f"{topic} is {effect}", (f"fig-{topic}", "tbl-all")
-    )
+    return Conclusion(topic, effect, where, f"do {topic}.", f"{topic} is {effect}", (f"fig-{topic}", "tbl-all"))
 
 
 @pytest.fixture
@@ -107,10 +105,7 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
          lambda paper: conclusion("trifle", 1.05)),
     )  # fmt: skip
     # By size 10, 5 and 3; what may be chance and what is little are left out; a subject stands once
-    assert [[found.effect.factor for found in own] for own in conclusions.chosen(paper)] == [
-        [0.1, 3.0],
-        [0.2],
-    ]
+    assert [[found.effect.factor for found in own] for own in conclusions.chosen(paper)] == [[0.1, 3.0], [0.2]]
     assert conclusions.listed(paper) == (
         "1. **speed.** On the gpu, do speed\\. On the cpu, do speed\\. See @fig-speed and @tbl-all.\n\n"
         "2. **cost.** Do cost\\. See @fig-cost and @tbl-all.\n"
@@ -156,8 +151,7 @@ def test_without_an_effect_the_paper_says_so(asked):
 
 
 @pytest.mark.parametrize(
-    "part",
-    [conclusions.listed, conclusions.gaps, conclusions.summary, conclusions.others, conclusions.foremost],
+    "part", [conclusions.listed, conclusions.gaps, conclusions.summary, conclusions.others, conclusions.foremost]
 )
 def test_without_data_every_part_says_what_is_missing(part):
     text = part(empty())

@@ -83,9 +83,7 @@ def test_variant():
     assert "run inference with compile at batch size 4 and 16, without it at batch size 1: the" in text(both)
     neither = settings.variant(many(), with_variants(compile={1: 1.0, 4: 1.0, 16: 1.0}))
     assert "expect no speed of compile:" in text(neither)
-    with pytest.raises(
-        DataMissingError, match="--precisions fp32 --variants eager channels_last kept_memory"
-    ):
+    with pytest.raises(DataMissingError, match="--precisions fp32 --variants eager channels_last kept_memory"):
         settings.variant(many(), cpu())
 
 
@@ -136,9 +134,7 @@ def test_flop():
 
     found = estimates.flop(many(), cpu(rates))
     assert found.effect.factor == pytest.approx(4)
-    assert "do not scale one model's time to another by their FLOP: the time for a FLOP differs" in text(
-        found
-    )
+    assert "do not scale one model's time to another by their FLOP: the time for a FLOP differs" in text(found)
     assert "in the median of all pairs of 8 models at batch size 1" in text(found)
     assert "are e with 250 MFLOP/s and a with 1.00 GFLOP/s" in text(found)
     # Here all take 10 ms a GFLOP at batch size 1.
@@ -174,9 +170,7 @@ def test_peak():
 
 
 def comparison(printed, outcome):
-    return Comparison(
-        "study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, "counted", Verdict(outcome, "so")
-    )
+    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, "counted", Verdict(outcome, "so"))
 
 
 def test_printed_figures(monkeypatch):
@@ -202,10 +196,7 @@ def test_printed_figures(monkeypatch):
 def test_distance(monkeypatch):
     half = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
     assert half.effect.factor == pytest.approx(2)
-    assert (
-        "look at the software before buying a faster chip: the time of a call over the least that the"
-        in text(half)
-    )
+    assert "look at the software before buying a faster chip: the time of a call over the least that the" in text(half)
     above = operators.distance(many(), cpu(lambda cells: cells.assign(attained=1.25)))
     assert "look for a faster chip or a leaner model: " in text(above)
     rows = pd.DataFrame({"term": ["framework", "pooling", "model bound"]})
@@ -235,9 +226,7 @@ def test_depthwise(monkeypatch):
 
     def at(dense, depthwise):
         rates = [dense] * 6 + [depthwise] * 6
-        monkeypatch.setattr(
-            operators.operator_shares, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates)
-        )
+        monkeypatch.setattr(operators.operator_shares, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates))
         return operators.depthwise(many(), cpu())
 
     slow = at(40e9, 10e9)
@@ -251,9 +240,7 @@ def test_depthwise(monkeypatch):
 
 def test_step():
     def steps(factor):
-        rows = pd.DataFrame(
-            {"model": SIX, "batch": 32, "precision": "fp32", "status": "ok", "forward_s": 2.0}
-        )
+        rows = pd.DataFrame({"model": SIX, "batch": 32, "precision": "fp32", "status": "ok", "forward_s": 2.0})
         rows = rows.assign(latency_s=2.0 * factor, flop_ratio=2.0, time_ratio=2.0, backward_flop=2e9)
         return training.step(many(), replace(cpu(), steps=rows))
 
@@ -311,9 +298,7 @@ def test_sparsity():
 def test_tensor_units():
     found = chips.tensor_units(gpus())
     assert found.effect == Effect(4, (4, 4), 6)
-    assert text(found).startswith(
-        "Run at 16 bits on a data-center GPU, and give it models or batches of high"
-    )
+    assert text(found).startswith("Run at 16 bits on a data-center GPU, and give it models or batches of high")
     slow = chips.tensor_units(gpus(peak_flop_per_s=[50e12] * 6 + [100e12] * 6))
     assert text(slow).startswith("Stay at fp32 on a data-center GPU: ")
     with pytest.raises(DataMissingError, match="no data-center GPU with a 16-bit rate"):
@@ -326,9 +311,7 @@ def test_ridge():
     rising = [2.0**k * off for k, off in zip([*range(6)] * 2, wobble, strict=True)]
     found = chips.ridge(gpus(ridge_flop_per_byte=rising))
     assert found.effect.factor == pytest.approx(32, rel=0.03)
-    assert text(found).startswith(
-        "Expect memory to bound models on newer chips, and look at a chip's bandwidth first:"
-    )
+    assert text(found).startswith("Expect memory to bound models on newer chips, and look at a chip's bandwidth first:")
     assert "the ridge points of 6 GPUs (16-bit floating point on tensor units) moved by" in text(found)
     assert "from 2010 to 2015 by a factor of" in text(found)
     falling = chips.ridge(gpus(ridge_flop_per_byte=[1 / value for value in rising]))

@@ -33,10 +33,7 @@ def test_weighing():
     )
     without = findings.counting_programs.weighing(only("ridgepoint"), "fvcore")
     assert isinstance(without, Missing)
-    assert (
-        "fvcore was not installed when the models were counted; python benchmarks/counting_programs.py"
-        in without
-    )
+    assert "fvcore was not installed when the models were counted; python benchmarks/counting_programs.py" in without
 
 
 def test_pace():
@@ -48,13 +45,10 @@ def test_pace():
 
 
 def test_place():
-    assert "on the Example CPU (4 cores) (environment cpu-new)" in plain(
-        findings.counting_programs.place(tiny())
-    )
+    assert "on the Example CPU (4 cores) (environment cpu-new)" in plain(findings.counting_programs.place(tiny()))
     elsewhere = replace(tiny(), counting_programs=tiny().counting_programs.assign(environment_id="other"))
-    assert (
-        "on a machine that the cache does not hold (environment other)"
-        in findings.counting_programs.place(elsewhere)
+    assert "on a machine that the cache does not hold (environment other)" in findings.counting_programs.place(
+        elsewhere
     )
 
 

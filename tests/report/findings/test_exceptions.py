@@ -33,8 +33,7 @@ def test_what_goes_with_the_distance():
     text = plain(exceptions.farthest(replace(many(), machines=(machine,))))
     assert "the distance from the line goes most with the bytes of parameters (ρ = " in text
     straight = replace(
-        gpu,
-        cells=gpu.cells.assign(latency_s=0.001 * 2.0**k * k.map(dict(enumerate([1, 2, 1, 2, 2, 1, 2, 1])))),
+        gpu, cells=gpu.cells.assign(latency_s=0.001 * 2.0**k * k.map(dict(enumerate([1, 2, 1, 2, 2, 1, 2, 1]))))
     )
     text = exceptions.farthest(replace(many(), machines=(straight,)))
     assert "With none of these does the distance from the line go" in text

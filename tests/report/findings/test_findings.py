@@ -44,9 +44,7 @@ def test_flop_and_footprint():
     # In rising order, FLOP: lean, broad, tokens, deep; footprints: lean, deep, tokens, broad. The ranks differ by
     # 0, 2, 0 and 2: 1 - 6 (4 + 4) / (4 (16 - 1)) = 0.2; parameters have the order of footprints.
     text = plain(findings.workload.flop_and_footprint(tiny()))
-    assert (
-        "rank correlation of 0.20, and the number of parameters with 0.20 (Spearman's, of 4 models)" in text
-    )
+    assert "rank correlation of 0.20, and the number of parameters with 0.20 (Spearman's, of 4 models)" in text
     two = replace(tiny(), workloads=tiny().workloads[tiny().workloads.model.isin(["lean", "deep"])])
     assert "fewer than three models" in findings.workload.flop_and_footprint(two)
 
@@ -58,10 +56,7 @@ def test_what_was_not_counted():
         "At batch size 1 the backward pass of broad was not counted (ValueError: Expected more than 1 value per "
         "channel when training)." in text
     )
-    assert (
-        "no formula, so their FLOP are missing: special_zeta in tokens (at most 1.0 % of its traffic)."
-        in text
-    )
+    assert "no formula, so their FLOP are missing: special_zeta in tokens (at most 1.0 % of its traffic)." in text
     whole = tiny().workloads.assign(uncounted=None, backward_gap=None)
     all_of_them = replace(tiny(), workloads=whole, not_counted=tiny().not_counted.iloc[:0])
     assert findings.workload.gaps(all_of_them) == (
@@ -99,10 +94,7 @@ def test_depthwise_convolutions():
         traffic_byte=layers.traffic_byte.where(~which | (layers.model == "lean"), 980e6),
     )
     text = plain(findings.layers.depthwise(replace(tiny(), layers=changed)))
-    assert (
-        "In the 2 models that have them, depthwise convolutions do 5.00 (deep) to 9.00 (lean) FLOP for"
-        in text
-    )
+    assert "In the 2 models that have them, depthwise convolutions do 5.00 (deep) to 9.00 (lean) FLOP for" in text
     for machine in ("Example CPU (4 cores) is 10.0", "Example GPU is 16.0"):
         assert (
             f"The ridge point of the {machine} FLOP/B: by footprint 1 of these models as a whole lies above it, and in "
@@ -124,9 +116,7 @@ def test_definitions_of_intensity():
 
 def test_models_on_the_roofs():
     text = plain(findings.bounds.on_roofs(tiny()))
-    assert (
-        "Under the measured fp32 roof of the Example CPU (4 cores), whose ridge point is 10.0 FLOP/B" in text
-    )
+    assert "Under the measured fp32 roof of the Example CPU (4 cores), whose ridge point is 10.0 FLOP/B" in text
     assert "by footprint 1 at batch size 1 (broad) and none at 8" in text
     # by traffic: lean 5 and 800 / 132 = 6.06, broad 4.25 and 15.7
     assert "by traffic 2 at batch size 1 (broad and lean) and 1 at 8 (lean)" in text
@@ -155,13 +145,9 @@ def test_crossings():
         "none of them at every batch size; the other crosses the ridge point at batch size 3 (broad)." in text
     )
     # TPU v2 at bf16, ridge 1000: all stay below; their limits are 33.3, 510, 1000 and 400
-    assert (
-        "4 of 4 models are memory-bound by footprint at batch size 1, 4 of them at every batch size." in text
-    )
+    assert "4 of 4 models are memory-bound by footprint at batch size 1, 4 of them at every batch size." in text
     # A1 GPU, ridge 20: lean's limit 16.7 is below; broad: b (510 - 40) = 2000
-    assert (
-        "2 of 4 models are memory-bound by footprint at batch size 1, 1 of them at every batch size" in text
-    )
+    assert "2 of 4 models are memory-bound by footprint at batch size 1, 1 of them at every batch size" in text
     assert "crosses the ridge point at batch size 5 (broad)." in text
 
 
@@ -179,9 +165,7 @@ def test_backward():
     assert "from 1.900 (lean) to 2.000 (tokens)" in text
     # lacking to two: 80, 128, 800 and 0 MFLOP; the first layers do 720, 3264, 39200, 24000
     assert "In none of 4 models" in text
-    first = tiny().layers.assign(
-        forward_flop=tiny().layers.forward_flop.where(tiny().layers.model != "lean", 80e6)
-    )
+    first = tiny().layers.assign(forward_flop=tiny().layers.forward_flop.where(tiny().layers.model != "lean", 80e6))
     text = plain(findings.backward.ratios(replace(tiny(), layers=first)))
     assert "In 1 of 4 models what it lacks to two is, to the last FLOP, the work of the first layer" in text
     # 3.2 of 32 GFLOP
@@ -244,10 +228,7 @@ def test_latency():
 
 def test_throughput():
     text = plain(findings.benchmarks.throughput(tiny()))
-    assert (
-        "The highest throughput of the Example CPU (4 cores) is 500 inputs/s, by lean at batch size 8."
-        in text
-    )
+    assert "The highest throughput of the Example CPU (4 cores) is 500 inputs/s, by lean at batch size 8." in text
     # lean 500/250 = 2, broad 166.7/50 = 3.33, deep 25/10 = 2.5; tokens has one batch size only
     assert "highest at 8 for 3 models" in text
     assert "2.50 times the throughput of the smallest in the median, and 3.33 times for broad" in text
@@ -261,8 +242,7 @@ def test_saturated():
     # On the CPU a to f are saturated at 4 of 1, 4 and 16; g did not fit at 16, and h gains there.
     assert "measured at batch size 1, 4 and 16 (7 models); 1 and 4 (1 model)." in text
     assert (
-        "the smallest with 95 % of the best throughput is below the largest for 6 models of 8: 6 models at 4."
-        in text
+        "the smallest with 95 % of the best throughput is below the largest for 6 models of 8: 6 models at 4." in text
     )
     # 100 GFLOP/s is the peak, and throughput twice that of batch size 1, which has it.
     assert "arithmetic limits 6 models from there on, at 200 % of the attainable rate in the median." in text
@@ -270,19 +250,13 @@ def test_saturated():
     assert "1 model ran out of memory before: g." in text
     assert "1 model may gain by batches larger than were measured (h)." in text
     # On the GPU all still gain at 16.
-    assert (
-        "is below the largest for no model of 8. 8 models may gain by batches larger than were measured."
-        in text
-    )
+    assert "is below the largest for no model of 8. 8 models may gain by batches larger than were measured." in text
     assert "Example GPU at more than one batch size" in plain(findings.benchmarks.saturated(tiny()))
 
 
 def test_roofs():
     text = plain(findings.utilisation.roofs(tiny(), tiny().machine("cpu")))
-    assert (
-        "100 GFLOP/s for arithmetic and 10.0 GB/s for memory; they meet at the ridge point of 10.0 FLOP/B"
-        in text
-    )
+    assert "100 GFLOP/s for arithmetic and 10.0 GB/s for memory; they meet at the ridge point of 10.0 FLOP/B" in text
     # 100 of 128 GFLOP/s
     assert (
         "is derived: 2 cores × 32 FLOP/cycle (Example core, avx2) × 2.00 GHz = 128 GFLOP/s, of which 78 % was "
@@ -299,10 +273,7 @@ def test_roofs():
 def test_roofs_without_a_datasheet():
     cpu = tiny().machine("cpu")
     text = findings.utilisation.roofs(tiny(), replace(cpu, clock=None))
-    assert (
-        "of the Example CPU stands alone: no datasheet roof can be derived, since its clock was not measured"
-        in text
-    )
+    assert "of the Example CPU stands alone: no datasheet roof can be derived, since its clock was not measured" in text
     slow = replace(cpu, clock=Clock(1e9, None))
     # 100 GFLOP/s measured, 2 * 32 * 1 GHz = 64 GFLOP/s derived
     text = plain(findings.utilisation.roofs(tiny(), slow))

@@ -35,9 +35,7 @@ def test_where_the_time_goes():
 def test_gaps():
     text = plain(kernels.gaps(counted()))
     # The GPU's one cell: 0.1 of 2 ms under the profiler, 0.1 of 1.0 ms without.
-    assert (
-        "the times of the groups sum to 5.0 % of a call under the profiler in the median of 1 cell;" in text
-    )
+    assert "the times of the groups sum to 5.0 % of a call under the profiler in the median of 1 cell;" in text
     assert "from 62 % in lean (inference at batch size 1) to 96 % in deep (inference at batch size 1)" in text
     assert "Of a call without the profiler no kernel runs in about 90 % in the median" in text
 
@@ -73,10 +71,7 @@ def test_printed_rows_that_contradict_the_others():
     # 204.8 / 215.4 = 0.9508, where 0.9235 is printed: 3.0 % more
     assert "by at most 3.0 % (resnet50 on the NVIDIA L4)" in text
     # 1615 * 0.7590 = 1226, 204.8 * 0.9508 = 195 and 6570 * 0.1867 = 1227 GFLOP
-    assert (
-        "that of resnet50 on the NVIDIA L4 comes to 195 GFLOP, where the median of the GPUs is 1.23 TFLOP"
-        in text
-    )
+    assert "that of resnet50 on the NVIDIA L4 comes to 195 GFLOP, where the median of the GPUs is 1.23 TFLOP" in text
     # 544.5 * 0.2204 = 120, 2224 * 0.1174 = 261 and 2094 * 0.0612 = 128 GFLOP
     assert "that of mobilenet_v3_large on the NVIDIA L4 comes to 261 GFLOP" in text
     assert text.endswith("these contradict the others.")

@@ -31,10 +31,7 @@ def test_dominant():
 def test_remainders():
     text = plain(layer_costs.remainders(trained(gpu=False)))
     # 1 of 10 and 8 of 400 ms; 3 of 24 and 15 of 1000 ms
-    assert (
-        "outside the layers is 6.0 % of the forward pass in the median of 2 models, at the extreme 10 %"
-        in text
-    )
+    assert "outside the layers is 6.0 % of the forward pass in the median of 2 models, at the extreme 10 %" in text
     assert "7.0 % of the backward pass in the median of 2 models, at the extreme 1" in text
 
 

@@ -33,9 +33,7 @@ def test_estimates():
 def test_half_of_the_models_are_farther_off():
     cells = many().machine("cpu").cells
     # Alternately half and twice as slow: half of |residuals| lie near a factor of two, whatever the slope.
-    shaken = cells.latency_s * cells.model.map(
-        dict(zip("abcdefgh", [2, 0.5, 0.5, 2, 2, 0.5, 0.5, 2], strict=True))
-    )
+    shaken = cells.latency_s * cells.model.map(dict(zip("abcdefgh", [2, 0.5, 0.5, 2, 2, 0.5, 0.5, 2], strict=True)))
     text = plain(predictors.estimates(only("cpu", latency_s=shaken.where(cells.batch == 4, cells.latency_s))))
     assert "by more than a factor of 2.00 at batch size 4, where that is most" in text
 
@@ -71,9 +69,7 @@ def test_too_few_models():
 
 def test_best():
     text = plain(predictors.best(only("gpu")))
-    assert text.startswith(
-        "On the Example GPU the models are ordered best by FLOP over all cells, per input (ρ = "
-    )
+    assert text.startswith("On the Example GPU the models are ordered best by FLOP over all cells, per input (ρ = ")
     # At each batch size FLOP and activations have the same order.
     assert text.count("(ρ = 0.60 (") == 3
     assert text.endswith(
@@ -93,9 +89,7 @@ def test_another_is_best_by_more_than_chance():
 def test_why_there_is_no_roofline_time():
     unknown = float("nan")
     text = predictors.best(only("cpu", operator_bound_s=unknown))
-    assert (
-        "not among them: Their operators have not been counted; python -m measure --sections workload" in text
-    )
+    assert "not among them: Their operators have not been counted; python -m measure --sections workload" in text
     cpu = many().machine("cpu")
     bare = replace(cpu, roofs=cpu.roofs.iloc[:0], cells=cpu.cells.assign(operator_bound_s=unknown))
     text = plain(predictors.best(replace(many(), machines=(bare,))))

@@ -29,17 +29,12 @@ def test_other_precisions_have_the_best_product_as_their_roof_and_it_is_said():
 
 def test_levels_against_what_the_system_reports():
     text = plain(roofs.levels(CPU))
-    assert (
-        "shows 3 levels of memory: L1 at 500 GB/s (triad) up to 60.0 kB, L2 at 200 GB/s (read) up to 1.92 MB"
-        in text
-    )
+    assert "shows 3 levels of memory: L1 at 500 GB/s (triad) up to 60.0 kB, L2 at 200 GB/s (read) up to 1.92 MB" in text
     assert "and memory at 10.0 GB/s (triad) from 12.0 MB on" in text
     assert text.endswith("L3 of 16.8 MB, all cores' together; of these the sweep shows no end of L3.")
     agreeing = replace(CPU, caches=CPU.caches[:2])
     assert roofs.levels(agreeing).endswith("each level ends where one of these does.")
-    assert roofs.levels(replace(CPU, caches=())).endswith(
-        "The system reports no caches to compare them with."
-    )
+    assert roofs.levels(replace(CPU, caches=())).endswith("The system reports no caches to compare them with.")
 
 
 def test_a_cache_that_no_level_ends_at():
@@ -53,21 +48,14 @@ def test_bursts():
         plain(roofs.paces(CPU))
         == "In bursts the multiply-add at fp32 is 25 % faster than over seconds, the others less."
     )
-    only_reading = replace(
-        CPU, roof_measurements=CPU.roof_measurements[CPU.roof_measurements.roof_kernel != "fma"]
-    )
-    assert (
-        plain(roofs.paces(only_reading))
-        == "No kernel is faster in bursts than over seconds by 2.0 % or more."
-    )
+    only_reading = replace(CPU, roof_measurements=CPU.roof_measurements[CPU.roof_measurements.roof_kernel != "fma"])
+    assert plain(roofs.paces(only_reading)) == "No kernel is faster in bursts than over seconds by 2.0 % or more."
     assert roofs.paces(GPU) == "No bursts were measured."
 
 
 def test_measured():
     text = findings.roofs.measured(tiny())
-    assert (
-        "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in text
-    )
+    assert "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in text
     bare = replace(GPU, roofs=pd.DataFrame(columns=GPU.roofs.columns))
     text = findings.roofs.measured(replace(tiny(), machines=(CPU, bare)))
     assert "The fp32 roof of the Example GPU has not been measured" in text

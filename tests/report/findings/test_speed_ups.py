@@ -21,20 +21,14 @@ def test_one_cell():
     cpu, gpu = many().machine("cpu"), many().machine("gpu")
     one = replace(gpu, cells=gpu.cells[(gpu.cells.model == "c") & (gpu.cells.batch == 4)])
     text = plain(speed_ups.measured(replace(many(), machines=(cpu, one))))
-    assert (
-        "shares 1 cell with the Example CPU (4 cores) and runs it 8.00 times as fast (c, batch size 4)."
-        in text
-    )
+    assert "shares 1 cell with the Example CPU (4 cores) and runs it 8.00 times as fast (c, batch size 4)." in text
 
 
 def test_without_a_roof():
     cpu, gpu = many().machine("cpu"), many().machine("gpu")
     bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
     text = speed_ups.measured(replace(many(), machines=(cpu, bare)))
-    assert (
-        "predicts is not known: The fp32 roof of the Example GPU has not been measured; python -m measure"
-        in text
-    )
+    assert "predicts is not known: The fp32 roof of the Example GPU has not been measured; python -m measure" in text
 
 
 def test_one_machine():

@@ -44,9 +44,7 @@ def test_reasons():
 def test_reasons_that_are_not_known_or_not_needed():
     gpu = trained().machine("gpu")
     alone = replace(trained(), machines=(replace(gpu, profiles=gpu.profiles.iloc[:0]),))
-    assert "are not known; python -m measure --device cuda --sections workload operators" in steps.reasons(
-        alone
-    )
+    assert "are not known; python -m measure --device cuda --sections workload operators" in steps.reasons(alone)
     cpu = trained().machine("cpu")
     broad = replace(trained(), machines=(replace(cpu, steps=cpu.steps[cpu.steps.model == "broad"]),))
     assert steps.reasons(broad).endswith("no model has ratios that differ.")

@@ -9,12 +9,7 @@ from helpers.training_papers import trained
 from report.analysis.available import Missing
 from report.findings import training_memory
 
-FINDINGS = (
-    training_memory.peaks,
-    training_memory.saved,
-    training_memory.freezing,
-    training_memory.larger_batch,
-)
+FINDINGS = (training_memory.peaks, training_memory.saved, training_memory.freezing, training_memory.larger_batch)
 
 
 def grown():
@@ -83,6 +78,4 @@ def test_larger_batch():
 def test_a_larger_batch_that_was_not_counted():
     text = training_memory.larger_batch(tiny())
     assert isinstance(text, Missing)
-    assert (
-        "batch size above 8 has been counted; python -m measure --sections workload --batch-sizes 32" in text
-    )
+    assert "batch size above 8 has been counted; python -m measure --sections workload --batch-sizes 32" in text

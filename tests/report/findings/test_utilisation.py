@@ -41,9 +41,7 @@ def test_a_point_above_the_roof_within_the_error_bars():
         "1\u00a0cell lies above the measured roof by no more than both error bars."
     )
     # 0.30 s, but 0.30 to 0.34: 133 GFLOP/s, 118 to 133
-    slow = cpu_with(
-        flop_per_s=40e9 / 0.30, attained=4 / 3, latency_s=0.30, latency_low_s=0.30, latency_high_s=0.34
-    )
+    slow = cpu_with(flop_per_s=40e9 / 0.30, attained=4 / 3, latency_s=0.30, latency_low_s=0.30, latency_high_s=0.34)
     assert "by no more than both error bars" in utilisation.above(slow)
 
 
@@ -52,15 +50,12 @@ def test_a_point_above_the_roof_by_more_than_both_error_bars():
     fast = cpu_with(flop_per_s=160e9, attained=1.6, latency_s=0.25, latency_low_s=0.24, latency_high_s=0.26)
     text = plain(utilisation.above(fast))
     assert (
-        "1 cell lies above the measured roof by more than both error bars: deep at batch size 8 by up to 60 %"
-        in text
+        "1 cell lies above the measured roof by more than both error bars: deep at batch size 8 by up to 60 %" in text
     )
     assert "likely causes are convolution algorithms that do less arithmetic than is counted" in text
     assert "caches" not in text  # deep is compute-bound
     # No interval: the latency itself
-    text = utilisation.above(
-        cpu_with(attained=1.6, latency_s=0.25, latency_low_s=None, latency_high_s=float("nan"))
-    )
+    text = utilisation.above(cpu_with(attained=1.6, latency_s=0.25, latency_low_s=None, latency_high_s=float("nan")))
     assert "by more than both error bars" in text
 
 

@@ -22,9 +22,5 @@ def test_tried():
 
 
 def test_without_variants_the_command_is_named():
-    assert "--device cpu --sections workload inference --variants eager channels_last" in variants.tried(
-        tiny()
-    )
-    assert "--device cuda --sections workload inference --variants eager channels_last" in variants.tried(
-        tiny()
-    )
+    assert "--device cpu --sections workload inference --variants eager channels_last" in variants.tried(tiny())
+    assert "--device cuda --sections workload inference --variants eager channels_last" in variants.tried(tiny())

@@ -55,9 +55,7 @@ def with_system(**columns):
 def test_system():
     # Of two threads: 19.64 of 2 x 98.2 ms; 0.784 of 2 x 3.92 ms; 16.5 of 2 x 16.5 ms
     text = plain(
-        waterfall.system(
-            with_system(system_s=[19.64e-3, 0.784e-3, 16.5e-3], page_faults=[70.0, 5.0, 81234.5])
-        )
+        waterfall.system(with_system(system_s=[19.64e-3, 0.784e-3, 16.5e-3], page_faults=[70.0, 5.0, 81234.5]))
     )
     assert text == (
         "On the Example CPU (4 cores) the operating system takes, of the threads' time in the median, by batch size, "
@@ -71,8 +69,7 @@ def test_system_that_was_not_measured():
     assert isinstance(text, Missing)
     assert (
         "What the operating system takes of a call on the Example CPU (4 cores) has not been measured; python -m "
-        "measure --device cpu --sections workload operators --precisions fp32 --force measures it."
-        in plain(text)
+        "measure --device cpu --sections workload operators --precisions fp32 --force measures it." in plain(text)
     )
 
 
@@ -89,17 +86,11 @@ def test_profiled():
     text = plain(waterfall.profiled(profiled(gpu=False)))
     # 99.2 / 98.2, 4.5 / 3.92 and 18 / 16.5; residuals 1.8, 2.0 and 3.1 %
     assert (
-        "takes 1.1 times as long as without in the median of 3 cells, at most 1.15 times (lean at batch size 1)"
-        in text
+        "takes 1.1 times as long as without in the median of 3 cells, at most 1.15 times (lean at batch size 1)" in text
     )
-    assert (
-        "The residual is 2.0 % of the latency in the median, at most 3.1 % (lean at batch size 8). It" in text
-    )
+    assert "The residual is 2.0 % of the latency in the median, at most 3.1 % (lean at batch size 8). It" in text
     # 98.2 of 100, 3.92 of 4 and 16.5 of 16 ms
-    assert (
-        "slower than the cell's rounds, in 0 of 2 cells at batch size 1 and 1 of 1 cell at batch size 8."
-        in text
-    )
+    assert "slower than the cell's rounds, in 0 of 2 cells at batch size 1 and 1 of 1 cell at batch size 8." in text
     # Of 7 cells at batch sizes 1 and 8, those of broad, tokens, and deep at 8
     assert (
         "Of 7 cells measured at the same batch sizes, 4 have no profile (broad, deep and tokens); python -m measure "

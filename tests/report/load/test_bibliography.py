@@ -9,9 +9,7 @@ from report.load.bibliography import read_keys
 
 def test_keys(tmp_path):
     file = tmp_path / "some.bib"
-    file.write_text(
-        "@article{one1999, title={A @misc{trap} b}}\n  @Misc { two ,\n note={x}}\n@string{x = {y}}\n"
-    )
+    file.write_text("@article{one1999, title={A @misc{trap} b}}\n  @Misc { two ,\n note={x}}\n@string{x = {y}}\n")
     assert read_keys(file) == {"one1999", "two"}
 
 

@@ -41,11 +41,7 @@ def operator(flop, byte, calls, stage="inference", precision="fp32"):
 
 def derived(runs, samples, workloads, operators=(), roof=ROOF):
     return cells.derive(
-        frame(runs, Run),
-        frame(samples, Sample),
-        workloads,
-        frame(list(operators), Operator),
-        lambda _precision: roof,
+        frame(runs, Run), frame(samples, Sample), workloads, frame(list(operators), Operator), lambda _precision: roof
     )
 
 
@@ -63,9 +59,7 @@ def test_the_median_is_that_of_the_rounds_medians_whatever_their_numbers_of_samp
 
 def test_one_round_has_the_interval_of_its_own():
     values = [1.0, 1.0, 2.0, 3.0, 4.0, 9.0]
-    (row,) = derived(
-        [run()], [sample(value, index) for index, value in enumerate(values)], counted()
-    ).itertuples()
+    (row,) = derived([run()], [sample(value, index) for index, value in enumerate(values)], counted()).itertuples()
     # Of six sorted values the first and the last enclose the median.
     assert (row.latency_low_s, row.latency_s, row.latency_high_s) == (1.0, 2.5, 9.0)
 

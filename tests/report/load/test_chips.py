@@ -33,11 +33,7 @@ def test_a_row(tmp_path):
         ("1e12", "nan", r"line 2, column peak_flop_per_s: .* not a number above 0"),
         ("1e12", "", r"line 2, column peak_flop_per_s: the cell is empty"),
         (",cpu,", ",cpus,", r"line 2, column kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
-        (
-            "known",
-            "known;unheard",
-            r"line 2, column source: 'unheard' is not in the bibliography",
-        ),
+        ("known", "known;unheard", r"line 2, column source: 'unheard' is not in the bibliography"),
         ("fp32", "fp33", r"line 2, column precision: the cell is 'fp33', not one of fp64, fp32"),
         (
             "1e12",
@@ -69,9 +65,7 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
     table = chips.read(ROOT / "data" / "chips.csv", bibliography.read_keys(REFERENCES))
 
     def row(chip, precision, unit):
-        (found,) = table[
-            (table.chip == chip) & (table.precision == precision) & (table.unit == unit)
-        ].itertuples()
+        (found,) = table[(table.chip == chip) & (table.precision == precision) & (table.unit == unit)].itertuples()
         return found
 
     # NVIDIA's H100 and A100 datasheets, without sparsity; the ridge point 989.4e12 / 3.35e12.
@@ -80,9 +74,7 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
     assert row("NVIDIA A100 SXM 80GB", "bf16", "tensor").peak_flop_per_s == pytest.approx(312e12, rel=1e-3)
     assert row("NVIDIA T4", "fp32", "vector").peak_flop_per_s == 8.1e12
     assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9
-    assert (
-        table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]
-    ).all()
+    assert (table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]).all()
 
 
 def test_fastest_and_headline():

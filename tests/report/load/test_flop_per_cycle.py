@@ -110,11 +110,7 @@ def test_the_rates_are_those_that_the_chips_table_multiplies_with():
         ("Intel Xeon Gold 6448Y", "Sapphire Rapids", "amx_bf16"),
         ("AMD EPYC 9654", "Zen 4", "avx2"),
     ):
-        rows = [
-            row
-            for row in ROWS
-            if (row.microarchitecture, row.vector_extension) == (microarchitecture, extension)
-        ]
+        rows = [row for row in ROWS if (row.microarchitecture, row.vector_extension) == (microarchitecture, extension)]
         assert rows
         for row in rows:
             assert f"x {row.flop_per_cycle} FLOP/cycle/core" in derivations[chip, row.precision]

@@ -41,15 +41,9 @@ def test_no_file_has_no_lines(tmp_path):
     ("content", "sentence"),
     [
         (b"chip\n\xff\n", r"table\.csv: is not UTF-8 text; save it as CSV in UTF-8"),
-        (
-            b"id,study,claim\n" + b"x" * 200_000,
-            r"table\.csv, line 2: field larger than field limit .*; mend the line",
-        ),
+        (b"id,study,claim\n" + b"x" * 200_000, r"table\.csv, line 2: field larger than field limit .*; mend the line"),
         (b"", r"table\.csv, line 1: the columns must be id, study, claim, each once: see 'claim', and mend"),
-        (
-            b"id,study,claim\n1,one,a\n1,one,b\n",
-            r"table\.csv, line 3: 1 stands in line 2 already; delete one",
-        ),
+        (b"id,study,claim\n1,one,a\n1,one,b\n", r"table\.csv, line 3: 1 stands in line 2 already; delete one"),
         (
             b"id,study,claim\n1,two,a\n",
             r"table\.csv, line 2, column study: 'two' is not in the bibliography; add its entry to bib/references",

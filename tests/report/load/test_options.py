@@ -44,9 +44,7 @@ def test_the_environment_chooses_before_the_settings(project):
 
 
 def test_a_machine_that_is_not_there(project):
-    said = (
-        r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
-    )
+    said = r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
     with pytest.raises(UserError, match=said):
         machines(DATA, project("ridgepoint:\n  machines: [exampel-gpu]\n"))
 

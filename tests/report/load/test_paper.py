@@ -42,9 +42,7 @@ def test_cells():
     machine = tiny().machine("cpu")
     # Sorted samples 3.8 3.9 4.0 4.0 4.1 5.0 ms: the extremes of six enclose the median with 96.9 %.
     lean = cell(machine, "lean", 1)
-    assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx(
-        (0.0040, 0.0038, 0.0050)
-    )
+    assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx((0.0040, 0.0038, 0.0050))
     assert lean.sample_count == 6
     # 100 MFLOP / 4 ms = 25 GFLOP/s, a quarter of the peak, which is attainable from 10 FLOP/B on
     assert lean.flop_per_s == pytest.approx(25e9)

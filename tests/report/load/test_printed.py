@@ -17,12 +17,7 @@ def test_the_rows_of_the_study_as_printed():
     rows = printed.training_steps(FILE, KEYS)
     assert len(rows) == 9
     row = rows[(rows.model_key == "vit_b_32") & (rows.gpu == "NVIDIA V100")].iloc[0]
-    assert (row.time_s, row.flop_per_s, row.intensity_flop_per_byte, row.batch) == (
-        0.1688,
-        10113e9,
-        48.72,
-        64,
-    )
+    assert (row.time_s, row.flop_per_s, row.intensity_flop_per_byte, row.batch) == (0.1688, 10113e9, 48.72, 64)
 
 
 def test_the_rounding_of_a_number_is_half_the_unit_of_its_last_digit():
@@ -68,36 +63,16 @@ def test_files_that_are_not_there_are_empty_tables(tmp_path):
             "-1",
             "chips.csv, line 2, column peak_flop_per_s: the cell is '-1', not a number above 0; mend",
         ),
-        (
-            "chips.csv",
-            "1979e12",
-            "",
-            "chips.csv, line 2, column peak_flop_per_s: the cell is empty; mend",
-        ),
-        (
-            "training.csv",
-            "latency",
-            "speed",
-            "line 2, column quantity: the cell is 'speed', not one of latency, flop",
-        ),
+        ("chips.csv", "1979e12", "", "chips.csv, line 2, column peak_flop_per_s: the cell is empty; mend"),
+        ("training.csv", "latency", "speed", "line 2, column quantity: the cell is 'speed', not one of latency, flop"),
         (
             "claims.csv",
             "madani2026-2",
             "madani2026-1",
             "claims.csv, line 3: madani2026-1 stands in line 2 already; delete",
         ),
-        (
-            "claims.csv",
-            "madani2026-1,madani2026",
-            "x,nobody",
-            "column study: 'nobody' is not in the bibliography",
-        ),
-        (
-            "claims.csv",
-            "madani2026-1,",
-            "madani2026-1,,",
-            "claims.csv, line 2: 4 cells where the header has 3",
-        ),
+        ("claims.csv", "madani2026-1,madani2026", "x,nobody", "column study: 'nobody' is not in the bibliography"),
+        ("claims.csv", "madani2026-1,", "madani2026-1,,", "claims.csv, line 2: 4 cells where the header has 3"),
     ],
 )
 def test_a_damaged_table_is_said_in_one_sentence(tmp_path, file, old, new, words):

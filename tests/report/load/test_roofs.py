@@ -8,14 +8,7 @@ from measure.cache.folders import MachineFolder
 from measure.cache.memory_levels import Cache
 from measure.cache.records import RoofMeasurement
 from report.load.paper import frame
-from report.load.roofs import (
-    fastest_arithmetic,
-    from_memory,
-    measured_clock,
-    measured_roofs,
-    memory_levels,
-    rated,
-)
+from report.load.roofs import fastest_arithmetic, from_memory, measured_clock, measured_roofs, memory_levels, rated
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
@@ -42,11 +35,9 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
     )
     for row in (fp32, fp64):
         assert row.bandwidth_kernel == "stream_triad"
-        assert (
-            row.bandwidth_byte_per_s,
-            row.bandwidth_low_byte_per_s,
-            row.bandwidth_high_byte_per_s,
-        ) == pytest.approx((10e9, 8e9, 12e9))
+        assert (row.bandwidth_byte_per_s, row.bandwidth_low_byte_per_s, row.bandwidth_high_byte_per_s) == pytest.approx(
+            (10e9, 8e9, 12e9)
+        )
     assert (fp64.precision, fp64.peak_flop_per_s) == ("fp64", pytest.approx(20e9))
     assert CPU.roof("fp32").ridge_flop_per_byte == pytest.approx(10)
     assert CPU.roof("bf16") is None
@@ -68,9 +59,7 @@ def test_a_product_faster_than_multiply_adds_is_the_roof():
 
 
 def test_bursts_are_no_roof():
-    short = roof_measurements(
-        (lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3})
-    )
+    short = roof_measurements((lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}))
     assert measured_roofs(short).iloc[0].peak_flop_per_s == pytest.approx(100e9)
 
 
@@ -98,10 +87,7 @@ def test_without_streams_there_is_no_roof():
 def test_the_levels_of_memory():
     first, second, memory = CPU.levels
     # Up to 60 kB, of 65.5 reported; up to 1.92 MB, of 2.10; from 12 MB on. The L3 of 16.8 MB makes no difference.
-    assert [(level.name, level.level.last_byte) for level in (first, second)] == [
-        ("L1", 60_000),
-        ("L2", 1_920_000),
-    ]
+    assert [(level.name, level.level.last_byte) for level in (first, second)] == [("L1", 60_000), ("L2", 1_920_000)]
     assert (first.cache, second.cache) == (Cache(1, 65536, 2), Cache(2, 2097152, 2))
     assert (memory.name, memory.cache, memory.level.first_byte) == ("memory", None, 12_000_000)
     rates = [{name: row.byte_per_s / 1e9 for name, row in level.kernels.items()} for level in CPU.levels]
@@ -115,18 +101,10 @@ def test_the_levels_of_memory():
 
 
 def test_levels_that_agree_with_no_reported_cache_have_numbers():
-    assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == [
-        "cache 1",
-        "cache 2",
-        "memory",
-    ]
+    assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == ["cache 1", "cache 2", "memory"]
     # 40 kB are more than a step, a factor of 1.41, below the 60 kB that the first level serves
     caches = (Cache(1, 40_000, 2), Cache(2, 1_500_000, 1))
-    assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == [
-        "cache 1",
-        "L2",
-        "memory",
-    ]
+    assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == ["cache 1", "L2", "memory"]
 
 
 def test_the_fastest_arithmetic_of_each_precision():
@@ -147,9 +125,7 @@ def test_the_clock():
 
 def test_a_clock_without_its_check_and_a_check_without_its_clock():
     def chain(precision):
-        return lambda row: row.roof_kernel == "chain" and row.precision == precision, {
-            "status": "unsupported"
-        }
+        return lambda row: row.roof_kernel == "chain" and row.precision == precision, {"status": "unsupported"}
 
     assert measured_clock(roof_measurements(chain("fp64"))).addition_cycle is None
     assert measured_clock(roof_measurements(chain("int64"))) is None

@@ -31,12 +31,7 @@ def derived(ratios, status="ok", phase="step"):
     runs, samples = [], []
     for number, ratio in enumerate(ratios):
         runs.append(Run("e", "net", 8, "fp32", phase, "eager", status, None, "2026-01-01", number))
-        for name, latency_s in (
-            ("forward", 1),
-            ("backward", ratio),
-            ("update", 0.5),
-            ("step", ratio + 1.5),
-        ):
+        for name, latency_s in (("forward", 1), ("backward", ratio), ("update", 0.5), ("step", ratio + 1.5)):
             samples += [
                 Sample("e", "net", 8, "fp32", name, "eager", index, 1, latency_s * (1 + index % 2), number)
                 for index in range(6)

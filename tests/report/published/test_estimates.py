@@ -8,9 +8,7 @@ from report.published.verdict import DIFFERS, OPEN
 
 
 def of(paper, name, quantity):
-    (found,) = (
-        row for row in estimates.comparisons(paper) if row.subject == name and row.quantity == quantity
-    )
+    (found,) = (row for row in estimates.comparisons(paper) if row.subject == name and row.quantity == quantity)
     return found
 
 

@@ -27,10 +27,7 @@ def test_estimated_flop():
 def test_peaks():
     text = told(findings.peaks)
     assert "Of 17 printed peaks, 6 are not the dense one" in text
-    assert (
-        "the peak with 2:4 sparsity: NVIDIA H100 SXM, bf16 (by 2.00), NVIDIA A100 SXM, bf16 (by 2.00) and"
-        in text
-    )
+    assert "the peak with 2:4 sparsity: NVIDIA H100 SXM, bf16 (by 2.00), NVIDIA A100 SXM, bf16 (by 2.00) and" in text
     right = printed().published.chips.iloc[2:4]
     paper = replace(printed(), published=replace(printed().published, chips=right))
     assert told(findings.peaks, paper) == "No printed peak differs from the dense one of its datasheet."
@@ -38,9 +35,7 @@ def test_peaks():
 
 def test_tensor_roof():
     # 8.1 T / 320 G = 25.3; 65 T / 320 G = 203; 65 / 8.1 = 8.02
-    assert "from 25.3 to 203 FLOP/B, and every utilisation of arithmetic falls by 8.02" in told(
-        findings.tensor_roof
-    )
+    assert "from 25.3 to 203 FLOP/B, and every utilisation of arithmetic falls by 8.02" in told(findings.tensor_roof)
 
 
 def test_own_arithmetic():

@@ -9,9 +9,7 @@ from report.published.verdict import AGREES, OPEN
 
 def of(model, quantity):
     (found,) = (
-        row
-        for row in models.comparisons(printed())
-        if row.subject == model and row.quantity.startswith(quantity)
+        row for row in models.comparisons(printed()) if row.subject == model and row.quantity.startswith(quantity)
     )
     return found
 
@@ -42,9 +40,7 @@ def test_outputs_that_are_written_over_inputs():
     # 100 numbers each: an activation reads and writes them, a sum reads twice as many
     paper = printed()
     rows = paper.layers[(paper.layers.batch == 1) & (paper.layers.model == "alexnet")]
-    rows = rows.assign(
-        activation_byte=0, parameter_byte=0, traffic_byte=[800, 1200], forward_other_flop=[100, 100]
-    )
+    rows = rows.assign(activation_byte=0, parameter_byte=0, traffic_byte=[800, 1200], forward_other_flop=[100, 100])
     assert models.output_byte(replace(paper, layers=rows), "alexnet") == 400 + 400
 
 

@@ -13,9 +13,7 @@ def step(model, gpu):
 
 
 def of(paper, name, quantity):
-    (found,) = (
-        row for row in steps.comparisons(paper) if row.subject == name and row.quantity.startswith(quantity)
-    )
+    (found,) = (row for row in steps.comparisons(paper) if row.subject == name and row.quantity.startswith(quantity))
     return found
 
 

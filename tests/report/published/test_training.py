@@ -23,10 +23,7 @@ def test_a_backward_pass_without_that_of_convolutions():
     assert training.LINEAR_ONLY in row.verdict.reason
     assert of(printed(), "madani2026", "alexnet", "FLOP, forward").verdict.reason == "exactly"
     # 15.007 / 91.416 = 0.1642
-    assert (
-        training.LINEAR_ONLY
-        in of(printed(), "madani2026", "alexnet", "FLOP, backward/forward").verdict.reason
-    )
+    assert training.LINEAR_ONLY in of(printed(), "madani2026", "alexnet", "FLOP, backward/forward").verdict.reason
 
 
 def test_a_backward_pass_with_one_gradient():
@@ -42,9 +39,7 @@ def test_a_ratio_that_stands_for_several_models():
     paper = printed()
     rows = paper.published.training.assign(batch=64.0)
     paper = replace(paper, published=replace(paper.published, training=rows))
-    assert (
-        "stands for 5 models" in of(paper, "daugherty", "resnet50", "FLOP, forward/backward").verdict.reason
-    )
+    assert "stands for 5 models" in of(paper, "daugherty", "resnet50", "FLOP, forward/backward").verdict.reason
 
 
 def test_times_need_a_chip_and_ratios_a_measurement():

@@ -10,15 +10,7 @@ def rows(table):
 
 def test_steps_as_printed_and_as_counted():
     table = rows(kernels.steps(counted()))
-    assert table[2] == [
-        "resnet50",
-        "NVIDIA T4",
-        "[@pham2024]",
-        "148 GB/s",
-        "759 ms",
-        "1.62 TFLOP/s",
-        "10.9 FLOP/B",
-    ]
+    assert table[2] == ["resnet50", "NVIDIA T4", "[@pham2024]", "148 GB/s", "759 ms", "1.62 TFLOP/s", "10.9 FLOP/B"]
     imported = [row for row in table if row[1] == "NVIDIA T4" and row[2] == "hardware counters"]
     assert imported == [
         ["resnet50", "NVIDIA T4", "hardware counters", "100 GB/s", "400 ms", "not measured", "not measured"]

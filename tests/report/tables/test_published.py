@@ -55,9 +55,7 @@ def test_a_row():
 def test_what_was_measured_has_an_interval_and_a_machine(monkeypatch):
     step = pd.Series({"time_ratio": 2.1, "time_ratio_low": 2.0, "time_ratio_high": 2.2})
     monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example CPU", step))
-    rows = by_name(
-        published.training(replace(printed()))
-    )  # a paper of its own: nothing is kept of the others'
+    rows = by_name(published.training(replace(printed())))  # a paper of its own: nothing is kept of the others'
     ratio = next(row for row in rows if row[0] == "alexnet, batch size 64: time, backward/forward")
     # half of 2.2 - 2.0 is 0.10, of which two digits are told
     assert ratio[1:3] == ["2.000", "2.10 (2.00 to 2.20), Example CPU"]

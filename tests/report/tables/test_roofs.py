@@ -17,15 +17,7 @@ def test_arithmetic():
         # 2 GFLOP in 20 ms that last, in 16 ms in a burst
         [NAME, "fp32", "multiply-add", "–", "100 GFLOP/s", "80.0 to 125 GFLOP/s", "125 GFLOP/s"],
         [NAME, "fp64", "multiply-add", "–", "20.0 GFLOP/s", "20.0 to 20.0 GFLOP/s", "–"],
-        [
-            "Example GPU",
-            "fp32",
-            "matrix product (torch)",
-            "4000",
-            "8.00 TFLOP/s",
-            "8.00 to 8.00 TFLOP/s",
-            "–",
-        ],
+        ["Example GPU", "fp32", "matrix product (torch)", "4000", "8.00 TFLOP/s", "8.00 to 8.00 TFLOP/s", "–"],
     ]
 
 
@@ -59,9 +51,8 @@ def test_what_was_not_measured_is_a_sentence():
         assert isinstance(table(empty()), Missing)
     gpu = tiny().machine("gpu")
     only_gpu = replace(tiny(), machines=(gpu,))
-    assert (
-        "levels of memory of the Example GPU have not been measured; python -m measure --device cuda"
-        in str(roofs.levels(only_gpu))
+    assert "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in str(
+        roofs.levels(only_gpu)
     )
     bare = replace(gpu, roof_measurements=gpu.roof_measurements.iloc[:0], roofs=gpu.roofs.iloc[:0])
     assert "The fp32 roof of the Example GPU has not been measured" in str(
@@ -103,12 +94,7 @@ def test_datasheet_roofs():
 
 def test_an_unconfirmed_datasheet_roof_is_marked():
     doubtful = replace(tiny(), chips=tiny().chips.assign(verified="no"))
-    assert [row[1] for row in cells(roofs.datasheet_roofs(doubtful))] == [
-        "fp32",
-        "fp64",
-        "fp32 \\*",
-        "bf16 \\*",
-    ]
+    assert [row[1] for row in cells(roofs.datasheet_roofs(doubtful))] == ["fp32", "fp64", "fp32 \\*", "bf16 \\*"]
 
 
 def test_no_datasheet_roof_at_all_is_a_sentence():

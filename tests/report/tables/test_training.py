@@ -7,11 +7,7 @@ from report.tables import training
 
 def rows(table):
     lines = plain(table).replace("\\", "").strip().split("\n")
-    return [
-        [cell.strip() for cell in line.strip("| ").split(" | ")]
-        for line in lines
-        if not line.startswith("| :")
-    ]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if not line.startswith("| :")]
 
 
 def test_ratios():

@@ -39,9 +39,7 @@ def test_terms():
 
 def test_terms_with_what_the_system_takes():
     # 3.92 of 2 threads x 98.2, 3.92 and 16.5 ms; on a GPU the threads of the host are not what a call waits for.
-    machines = tuple(
-        replace(each, profiles=each.profiles.assign(system_s=3.92e-3)) for each in profiled().machines
-    )
+    machines = tuple(replace(each, profiles=each.profiles.assign(system_s=3.92e-3)) for each in profiled().machines)
     shares = [row[-2] for row in cells(utilisation.terms(replace(profiled(), machines=machines)))]
     assert shares == ["2 %", "50 %", "12 %", "–"]
 

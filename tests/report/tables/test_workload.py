@@ -64,10 +64,7 @@ def test_costs_are_those_that_are_counted():
         if name != "–"
     }
     assert named["add"] == (1, 0)
-    assert named["sigmoid"] == (
-        4,
-        0,
-    )  # 1 / (1 + exp(-x)): a change of sign, an exponential, an addition, a division
+    assert named["sigmoid"] == (4, 0)  # 1 / (1 + exp(-x)): a change of sign, an exponential, an addition, a division
     assert named["sigmoid_backward"] == (3, 1)  # g y (1 - y)
     assert named["gelu (tanh)"] == (scalars.TANH_GELU["gelu"], 0)
     assert len(named) == len({*scalars.ELEMENTARY, *scalars.COSTS}) + len(scalars.TANH_GELU)
@@ -98,9 +95,7 @@ def test_formulas_are_those_that_are_counted():
     assert value(backward, n=n, r=r) == flop("_softmax_backward_data", some, some, -1, torch.float, out=some)
     forward, backward = next(rest)
     assert value(forward, n=n, r=r) == flop("_log_softmax", some, -1, False, out=some)
-    assert value(backward, n=n, r=r) == flop(
-        "_log_softmax_backward_data", some, some, -1, torch.float, out=some
-    )
+    assert value(backward, n=n, r=r) == flop("_log_softmax_backward_data", some, some, -1, torch.float, out=some)
     assert value(next(rest)[0], n=384, c=3) == batch_norm_flop(384, 3, training=False, tracked=True)
     forward, backward = next(rest)
     assert value(forward, n=384, c=3) == batch_norm_flop(384, 3, training=True, tracked=True)

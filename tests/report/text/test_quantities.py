@@ -39,14 +39,7 @@ def test_si(value, unit, text):
 
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
-    [
-        (1979.2, 3, "1980"),
-        (0.0456, 2, "0.046"),
-        (9.996, 3, "10.0"),
-        (100, 3, "100"),
-        (2.0, 3, "2.00"),
-        (0, 3, "0"),
-    ],
+    [(1979.2, 3, "1980"), (0.0456, 2, "0.046"), (9.996, 3, "10.0"), (100, 3, "100"), (2.0, 3, "2.00"), (0, 3, "0")],
 )
 def test_significant(value, digits, text):
     assert significant(value, digits) == text
@@ -84,12 +77,7 @@ def test_digits_to_a_place():
 def test_words():
     assert [plain(number(count, "model")) for count in (0, 1, 24)] == ["no model", "1 model", "24 models"]
     assert plain(number(2, "family", "families")) == "2 families"
-    assert [listing(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]
+    assert [listing(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
 
 def test_integers_do_operations():
