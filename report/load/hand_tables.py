@@ -27,17 +27,17 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
     lines: dict[tuple[str, ...], int] = {}
     for line, row in rows:
         for name in CITING:
-            for key in getattr(row, name, "").split(";"):
-                if hasattr(row, name) and key not in keys:
+            for cited in getattr(row, name, "").split(";"):
+                if hasattr(row, name) and cited not in keys:
                     raise UserError(
-                        f"{path}, line {line}, column {name}: {key!r} is not in the bibliography; add its entry to "
+                        f"{path}, line {line}, column {name}: {cited!r} is not in the bibliography; add its entry to "
                         "bib/references.bib"
                     )
-        told = tuple(str(getattr(row, name)) for name in TABLES[record].key)
-        first = lines.setdefault(told, line) if told else line
+        key = tuple(str(getattr(row, name)) for name in TABLES[record].key)
+        first = lines.setdefault(key, line) if key else line
         if first != line:
             raise UserError(
-                f"{path}, line {line}: {' '.join(told)} stands in line {first} already; delete one of the two"
+                f"{path}, line {line}: {' '.join(key)} stands in line {first} already; delete one of the two"
             )
     return rows
 

@@ -55,7 +55,7 @@ def _measured(paper: Paper) -> list[Machine]:
 def saturations(paper: Paper) -> str:
     """List the saturation batch of each model on each machine shown."""
     available.shown_cells(paper)
-    found = available.rows_of_each(paper, saturation.of)
+    found = available.rows_of_each(paper, saturation.of_machine)
     rows = [
         [
             row.device, escape(row.model), str(len(row.batches)), throughput(row.first_per_s),

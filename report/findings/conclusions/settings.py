@@ -48,7 +48,7 @@ def precision(paper: Paper, machine: Machine) -> Answer:
 @of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
 def batch_size(paper: Paper, machine: Machine) -> Answer:
     """Say what a larger batch buys or costs, and up to which size it buys much."""
-    saturated, cells = saturation.of(machine), available.cells(machine)
+    saturated, cells = saturation.of_machine(machine), available.cells(machine)
     first = int(cells.batch.min())
     alone = cells[cells.batch == first][["model", "throughput_per_s"]]
     rows = cells[cells.batch > first].merge(alone, on="model", suffixes=("", "_first"))
