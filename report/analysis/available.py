@@ -204,7 +204,7 @@ def steps(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     return at_least_one(rows[rows.time_ratio.notna() & rows.backward_flop.notna()], gap)
 
 
-def of_each(paper: Paper, part: Callable[[Machine], Result]) -> list[tuple[Machine, Result | Missing]]:
+def results_of_each(paper: Paper, part: Callable[[Machine], Result]) -> list[tuple[Machine, Result | Missing]]:
     """Return each machine that figures show with its part, or what it lacks for one; at least one part."""
     machines(paper)
     parts = [(shown, or_missing(part)(shown)) for shown in paper.shown]
@@ -214,9 +214,9 @@ def of_each(paper: Paper, part: Callable[[Machine], Result]) -> list[tuple[Machi
     return parts
 
 
-def told_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
+def sentences_of_each(paper: Paper, part: Callable[[Machine], str]) -> str:
     """Return a part from each machine that figures show, or what it lacks for one; at least one part."""
-    return " ".join(text for _, text in of_each(paper, part))
+    return " ".join(text for _, text in results_of_each(paper, part))
 
 
 def on_each_machine(part: Callable[Concatenate[Paper, Machine, Arguments], str]) -> Callable[..., Prose]:
@@ -224,7 +224,7 @@ def on_each_machine(part: Callable[Concatenate[Paper, Machine, Arguments], str])
 
     @wraps(part)
     def finding_of_all(paper: Paper, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Prose:
-        return finding(told_of_each)(paper, lambda machine: part(paper, machine, *args, **kwargs))
+        return finding(sentences_of_each)(paper, lambda machine: part(paper, machine, *args, **kwargs))
 
     return finding_of_all
 
@@ -238,7 +238,7 @@ def rows_of_each(paper: Paper, part: Callable[[Machine], pd.DataFrame]) -> pd.Da
     """Return rows from each machine that figures show, with its kind in ``device``; from at least one."""
     found = [
         rows.assign(device=KINDS[machine.chip_kind])
-        for machine, rows in of_each(paper, part)
+        for machine, rows in results_of_each(paper, part)
         if not isinstance(rows, Missing)
     ]
     return pd.concat(found, ignore_index=True)

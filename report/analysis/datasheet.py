@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.records import Environment
 from report.load import chips
-from report.load.flop_per_cycle import FlopPerCycle
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import each
 from report.text.quantities import number, si

@@ -17,7 +17,6 @@ from measure.cache.words import BACKWARD, EAGER, FORWARD, STEP
 from report.analysis import available
 from report.analysis.available import Missing
 from report.analysis.predictors import common_batches
-from report.charts.theme import OUTSIDE
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
 
@@ -30,6 +29,9 @@ QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
 COSTS = [f"{stage}_{quantity}" for quantity in QUANTITIES for stage in PASSES]
 
 CELL = ["model", "batch"]
+
+OUTSIDE = "outside the layers"
+"""The remainder, as figures and sentences name it."""
 
 
 def shown_batch(steps: pd.DataFrame) -> int:
@@ -92,7 +94,7 @@ def of_kinds(paper: Paper, machine: Machine) -> pd.DataFrame:
 
 def of_shown(paper: Paper, part: Callable[[Paper, Machine], pd.DataFrame]) -> tuple[Machine, pd.DataFrame]:
     """Return the first machine shown whose layers were timed, and a part of it: ``of_layers`` or ``of_kinds``."""
-    parts = available.of_each(paper, lambda machine: part(paper, machine))
+    parts = available.results_of_each(paper, lambda machine: part(paper, machine))
     return next((machine, rows) for machine, rows in parts if not isinstance(rows, Missing))
 
 

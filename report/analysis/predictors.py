@@ -1,16 +1,19 @@
 """What may predict a latency, beside the latencies: how well each orders the models, and where it fails."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 import pandas as pd
 
+from measure.cache.words import INFERENCE
 from report.analysis import available, correlations, power_law
 from report.analysis.correlations import Coefficient
 from report.analysis.power_law import PowerLaw
-from report.load.paper import Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
+from report.text.quantities import intensity, number, percent, si
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Predictor:
 
 FLOP = Predictor("FLOP", "forward_flop", "FLOP")
 PARAMETERS = Predictor("parameters", "parameter_count", "", grows=False)
+ACTIVATIONS = Predictor("activations", "activation_byte", "B")
+TRAFFIC = Predictor("traffic", "traffic_byte", "B")
 BOUND = Predictor("roofline time", "operator_bound_s", "s")
 """The least time of the operators in turn (``report.load.operator_bounds``), which knows a machine's roof."""
 
@@ -142,3 +147,36 @@ def _ranking(cells: pd.DataFrame, batch: int | None) -> list[Rank]:
         if law and coefficients:
             found.append(Rank(batch, predictor, coefficients, law))
     return sorted(found, key=lambda rank: -rank.spearman.value)
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What sets a model apart beside predictors: a column of ``model_traits``, its name, its value as a phrase."""
+
+    column: str
+    name: str
+    phrase: Callable[[float], str]
+
+
+TRAITS = (
+    Trait(
+        "depthwise_share",
+        "the share of depthwise convolution in FLOP",
+        lambda value: f"{percent(value)} of FLOP in depthwise convolution",
+    ),
+    Trait("operator_calls", "the number of operator calls", lambda value: number(round(value), "operator call")),
+    Trait("parameter_byte", "the bytes of parameters", lambda value: f"{si(value, 'B')} of parameters"),
+    Trait("traffic_intensity", "the intensity by traffic", lambda value: f"{intensity(value)} of traffic"),
+)
+
+
+def model_traits(paper: Paper, batch: int) -> pd.DataFrame:
+    """Return the traits of the models at a batch size, a row a model; empty where one was not counted."""
+    rows = available.workloads(paper, batch=batch).set_index("model")
+    layers = matching(paper.layers, precision=BASE_PRECISION, batch=batch)
+    flop = layers.groupby(["model", "layer_kind"]).forward_flop.sum().unstack().fillna(0.0)
+    depthwise = flop.get("depthwise convolution", pd.Series(0.0, flop.index)) / flop.sum(axis=1)
+    operators = matching(paper.operators, precision=BASE_PRECISION, batch=batch, stage=INFERENCE)
+    calls = operators.groupby("model").calls.sum()
+    rows = rows.assign(depthwise_share=depthwise, operator_calls=calls)
+    return rows[[trait.column for trait in TRAITS]].astype(float)

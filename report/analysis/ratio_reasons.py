@@ -18,8 +18,7 @@ import pandas as pd
 
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
-from report.analysis.layer_costs import CELL, pivoted
-from report.charts.theme import OUTSIDE
+from report.analysis.layer_costs import CELL, OUTSIDE, pivoted
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import each, matching

@@ -47,7 +47,7 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def of(machine: Machine) -> pd.DataFrame:
+def of_machine(machine: Machine) -> pd.DataFrame:
     """Return the saturations of a machine's cells at the base precision; at least one row."""
     name = available.title(machine)
     what = f"No model was measured on the {name} at more than one batch size, so its saturation is not known"

@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from report.analysis.layer_costs import OUTSIDE
 from report.load import options
 from report.load.chips import KINDS
 
@@ -59,7 +60,6 @@ LAYER_COLORS = {
     "normalisation": GREEN, "activation": PURPLE, "pooling": INDIGO, "recurrent": OLIVE,
     "embedding": WINE, "other": "#b5b5b5",
 }  # fmt: skip
-OUTSIDE = "outside the layers"
 PART_COLORS = {**LAYER_COLORS, OUTSIDE: "#dedede"}
 """The parts of a training step's time: kinds of layer, and what belongs to none."""
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}

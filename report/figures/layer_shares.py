@@ -9,9 +9,8 @@ import pandas as pd
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import or_missing
-from report.analysis.layer_costs import PASSES, QUANTITIES, shares_by_kind
+from report.analysis.layer_costs import OUTSIDE, PASSES, QUANTITIES, shares_by_kind
 from report.charts import theme
-from report.charts.theme import OUTSIDE
 from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
 from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper

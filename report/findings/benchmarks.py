@@ -100,7 +100,7 @@ def throughput(paper: Paper, machine: Machine) -> str:
 @on_each_machine
 def saturated(paper: Paper, machine: Machine) -> str:
     """Say from which batch size on a larger one buys little, and what limits from there on."""
-    rows = saturation.of(machine)
+    rows = saturation.of_machine(machine)
     sizes = rows.batches.map(lambda batches: listing([str(batch) for batch in batches])).value_counts()
     measured = [f"{batches} ({number(int(count), 'model')})" for batches, count in sizes.items()]
     below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]

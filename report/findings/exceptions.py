@@ -7,8 +7,7 @@ import pandas as pd
 from report.analysis import available
 from report.analysis.available import on_each_machine
 from report.analysis.correlations import correlation
-from report.analysis.predictors import FLOP
-from report.analysis.traits import TRAITS, of_models
+from report.analysis.predictors import FLOP, TRAITS, model_traits
 from report.findings.predictors import ranked_of
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
@@ -25,7 +24,7 @@ def farthest(paper: Paper, machine: Machine) -> str:
         for rank in ranked[batch]:
             if rank.predictor == FLOP:
                 off = pd.DataFrame({"model": models, "residual": rank.law.residuals}).dropna()
-                traits = of_models(paper, batch).reindex(off.model)
+                traits = model_traits(paper, batch).reindex(off.model)
                 where = f"On the {available.title(machine)} at batch size {batch}"
                 sentences.append(f"{where} {_outliers(off, traits)}")
     return " ".join(sentences)
@@ -46,7 +45,7 @@ def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
 
 def _known(traits: pd.Series) -> str:
     """List the traits that are known."""
-    return listing([trait.told(traits[trait.column]) for trait in TRAITS if pd.notna(traits[trait.column])])
+    return listing([trait.phrase(traits[trait.column]) for trait in TRAITS if pd.notna(traits[trait.column])])
 
 
 def _explained(off: pd.DataFrame, traits: pd.DataFrame) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import finding, on_each_machine
-from report.charts.theme import OUTSIDE
+from report.analysis.layer_costs import OUTSIDE
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import highest
 from report.text.quantities import listing, number, percent, signed_percent

@@ -68,4 +68,4 @@ def depthwise(paper: Paper) -> str:
             f"{below or 'none'} of those the depthwise convolutions lie below."
         )
 
-    return f"{text} {or_missing(available.told_of_each)(paper, beside_ridge)}"
+    return f"{text} {or_missing(available.sentences_of_each)(paper, beside_ridge)}"

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from report.analysis import available, speed_up
+from report.analysis import available, speed_ups
 from report.analysis.available import Missing, finding, or_missing
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
@@ -12,7 +12,7 @@ from report.text.quantities import number, significant
 @finding
 def measured(paper: Paper) -> str:
     """Say the speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
-    return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_up.compared(paper))
+    return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_ups.between_machines(paper))
 
 
 def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:

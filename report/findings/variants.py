@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from report.analysis import available, variants
+from report.analysis import available, speed_ups
 from report.analysis.available import on_each_machine
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
@@ -14,7 +14,7 @@ from report.text.quantities import listing, number, significant
 @on_each_machine
 def tried(paper: Paper, machine: Machine) -> str:
     """Say what each variant that was measured brings."""
-    gains = [_gain(str(name), rows) for name, rows in variants.compared(machine).groupby("variant")]
+    gains = [_gain(str(name), rows) for name, rows in speed_ups.over_eager(machine).groupby("variant")]
     return f"On the {available.title(machine)}, against the same cells in eager mode, {listing(gains)}."
 
 

@@ -55,14 +55,14 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
     16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
     chips have. Where there is none, each chip at its fastest rate, and None in place of the words.
     """
-    own = chips[chips.chip_kind == kind]
+    of_kind = chips[chips.chip_kind == kind]
     for precisions in SHARED_PRECISIONS:
         for unit in ("tensor", "vector"):
-            rows = own[own.precision.isin(precisions) & (own.unit == unit)]
-            if 2 * rows.chip.nunique() >= own.chip.nunique() > 0:
+            rows = of_kind[of_kind.precision.isin(precisions) & (of_kind.unit == unit)]
+            if 2 * rows.chip.nunique() >= of_kind.chip.nunique() > 0:
                 width = "16-bit floating point" if len(precisions) > 1 else precisions[0]
                 return fastest(rows), f"{width} on {unit} units"
-    return fastest(own), None
+    return fastest(of_kind), None
 
 
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:

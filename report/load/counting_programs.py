@@ -10,14 +10,9 @@ from report.text.quantities import percent
 OURS = "ridgepoint"
 
 NAMES = {
-    OURS: "Ridgepoint",
-    "torch": "FlopCounterMode",
-    "fvcore": "fvcore",
-    "ptflops-aten": "ptflops (aten)",
-    "ptflops-pytorch": "ptflops (pytorch)",
-    "thop": "thop",
-    "torchinfo": "torchinfo",
-}
+    OURS: "Ridgepoint", "torch": "FlopCounterMode", "fvcore": "fvcore", "ptflops-aten": "ptflops (aten)",
+    "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo",
+}  # fmt: skip
 """The programs as the paper calls them, in its order."""
 
 TOLERANCE = 0.01
@@ -26,24 +21,14 @@ TOLERANCE = 0.01
 LINES = {
     "without normalisation": {"AlexNet": "alexnet", "VGG": r"vgg\d+", "SqueezeNet": "squeezenet.*"},
     "batch normalisation": {
-        "VGG, normalised": r"vgg\d+_bn",
-        "GoogLeNet": "googlenet",
-        "Inception v3": "inception_v3",
-        "ResNet": r"resnet\d+",
-        "Wide ResNet": "wide_resnet.*",
-        "ResNeXt": "resnext.*",
-        "DenseNet": "densenet.*",
-        "RegNet": "regnet.*",
-        "ShuffleNet v2": "shufflenet.*",
-        "MnasNet": "mnasnet.*",
-        "MobileNet v2": "mobilenet_v2",
-        "MobileNet v3": "mobilenet_v3.*",
-        "EfficientNet": r"efficientnet_b\d",
-        "EfficientNet v2": "efficientnet_v2.*",
+        "VGG, normalised": r"vgg\d+_bn", "GoogLeNet": "googlenet", "Inception v3": "inception_v3",
+        "ResNet": r"resnet\d+", "Wide ResNet": "wide_resnet.*", "ResNeXt": "resnext.*", "DenseNet": "densenet.*",
+        "RegNet": "regnet.*", "ShuffleNet v2": "shufflenet.*", "MnasNet": "mnasnet.*", "MobileNet v2": "mobilenet_v2",
+        "MobileNet v3": "mobilenet_v3.*", "EfficientNet": r"efficientnet_b\d", "EfficientNet v2": "efficientnet_v2.*",
     },
     "layer normalisation": {"ConvNeXt": "convnext.*"},
     "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
-}
+}  # fmt: skip
 """Lines of models by the pattern of their names, grouped by the kind of layer that programs disagree about."""
 
 
@@ -81,21 +66,20 @@ def derive(results: pd.DataFrame) -> pd.DataFrame:
 def scores(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each program: its ``models``, how many it counted, right and equal, in which time and memory."""
     rows = []
-    for program, own in results.groupby("program", sort=False):
-        counts_parameters = own.parameter_count.notna().any()
-        same = own.parameter_count.astype(float) == own.published_parameter_count
+    for program, counts in results.groupby("program", sort=False):
+        same = counts.parameter_count.astype(float) == counts.published_parameter_count
         rows.append(
             {
                 "program": program,
-                "version": own.version.iloc[0],
-                "models": len(own),
-                "counted": int((own.status == "ok").sum()),
-                "right": int(own.right.sum()),
-                "equal": int(own.equal.sum()),
-                "same_parameters": float(same.sum()) if counts_parameters else None,
-                "build_s": own.build_s.sum(min_count=1),
-                "count_s": own.count_s.sum(min_count=1),
-                "peak_byte": own.peak_byte.max(),
+                "version": counts.version.iloc[0],
+                "models": len(counts),
+                "counted": int((counts.status == "ok").sum()),
+                "right": int(counts.right.sum()),
+                "equal": int(counts.equal.sum()),
+                "same_parameters": float(same.sum()) if counts.parameter_count.notna().any() else None,
+                "build_s": counts.build_s.sum(min_count=1),
+                "count_s": counts.count_s.sum(min_count=1),
+                "peak_byte": counts.peak_byte.max(),
             }
         )
     columns = ["program", "version", "models", "counted", "right", "equal", "same_parameters"]

@@ -1,7 +1,9 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -11,23 +13,12 @@ import pandas as pd
 
 from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from report.load import (
-    bibliography,
-    cells,
-    chips,
-    counting_programs,
-    flop_per_cycle,
-    options,
-    printed,
-    steps,
-    workloads,
-)
-from report.load.flop_per_cycle import FlopPerCycle
-from report.load.gc_paused import unsearched
-from report.load.printed import Published
+from report.load import bibliography, cells, chips, counting_programs, hand_tables, options, steps, workloads
+from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
 
 BASE_PRECISION = "fp32"
@@ -111,7 +102,23 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
-@unsearched()
+@contextmanager
+def without_garbage_search() -> Iterator[None]:
+    """Pause the search for cyclic garbage within, and exempt what is there at the end from then on.
+
+    The tables are tens of thousands of records without a cycle; visiting them would take a quarter of the time.
+    """
+    searched = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if searched:
+            gc.enable()
+
+
+@without_garbage_search()
 def load(
     data: Path | None = None, references: Path = Path("bib/references.bib"), chosen: Sequence[str] | None = None
 ) -> Paper:
@@ -136,7 +143,7 @@ def load(
     counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
     return Paper(
         chips=chips.read(data / "chips.csv", keys),
-        flop_per_cycle=flop_per_cycle.read(data / "flop_per_cycle.csv", keys),
+        flop_per_cycle=hand_tables.flop_per_cycle(data / "flop_per_cycle.csv", keys),
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
         operators=operators,
@@ -144,8 +151,8 @@ def load(
         counting_programs=counting_programs.derive(frame(counted_by_programs, workload_records.ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        training_steps=printed.training_steps(data / "published" / "training_steps.csv", keys),
-        published=printed.read(data / "published", keys),
+        training_steps=hand_tables.training_steps(data / "published" / "training_steps.csv", keys),
+        published=hand_tables.published(data / "published", keys),
     )
 
 

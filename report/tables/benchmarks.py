@@ -4,10 +4,11 @@ from typing import Any
 
 import pandas as pd
 
-from report.analysis import available, predictors, saturation, speed_up
+from report.analysis import available, predictors, saturation
 from report.analysis.available import Missing, or_missing
 from report.analysis.correlations import FEWEST, written
 from report.analysis.predictors import Rank
+from report.analysis.speed_ups import between_machines
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.tables.pipe import NONE, failure, known, named, pipe, with_interval
@@ -55,7 +56,7 @@ def _measured(paper: Paper) -> list[Machine]:
 def saturations(paper: Paper) -> str:
     """List the saturation batch of each model on each machine shown."""
     available.shown_cells(paper)
-    found = available.rows_of_each(paper, saturation.of)
+    found = available.rows_of_each(paper, saturation.of_machine)
     rows = [
         [
             row.device, escape(row.model), str(len(row.batches)), throughput(row.first_per_s),
@@ -71,7 +72,7 @@ def saturations(paper: Paper) -> str:
 @or_missing
 def speed_ups(paper: Paper) -> str:
     """Set the cells that machines share side by side."""
-    pairs = or_missing(speed_up.compared)(paper)
+    pairs = or_missing(between_machines)(paper)
     if isinstance(pairs, Missing):  # the text says why
         raise available.DataMissingError("No two machines to set side by side.")
     rows = [

@@ -11,23 +11,15 @@ from report.text.quantities import si
 def _properties(machine: Machine) -> dict[str, str | int | None]:
     environment = machine.environment
     return {
-        "folder": machine.folder,
-        "device": environment.device,
-        "processor": datasheet.identity(environment),
-        "physical cores": environment.physical_cores,
-        "threads": environment.threads,
+        "folder": machine.folder, "device": environment.device, "processor": datasheet.identity(environment),
+        "physical cores": environment.physical_cores, "threads": environment.threads,
         "memory": si(environment.memory_byte, "B") if environment.memory_byte else None,
-        "vector units": environment.vector_extension,
-        "driver": environment.driver,
-        "system": environment.system,
-        "Python": environment.python,
-        "torch": environment.torch,
-        "torchvision": environment.torchvision,
-        "torchaudio": environment.torchaudio,
-        "tuned by": environment.tuning,
-        "environment": environment.environment_id,
+        "vector units": environment.vector_extension, "driver": environment.driver,
+        "system": environment.system, "Python": environment.python, "torch": environment.torch,
+        "torchvision": environment.torchvision, "torchaudio": environment.torchaudio,
+        "tuned by": environment.tuning, "environment": environment.environment_id,
         "first seen (UTC)": environment.recorded_at[:16].replace("T", " "),
-    }
+    }  # fmt: skip
 
 
 @or_missing

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from report.analysis import available, remedies, variants, waterfall
+from report.analysis import available, remedies, speed_ups, waterfall
 from report.analysis.available import or_missing
 from report.analysis.effect import median_of
 from report.analysis.operator_groups import GROUPS
@@ -77,14 +77,14 @@ def terms(paper: Paper) -> str:
 @or_missing
 def tried(paper: Paper) -> str:
     """List the speed-ups of each variant over eager mode at each precision and batch size."""
-    found = available.rows_of_each(paper, variants.compared)
+    found = available.rows_of_each(paper, speed_ups.over_eager)
     rows = [
         [
-            *(escape(str(value)) for value in key), str(len(speed_ups)), str(median_of(speed_ups.speed_up)),
+            *(escape(str(value)) for value in key), str(len(cells)), str(median_of(cells.speed_up)),
             *(f"{significant(end.speed_up)} ({escape(end.model)})"
-              for end in (lowest(speed_ups, "speed_up"), highest(speed_ups, "speed_up"))),
+              for end in (lowest(cells, "speed_up"), highest(cells, "speed_up"))),
         ]
-        for key, speed_ups in found.groupby(["device", "variant", "precision", "batch"])
+        for key, cells in found.groupby(["device", "variant", "precision", "batch"])
     ]  # fmt: skip
     return pipe("Device | Variant | Precision | Batch > | Models > | Speed-up > | Least | Most", rows)
 

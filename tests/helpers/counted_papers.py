@@ -15,7 +15,7 @@ from helpers.profiled_papers import profiled
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.words import EAGER, INFERENCE, STEP
 from measure.import_ncu import unknown_but
-from report.load import bibliography, printed
+from report.load import bibliography, hand_tables
 from report.load.paper import Machine, Paper, frame
 
 SGEMM = "ampere_sgemm_128x64_nn"
@@ -64,5 +64,5 @@ def counted() -> Paper:
         profiled(),
         machines=(cpu, _with_counters(gpu, cell, LEAN, None)),
         imported=(_with_counters(imported, (identity, "resnet50", 64, "fp32", STEP, EAGER), RESNET, GAP),),
-        training_steps=printed.training_steps(ROOT / "data" / "published" / "training_steps.csv", keys),
+        training_steps=hand_tables.training_steps(ROOT / "data" / "published" / "training_steps.csv", keys),
     )

@@ -1,6 +1,6 @@
 """What to run a model with: the precision, the batch size, the variant, the device."""
 
-from report.analysis import available, saturation, speed_up, variants
+from report.analysis import available, saturation, speed_ups
 from report.analysis.available import missing_on
 from report.findings.conclusions.conclusion import (
     Answer,
@@ -48,7 +48,7 @@ def precision(paper: Paper, machine: Machine) -> Answer:
 @of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
 def batch_size(paper: Paper, machine: Machine) -> Answer:
     """Say what a larger batch buys or costs, and up to which size it buys much."""
-    saturated, cells = saturation.of(machine), available.cells(machine)
+    saturated, cells = saturation.of_machine(machine), available.cells(machine)
     first = int(cells.batch.min())
     alone = cells[cells.batch == first][["model", "throughput_per_s"]]
     rows = cells[cells.batch > first].merge(alone, on="model", suffixes=("", "_first"))
@@ -77,7 +77,7 @@ def batch_size(paper: Paper, machine: Machine) -> Answer:
 @of_machine(3, "Variant", "tbl-variants")
 def variant(paper: Paper, machine: Machine) -> Answer:
     """Say what the variant that matters most brings over eager mode, by batch size."""
-    rows = variants.compared(machine, BASE_PRECISION)
+    rows = speed_ups.over_eager(machine, BASE_PRECISION)
     tried = {str(name): by_batch(cells, "speed_up") for name, cells in rows.groupby("variant")}
     strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
     name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
@@ -99,7 +99,7 @@ def variant(paper: Paper, machine: Machine) -> Answer:
 @of_paper(1, "Device", "tbl-speed-ups")
 def device(paper: Paper) -> Answer:
     """Say how much faster another machine runs the same cells than the first that figures show."""
-    found = speed_up.compared(paper)
+    found = speed_ups.between_machines(paper)
     other, cells = next((pair for pair in found if pair[0] in paper.shown), found[0])
     name, first = available.title(other), available.title(paper.shown[0])
     effects = by_batch(cells, "speed_up")

@@ -7,9 +7,8 @@ import pandas as pd
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
 from report.analysis.bounds import NamedRoof
-from report.analysis.layer_costs import at_shown_batch
+from report.analysis.layer_costs import OUTSIDE, at_shown_batch
 from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, Predictor, Rank
-from report.charts.theme import OUTSIDE
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.published.claims.ruling import Ruling, claim, claim_anywhere, whole
@@ -136,7 +135,7 @@ def alexnet(paper: Paper) -> Ruling:
 def saturates(paper: Paper) -> Ruling:
     """Rule by the batch size with 95 % of the best throughput, in the median of the models."""
     machine = available.machine(paper, "gpu")
-    rows = saturation.of(machine)
+    rows = saturation.of_machine(machine)
     low, high = NEAR_64
     median = float(rows.batch.median())
     within = int(rows.batch.between(low, high).sum())

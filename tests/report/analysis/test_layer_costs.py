@@ -6,8 +6,7 @@ from helpers.training_papers import trained
 
 from report.analysis import available, layer_costs
 from report.analysis.available import DataMissingError
-from report.analysis.layer_costs import CELL
-from report.charts.theme import OUTSIDE
+from report.analysis.layer_costs import CELL, OUTSIDE
 
 
 def layers(kind, model):

@@ -62,13 +62,13 @@ def test_models_of_one_batch_size_are_left_out():
 
 
 def test_of_a_machine():
-    rows = saturation.of(many().machine("cpu")).set_index("model")
+    rows = saturation.of_machine(many().machine("cpu")).set_index("model")
     assert rows.batch.to_dict() == {**dict.fromkeys("abcdefg", 4), "h": 16}
     assert rows.limit.to_dict() == {**dict.fromkeys("abcdef", ARITHMETIC), "g": CAPACITY, "h": OPEN}
     assert rows.gain["b"] == pytest.approx(2.04)
     assert rows.kept["a"] == pytest.approx(0.5)
     cpu = many().machine("cpu")
     both = replace(cpu, cells=pd.concat([cpu.cells, cpu.cells.assign(precision="bf16")]))
-    assert len(saturation.of(both)) == 8  # at the base precision alone
+    assert len(saturation.of_machine(both)) == 8  # at the base precision alone
     with pytest.raises(DataMissingError, match=r"Example GPU at more than one .* --device cuda --batch-sizes"):
-        saturation.of(tiny().machine("gpu"))
+        saturation.of_machine(tiny().machine("gpu"))
