@@ -4,7 +4,7 @@ from math import pi
 
 import pytest
 import vl_convert
-from helpers.charts import rows
+from helpers.charts import drawn, rows
 from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
@@ -47,7 +47,7 @@ def test_labels_never_overlap():
 
 
 def test_by_kind():
-    chart = pies.by_kind(trained())
+    chart = drawn(pies.by_kind, trained())
     shares = {(row["model"], row["of"], row["part"]): plain(row["share"]) for row in rows(chart, "of", "part")}
     # 6, 2, 1 and the remainder's 1 of 10 ms; 12, 5, 4 and 3 of 24 ms
     assert shares["lean", "time, forward", "convolution"] == "60.0 %"
@@ -67,7 +67,7 @@ def test_whose_pies_are_drawn():
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_it_is_drawn(gpu):
-    specification = pies.by_kind(trained(gpu)).to_dict()
+    specification = drawn(pies.by_kind, trained(gpu=gpu))
     assert specification["name"] == "training-pies"
     assert vl_convert.vegalite_to_svg(specification).count("<path") >= 24  # two models, six pies, two slices or more
 
