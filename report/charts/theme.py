@@ -121,58 +121,31 @@ def faded_unless(condition: Any) -> Any:
     return alt.when(condition).then(alt.value(1)).otherwise(alt.value(0.12))
 
 
-def _scale(styles: Iterable[tuple[str, tuple[str, str]]], part: int) -> alt.Scale:
-    pairs = list(styles)
-    return alt.Scale(domain=[key for key, _ in pairs], range=[style[part] for _, style in pairs])
+def scales(styles: Mapping[str, tuple[str, str]]) -> tuple[alt.Scale, alt.Scale]:
+    """Return the scales of colours and of shapes."""
+    names = list(styles)
+    colors, shapes = ([style[part] for style in styles.values()] for part in (0, 1))
+    return alt.Scale(domain=names, range=colors), alt.Scale(domain=names, range=shapes)
 
 
-def _families(present: Iterable[str]) -> list[tuple[str, tuple[str, str]]]:
+def families(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
+    """Return colours and shapes of the families of models that are present."""
     known = set(present)
     ordered = [family for family in FAMILY_STYLES if family in known] + sorted(known - set(FAMILY_STYLES))
-    return [(family, FAMILY_STYLES.get(family, OTHER_STYLE)) for family in ordered]
+    return scales({family: FAMILY_STYLES.get(family, OTHER_STYLE) for family in ordered})
 
 
-def family_colors(present: Iterable[str]) -> alt.Scale:
-    return _scale(_families(present), 0)
-
-
-def family_shapes(present: Iterable[str]) -> alt.Scale:
-    return _scale(_families(present), 1)
-
-
-def kind_styles(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
+def kinds(present: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
     """Return colours and shapes of the kinds of chip that are present, by the names that the paper gives them."""
     known = set(present)
-    pairs = [(KINDS[kind], style) for kind, style in KIND_STYLES.items() if KINDS[kind] in known]
-    return _scale(pairs, 0), _scale(pairs, 1)
+    return scales({KINDS[kind]: style for kind, style in KIND_STYLES.items() if KINDS[kind] in known})
 
 
-def stream_styles() -> tuple[alt.Scale, alt.Scale]:
-    """Return colours and shapes of the streams through memory."""
-    return _scale(STREAM_STYLES.items(), 0), _scale(STREAM_STYLES.items(), 1)
-
-
-def _colors(colors: Mapping[str, str], present: Iterable[str]) -> alt.Scale:
+def colors_of(present: Iterable[str], colors: Mapping[str, str]) -> alt.Scale:
     """Return the colours of those that are present, in the order in which figures stack them."""
     known = set(present)
     names = [name for name in colors if name in known]
     return alt.Scale(domain=names, range=[colors[name] for name in names])
-
-
-def layer_colors(present: Iterable[str]) -> alt.Scale:
-    return _colors(LAYER_COLORS, present)
-
-
-def part_colors(present: Iterable[str]) -> alt.Scale:
-    return _colors(PART_COLORS, present)
-
-
-def term_colors(present: Iterable[str]) -> alt.Scale:
-    return _colors(TERM_COLORS, present)
-
-
-def memory_colors() -> alt.Scale:
-    return _colors(MEMORY_COLORS, MEMORY_COLORS)
 
 
 def batch_colors(batches: Iterable[int]) -> alt.Scale:

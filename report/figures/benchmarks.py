@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import controlled, family_styles, opacity_where, panel, rounded, widest, zoom
@@ -44,7 +43,7 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@or_missing
+@available.or_missing
 def throughput(paper: Paper) -> alt.ConcatChart:
     """Draw throughput against batch size, a line a model, a panel a device."""
     cells = available.shown_cells(paper)

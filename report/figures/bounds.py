@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.analysis.bounds import DEFINITIONS, NamedRoof, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
@@ -18,7 +17,7 @@ LONGEST = 22
 """Pixels of the longest mark, that of the smallest batch size."""
 
 
-@or_missing
+@available.or_missing
 def attainable(paper: Paper) -> alt.ConcatChart:
     """Draw the models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
     models, named_roofs = available.workloads(paper), compared_roofs(paper)

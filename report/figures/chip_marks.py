@@ -63,7 +63,7 @@ def marks(
     """Return points at their peaks, coloured and shaped by kind, hollow where a roof's input was not confirmed."""
     return alt.Chart(points).mark_point(size=42, strokeWidth=1.2, clip=True).encode(
         x.channel(x_field), y.channel("peak"), opacity=opacity, tooltip=TOOLTIP,
-        **styles("kind", *theme.kind_styles(points.kind), legend, hollow=True, title="kind"),
+        **styles("kind", *theme.kinds(points.kind), legend, hollow=True, title="kind"),
         fillOpacity=opacity_where("datum.confirmed"),
     )  # fmt: skip
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from measure.cache.hand_kept import CHIP_PRECISIONS, CHIP_UNITS
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, marks, rate, search_box
@@ -28,7 +27,7 @@ HEADLINE = "fastest floating-point rate of 16 bits or more"
 """The choice of rates with which the plane opens."""
 
 
-@or_missing
+@available.or_missing
 def plane(paper: Paper) -> alt.LayerChart:
     """Draw peak against bandwidth of all chips, at their headline rates, or at a precision and unit that is chosen."""
     rows = available.chips(paper)
@@ -60,7 +59,7 @@ def plane(paper: Paper) -> alt.LayerChart:
     return theme.finish(panel(x, y, *grid, names, dots), "chip-plane", description)
 
 
-@or_missing
+@available.or_missing
 def roofs(paper: Paper, kind: str) -> alt.LayerChart:
     """Draw rooflines of a kind's chips at the precision that most of them share, or each at its fastest."""
     available.chips(paper, kind)
@@ -103,7 +102,7 @@ def _rates(rows: pd.DataFrame, points: pd.DataFrame, low: float) -> LogAxis:
     return LogAxis.around([slowest, points.peak.max()], height, title, unit, vertical=True)
 
 
-@or_missing
+@available.or_missing
 def peak_per_watt(paper: Paper) -> alt.LayerChart:
     """Draw peak against power of the chips with a stated power, each at its headline rate."""
     rows = available.powered(paper)

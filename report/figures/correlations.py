@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, correlations, predictors
-from report.analysis.available import or_missing
 from report.analysis.predictors import Pair
 from report.charts import theme
 from report.charts.axes import Layers
@@ -50,7 +49,7 @@ def _intervals(values: pd.DataFrame) -> pd.DataFrame:
     return rows[within.notna()]
 
 
-@or_missing
+@available.or_missing
 def matrices(paper: Paper) -> alt.ConcatChart:
     """Draw rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
     table, names = predictors.quantities(paper)

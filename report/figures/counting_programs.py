@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import theme
 from report.figures.marks import controlled, family_styles, rounded, widest
 from report.load import counting_programs
@@ -40,7 +39,7 @@ def _points(results: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@or_missing
+@available.or_missing
 def deviations(paper: Paper) -> alt.ConcatChart:
     """Draw how far each program is off the published multiply-adds, a panel a program, a mark a model."""
     results = available.counted(paper)

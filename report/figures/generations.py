@@ -8,7 +8,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.analysis.product_lines import LINES, Series
 from report.charts import axes, theme
 from report.charts.axes import LogAxis, YearAxis
@@ -35,7 +34,7 @@ def generation(series: Series) -> pd.DataFrame:
     return described(rows).assign(short=short, line=series.name, leader=~rows.duplicated("year"))
 
 
-@or_missing
+@available.or_missing
 def generations(paper: Paper) -> alt.ConcatChart:
     """Draw peak, bandwidth and ridge point against the year for lines of products, a panel each."""
     lines = available.product_lines(paper)

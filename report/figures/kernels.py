@@ -1,6 +1,5 @@
 """Figures of what runs within a forward pass or a training step, kernel by kernel or operator by operator."""
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -8,7 +7,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, counted_kernels, operator_shares
-from report.analysis.available import or_missing
 from report.analysis.operator_groups import OTHER
 from report.analysis.operator_shares import CELL, GAP, PHASES
 from report.charts import axes, roofline, theme
@@ -43,16 +41,6 @@ def _roofs(machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
     return [({"roof": name}, Roof(roof.peak_flop_per_s, bandwidth)) for name, bandwidth in over]
 
 
-def _rows_under_roofs(paper: Paper, rows_of: Callable[[Machine], pd.DataFrame]) -> pd.DataFrame:
-    """Return rows of each machine that has a measured roof, with the machine's ``folder``."""
-
-    def rows(machine: Machine) -> pd.DataFrame:
-        available.roof(machine)
-        return rows_of(machine).assign(folder=machine.folder)
-
-    return available.rows_of_each(paper, rows)
-
-
 def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float) -> tuple[LogAxis, LogAxis]:
     """Return axes that hold a device's points, its ridge points and its peak."""
     intensities = [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)]
@@ -73,19 +61,20 @@ def _rounded(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@or_missing
+@available.or_missing
 def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw groups of operators under the roofs, their area the share of time: a panel a device and model."""
 
     def points(machine: Machine) -> pd.DataFrame:
+        available.roof(machine)
         rows = operator_shares.on_roof(paper, machine)
         rows = rows[rows.share >= SEEN]
-        return rows.merge(operator_shares.pictured(rows), on=CELL)
+        return rows.merge(operator_shares.pictured(rows), on=CELL).assign(folder=machine.folder)
 
-    rows = _rows_under_roofs(paper, points)
+    rows = available.rows_of_each(paper, points)
     roofs = {machine.folder: _roofs(machine) for machine in paper.shown if machine.folder in set(rows.folder)}
     picked = theme.choice("group")
-    color = color_of("group", theme.term_colors(rows.group), columns=5, symbolSize=60)
+    color = color_of("group", theme.colors_of(rows.group, theme.TERM_COLORS), columns=5, symbolSize=60)
     height = theme.panel_height(ceil(rows.groupby(["device", *CELL]).ngroups / 2), HEIGHT)
     panels: list[Any] = []
     for (device, folder, model, batch, phase), groups in rows.groupby(["device", "folder", *CELL]):
@@ -119,17 +108,18 @@ def _groups(groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, pick
     )  # fmt: skip
 
 
-@or_missing
+@available.or_missing
 def cells_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw the whole of each profiled cell under the roofs, all FLOP over unfused bytes: a panel a device and phase."""
 
     def points(machine: Machine) -> pd.DataFrame:
-        rows = operator_shares.whole(paper, machine).sort_values("batch")
+        available.roof(machine)
+        rows = operator_shares.whole(paper, machine).sort_values("batch").assign(folder=machine.folder)
         return rows.drop_duplicates(["model", "phase"], keep="last")
 
-    rows = _rows_under_roofs(paper, points)
-    family = paper.workloads.drop_duplicates("model").set_index("model").family
-    rows = rows.assign(family=rows.model.map(family))
+    families = paper.workloads.drop_duplicates("model").set_index("model").family
+    rows = available.rows_of_each(paper, points)
+    rows = rows.assign(family=rows.model.map(families))
     picked = theme.choice("family")
     panels: list[Any] = []
     for (device, folder, phase), cells in rows.groupby(["device", "folder", "phase"]):
@@ -156,7 +146,7 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=2, spacing=12), "cells-on-roof", description)
 
 
-@or_missing
+@available.or_missing
 def shares(paper: Paper) -> alt.ConcatChart:
     """Draw what a profiled call takes by group of operators: a bar a model, a panel a device, phase and batch size."""
     rows = available.rows_of_each(paper, lambda machine: operator_shares.parts(paper, machine))
@@ -171,7 +161,7 @@ def shares(paper: Paper) -> alt.ConcatChart:
     work = convolutions.reindex(rows.model.unique(), fill_value=0.0)
     order = work.sort_values(ascending=False).index.tolist()
     picked = theme.choice("group")
-    color = color_of("group", theme.term_colors(bars.group), columns=5)
+    color = color_of("group", theme.colors_of(bars.group, theme.TERM_COLORS), columns=5)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
     groups = list(bars.groupby(["device", "phase", "batch"]))
     columns = min(len(groups), 2)
@@ -195,7 +185,7 @@ def shares(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "kernel-shares", description)
 
 
-@or_missing
+@available.or_missing
 def counted_bytes(paper: Paper) -> alt.ConcatChart:
     """Draw the bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine."""
     color = color_of("bytes", alt.Scale(domain=list(BYTES), range=list(BYTES.values())))

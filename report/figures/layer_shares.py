@@ -8,7 +8,6 @@ import pandas as pd
 
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
-from report.analysis.available import or_missing
 from report.analysis.layer_costs import OUTSIDE, PASSES, QUANTITIES, shares_by_kind
 from report.charts import theme
 from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
@@ -28,14 +27,14 @@ UNITS = {"time_s": "s", "flop": "FLOP", "byte": "B"}
 KEY = ["model", "stage", "quantity"]
 
 
-@or_missing
+@available.or_missing
 def kinds(paper: Paper) -> alt.ConcatChart:
     """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
     shares = shares_by_kind(available.layers(paper))
     traffic = shares[~shares.layer_kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
     order = traffic.sort_values(ascending=False).index.tolist()
     picked = theme.choice("kind")
-    color = color_of("kind", theme.layer_colors(shares.layer_kind), "kind of layer", columns=5)
+    color = color_of("kind", theme.colors_of(shares.layer_kind, theme.LAYER_COLORS), "kind of layer", columns=5)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], grid=False)
     size = {"width": theme.WIDTH / 3 - 45, "height": 14 * len(order)}
     panels: list[Any] = []
@@ -75,7 +74,7 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
     return sums[sums.share.round(3) != 0]
 
 
-@or_missing
+@available.or_missing
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
     rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))
@@ -84,7 +83,7 @@ def stacked(paper: Paper) -> alt.ConcatChart:
     order = work.sort_values(ascending=False, kind="stable").index.tolist()
     devices = list(dict.fromkeys(rows.device))
     picked = theme.choice("part")
-    color = color_of("part", theme.part_colors(rows.layer_kind), columns=5)
+    color = color_of("part", theme.colors_of(rows.layer_kind, theme.PART_COLORS), columns=5)
     columns = [("time_s", device) for device in devices] + [("flop", devices[0]), ("byte", devices[0])]
     size = {"width": (theme.WIDTH - 60) / len(columns) - 15, "height": 12 * len(order)}
     panels: list[Any] = []

@@ -60,9 +60,8 @@ def styles(
 
 def family_styles(families: Iterable[str], hollow: bool = False) -> dict[str, Any]:
     """Return colour and shape of the families of models."""
-    present, legend = set(families), alt.Legend(orient="top", columns=7)
-    scales = theme.family_colors(present), theme.family_shapes(present)
-    return styles("family", *scales, legend, hollow, title="family")
+    legend = alt.Legend(orient="top", columns=7)
+    return styles("family", *theme.families(families), legend, hollow, title="family")
 
 
 def zoom(panel: object = None) -> alt.Parameter:

@@ -9,10 +9,9 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, layer_costs
-from report.analysis.available import or_missing
 from report.analysis.layer_costs import PASSES, QUANTITIES
 from report.charts import theme
-from report.charts.labels import Box, spread, text_size
+from report.charts.labels import spread, text_size
 from report.figures.marks import color_of, first_of
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import number, percent
@@ -82,14 +81,7 @@ def label_places(pie: list[Slice]) -> list[tuple[float, float]]:
     return [places[at] for at in range(len(pie))]
 
 
-def label_box(text: str, place: tuple[float, float]) -> Box:
-    """Return the room of a label at its anchor."""
-    (x, y), (width, height) = place, text_size(text, theme.LABEL_SIZE)
-    left = x if x > 0 else x - width
-    return Box(left, y - height / 2, left + width, y + height / 2)
-
-
-@or_missing
+@available.or_missing
 def by_kind(paper: Paper) -> alt.LayerChart:
     """Draw time, FLOP and memory of both passes by kind of layer: a row a model, a pie a quantity and pass."""
     machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)
@@ -97,9 +89,10 @@ def by_kind(paper: Paper) -> alt.LayerChart:
     names = max(text_size(model, theme.FONT_SIZE)[0] for model in models) + 12
     arcs, texts = _placed(rows, models, names)
     place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
-    color = color_of("part", theme.part_colors(row["part"] for row in arcs), columns=5, symbolType="square")
+    drawn = pd.DataFrame(arcs)
+    color = color_of("part", theme.colors_of(drawn.part, theme.PART_COLORS), columns=5, symbolType="square")
     picked = theme.choice("part")
-    pies = alt.Chart(pd.DataFrame(arcs)).mark_arc(outerRadius=RADIUS, stroke="#ffffff", strokeWidth=0.6)
+    pies = alt.Chart(drawn).mark_arc(outerRadius=RADIUS, stroke="#ffffff", strokeWidth=0.6)
     pies = pies.encode(
         **place, theta=alt.Theta("start:Q", scale=None, stack=None), theta2="end:Q", color=color,
         opacity=theme.faded_unless(picked), tooltip=["model", "of", "part", "share"],

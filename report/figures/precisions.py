@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.chip_marks import RATES, described
@@ -46,7 +45,7 @@ def representatives(rows: pd.DataFrame) -> list[str]:
     return chips.drop_duplicates("chip_kind").index.tolist()
 
 
-@or_missing
+@available.or_missing
 def precisions(paper: Paper) -> alt.ConcatChart:
     """Draw roofs of a chip that the reader chooses, at all precisions and units, and of a chip of each other kind."""
     rows = available.chips(paper)
@@ -94,7 +93,7 @@ class _Drawn:
             for row in each(points)
         ]  # fmt: skip
         self.outline = roofline.outline(limits, LogAxis(low, self.x.value(self.end), self.end, ""))
-        self.colors, self.shapes = theme.kind_styles(points.kind)
+        self.colors, self.shapes = theme.kinds(points.kind)
 
     def layers(self, chips: list[str], number: int) -> tuple[Any, Any, Any]:
         """Return the roofs of these chips, the peaks' names and, with the panel's zoom, their marks."""

@@ -7,7 +7,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, correlations, power_law, predictors
-from report.analysis.available import DataMissingError, or_missing
 from report.analysis.power_law import PowerLaw
 from report.analysis.predictors import Predictor
 from report.charts import axes, theme
@@ -56,11 +55,11 @@ class Panel:
         return Box(across - MARK, down - MARK, across + MARK, down + MARK)
 
 
-@or_missing
+@available.or_missing
 def latency(paper: Paper, device: str) -> alt.ConcatChart:
     """Draw latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
     if paper.machines and paper.machine(device) is None:  # the text says which command measures one
-        raise DataMissingError(f"There is nothing to draw here without a {KINDS[device]}.")
+        raise available.DataMissingError(f"There is nothing to draw here without a {KINDS[device]}.")
     machine = available.machine(paper, device)
     cells = available.cells(machine)
     batches = predictors.common_batches(cells)

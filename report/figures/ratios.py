@@ -7,7 +7,6 @@ import pandas as pd
 
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.analysis.layer_costs import shown_batch
 from report.charts import theme
 from report.charts.axes import Layers
@@ -25,7 +24,7 @@ def _shown(machine: Machine) -> pd.DataFrame:
     return steps[steps.batch == shown_batch(steps)]
 
 
-@or_missing
+@available.or_missing
 def measured_and_counted(paper: Paper) -> alt.ConcatChart:
     """Draw backward over forward in time and in FLOP, and the share of the peak that each achieves: a row a device."""
     steps = available.rows_of_each(paper, _shown)

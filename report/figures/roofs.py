@@ -7,7 +7,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import Layers, LogAxis
 from report.charts.labels import Box, along
@@ -30,7 +29,7 @@ def _swept(paper: Paper) -> list[Machine]:
     return swept
 
 
-@or_missing
+@available.or_missing
 def hierarchy(paper: Paper) -> alt.ConcatChart:
     """Draw attainable rate against intensity by the bytes of each level of memory, under the roof of each kernel."""
     machines = [machine for machine in _swept(paper) if not machine.roofs.empty]
@@ -76,7 +75,7 @@ def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame) -> Layers:
     return panel(x, y, lines, kernels, named)
 
 
-@or_missing
+@available.or_missing
 def sweep(paper: Paper) -> alt.ConcatChart:
     """Draw sustained bandwidth against the working set for each stream, with the levels found and caches reported."""
     machines = _swept(paper)
@@ -101,7 +100,7 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
     x = LogAxis.around(points.byte, width, "working set", "B", margins=(0.03, 0.03))
     flows = [*points.low, *points.high]
     y = LogAxis.around(flows, HEIGHT, "bandwidth", "B/s", vertical=True, margins=(0.06, 0.12))
-    style = styles("stream", *theme.stream_styles(), title="stream")
+    style = styles("stream", *theme.scales(theme.STREAM_STYLES), title="stream")
     base = alt.Chart(points).encode(x.channel("byte"), style["color"])
     lines = base.mark_line(strokeWidth=1.2, clip=True).encode(y.channel("flow"))
     whiskers = base.mark_rule(clip=True).encode(y.channel("low"), y2="high:Q")

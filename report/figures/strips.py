@@ -8,7 +8,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, layer_costs
-from report.analysis.available import or_missing
 from report.analysis.layer_costs import PASSES, QUANTITIES
 from report.charts import theme
 from report.figures.marks import color_of, controlled, drop_down, first_of, rounded
@@ -76,7 +75,7 @@ def _panel(
     return signed.mark_bar().encode(
         alt.X("at:O", title=None, axis=None),
         alt.Y("up:Q", stack=None, title=title, scale=scale, axis=axis),
-        color_of("kind", theme.layer_colors(kinds), columns=5),
+        color_of("kind", theme.colors_of(kinds, theme.LAYER_COLORS), columns=5),
         tooltip=["layer:N", "kind:N", *tooltip],
     )
 
@@ -99,7 +98,7 @@ def _description(machine: Machine, rows: pd.DataFrame, models: Sequence[str]) ->
     )
 
 
-@or_missing
+@available.or_missing
 def one(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each layer of a model that the reader chooses, one above the other."""
     machine, rows, kinds = _loaded(paper)
@@ -114,7 +113,7 @@ def one(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=1, spacing=8), "training-strip", description)
 
 
-@or_missing
+@available.or_missing
 def several(paper: Paper) -> alt.ConcatChart:
     """Draw the same of a few models side by side."""
     machine, rows, kinds = _loaded(paper)

@@ -9,7 +9,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, datasheet
-from report.analysis.available import or_missing
 from report.analysis.predictors import common_batches
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
@@ -32,7 +31,7 @@ LEVELS, ABOVE = 9, 23
 """Pixels from the highest roof to the names of the levels of memory above it, and to the upper edge."""
 
 
-@or_missing
+@available.or_missing
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw achieved rate against intensity by footprint under the roofs of each machine.
 
@@ -130,7 +129,7 @@ def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str
     lines = alt.Chart(points[["model", "family", "batch", "x", "rate", "achieved"]])
     return lines.mark_line(strokeWidth=1, clip=True, point=alt.OverlayMarkDef(size=9)).encode(
         x.channel("x"), y.channel("rate"), detail="model:N", order="batch:Q",
-        color=alt.Color("family:N", scale=theme.family_colors(families), title="family"),
+        color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
         tooltip=["model", "batch", "achieved"],
     )  # fmt: skip
 
@@ -177,7 +176,7 @@ def _limits(paper: Paper, machine: Machine) -> Limits:
     return limits
 
 
-@or_missing
+@available.or_missing
 def attained(paper: Paper) -> alt.ConcatChart:
     """Draw the achieved share of the attainable rate: a row a model, a mark a batch size, a panel a precision."""
     cells = available.shown_cells(paper, None)

@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, waterfall
-from report.analysis.available import or_missing
 from report.analysis.operator_groups import GROUPS, OTHER
 from report.analysis.waterfall import BOUND
 from report.charts import theme
@@ -30,7 +29,7 @@ def drawn(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@or_missing
+@available.or_missing
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw the terms of each profiled cell as shares of its latency: a bar a model, a panel a batch size and device."""
     rows = drawn(available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine)))
@@ -43,7 +42,7 @@ def stacked(paper: Paper) -> alt.ConcatChart:
         latency=[si(value, "s") for value in rows.latency_s],
     )
     picked = theme.choice("term")
-    color = color_of("term", theme.term_colors(bars.term), columns=5)
+    color = color_of("term", theme.colors_of(bars.term, theme.TERM_COLORS), columns=5)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
     groups = list(bars.groupby(["batch", "device"]))
     columns = min(len(groups), 2)

@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
-from report.analysis.available import or_missing
 from report.charts import axes, theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import PERCENT, dashed_at, model_rows, stacked_bars
@@ -47,7 +46,7 @@ def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.
     y = alt.Y("model:N", sort=bars.model.tolist(), title=None, axis=axis)
     base = alt.Chart(bars).encode(x.channel("value"), y)
     drawn = base.mark_bar(height={"band": 0.72}, clip=True).encode(
-        color_of("family", theme.family_colors(models.family), "family", columns=7),
+        color_of("family", theme.families(models.family)[0], "family", columns=7),
         x2=alt.datum(x.low), opacity=opacity_where(picked, otherwise=0.15),
         tooltip=["model", "family", alt.Tooltip("exactly:N", title=title)],
     )  # fmt: skip
@@ -55,7 +54,7 @@ def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.
     return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=12.5 * len(bars))
 
 
-@or_missing
+@available.or_missing
 def demands(paper: Paper) -> alt.ConcatChart:
     """Draw bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
     models = available.workloads(paper, batch=1)
@@ -76,7 +75,7 @@ DIAGONALS = (1, 3, 10, 30, 100, 300)
 """Intensities (FLOP/B) whose diagonals are drawn in the plane of FLOP and footprint."""
 
 
-@or_missing
+@available.or_missing
 def flop_by_footprint(paper: Paper) -> alt.LayerChart:
     """Draw FLOP against footprint of each model at batch size 1, with diagonals of equal intensity."""
     models = available.workloads(paper, batch=1)
@@ -110,7 +109,7 @@ def flop_by_footprint(paper: Paper) -> alt.LayerChart:
     return theme.finish(panel(x, y, *grid, names, dots), "workload-flop-footprint", description)
 
 
-@or_missing
+@available.or_missing
 def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     """Draw operational intensity by footprint against batch size, a line a model."""
     rows = available.workloads(paper)
@@ -142,7 +141,7 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     return theme.finish(panel(x, y, drawn, names, dots), "workload-intensity", description)
 
 
-@or_missing
+@available.or_missing
 def training(paper: Paper) -> alt.LayerChart:
     """Draw parameters, gradients, momentum and saved activations of models as shares of a training step's peak."""
     rows = available.trained(paper).sort_values("training_peak_byte", ascending=False)
@@ -153,7 +152,7 @@ def training(paper: Paper) -> alt.LayerChart:
     axis = alt.Axis(labelExpr=PERCENT, values=[0, 0.25, 0.5, 0.75, 1])
     x = alt.X("share:Q", title="share of the peak in training", scale=scale, axis=axis, stack=True)
     y = model_rows(order, sort=order, ticks=False, labelPadding=4)
-    color, picked = color_of("part", theme.memory_colors()), theme.choice("part")
+    color, picked = color_of("part", theme.colors_of(bars.part, theme.MEMORY_COLORS)), theme.choice("part")
     look = {"height": {"band": 0.75}, "strokeWidth": 0.4}
     drawn = stacked_bars(bars, x, y, color, picked, ["model", "part", "size", "of the peak"], **look)
     peaks = {

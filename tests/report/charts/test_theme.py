@@ -5,7 +5,7 @@ from report.charts import theme
 
 
 def test_colours_do_not_depend_on_what_is_present():
-    few, all_of_them = theme.family_colors(["audio", "plain"]), theme.family_colors(theme.FAMILY_STYLES)
+    few, all_of_them = theme.families(["audio", "plain"])[0], theme.families(theme.FAMILY_STYLES)[0]
     assert few.domain == ["plain", "audio"]
     assert (
         dict(zip(few.domain, few.range, strict=True)).items()
@@ -23,11 +23,11 @@ def test_no_two_share_a_colour_or_a_shape():
 
 def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
     assert tuple(theme.LAYER_COLORS) == LAYER_KINDS
-    assert theme.layer_colors(["pooling", "linear"]).domain == ["linear", "pooling"]
+    assert theme.colors_of(["pooling", "linear"], theme.LAYER_COLORS).domain == ["linear", "pooling"]
 
 
 def test_what_is_outside_the_layers_comes_after_them():
-    scale = theme.part_colors([theme.OUTSIDE, "other", "linear"])
+    scale = theme.colors_of([theme.OUTSIDE, "other", "linear"], theme.PART_COLORS)
     assert scale.domain == ["linear", "other", theme.OUTSIDE]
     assert len(set(scale.range)) == 3
 
@@ -40,7 +40,7 @@ def test_every_shape_of_a_family_has_an_area_to_fill():
 
 def test_models_of_ones_own_are_a_family_and_so_is_any_other():
     assert "own" in theme.FAMILY_STYLES
-    scale = theme.family_shapes(["plain", "mine"])
+    scale = theme.families(["plain", "mine"])[1]
     assert scale.domain == ["plain", "mine"]
     assert scale.range[1] == theme.OTHER_STYLE[1]
 

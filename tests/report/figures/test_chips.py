@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.charts import rows
+from helpers.charts import drawn, rows
 from helpers.papers import tiny, wide
 from helpers.sentences import plain
 
@@ -15,7 +15,7 @@ from report.figures.precisions import representatives
 
 
 def test_plane_opens_with_each_chips_fastest_rate():
-    chart = figures.chips.plane(tiny())
+    chart = drawn(figures.chips.plane, tiny())
     points = {row["chip"]: row for row in rows(chart, "chip", "peak", "choice") if row["choice"] == HEADLINE}
     assert set(points) == {"Abacus 1", "Bead 2", "Cog 3", "Dial 4"}
     assert (points["Bead 2"]["peak"], points["Bead 2"]["flow"]) == (1e14, 1e12)
@@ -29,8 +29,8 @@ def test_plane_opens_with_each_chips_fastest_rate():
 
 
 def test_plane_offers_each_precision_and_unit():
-    chart = figures.chips.plane(tiny())
-    (offered,) = [param["bind"]["options"] for param in chart.to_dict()["params"] if param["name"] == "choice"]
+    chart = drawn(figures.chips.plane, tiny())
+    (offered,) = [param["bind"]["options"] for param in chart["params"] if param["name"] == "choice"]
     assert offered == [HEADLINE, "fp32, vector units", "bf16, tensor units", "int8, tensor units"]
     at_fp32 = [row["chip"] for row in rows(chart, "chip", "peak", "choice") if row["choice"] == offered[1]]
     assert sorted(at_fp32) == ["Abacus 1", "Bead 2"]
@@ -39,22 +39,22 @@ def test_plane_offers_each_precision_and_unit():
 
 
 def test_plane_has_diagonals_of_equal_ridge_point():
-    ends = rows(figures.chips.plane(tiny()), "ratio", "x", "y")
+    ends = rows(drawn(figures.chips.plane, tiny()), "ratio", "x", "y")
     assert {row["ratio"] for row in ends} >= {10, 100}
     assert all(row["y"] / row["x"] == pytest.approx(row["ratio"]) for row in ends)
 
 
 def test_roofs_bend_at_the_ridge_point():
-    corners = rows(figures.chips.roofs(tiny(), "cpu"), "chip", "intensity", "rate")
+    corners = rows(drawn(figures.chips.roofs, tiny(), "cpu"), "chip", "intensity", "rate")
     # 1e12 FLOP/s and 1e11 B/s
     assert (10, 1e12) in [(row["intensity"], row["rate"]) for row in corners]
     assert max(row["rate"] for row in corners) == 1e12
 
 
 def test_roofs_of_integers_are_in_operations():
-    chart = figures.chips.roofs(tiny(), "fpga").to_dict()
+    chart = drawn(figures.chips.roofs, tiny(), "fpga")
     assert "attainable OP/s" in str(chart)
-    assert [row["name"] for row in rows(figures.chips.roofs(tiny(), "fpga"), "name")] == ["Dial 4 (int8)"]
+    assert [row["name"] for row in rows(chart, "name")] == ["Dial 4 (int8)"]
 
 
 def test_a_kind_without_chips_is_a_sentence():
@@ -67,7 +67,7 @@ def test_representatives_are_the_chips_with_the_most_rates():
 
 
 def test_precisions_join_rates_with_one_peak():
-    chart = figures.precisions.precisions(wide())
+    chart = drawn(figures.precisions.precisions, wide())
     named = {row["text"] for row in rows(chart, "text", "chip") if row["chip"] == "NVIDIA D4 (SXM)"}
     assert named == {"fp32 vector", "bf16 tensor", "fp8/int8 tensor"}
     corners = rows(chart, "chip", "level", "rate")
@@ -76,7 +76,7 @@ def test_precisions_join_rates_with_one_peak():
 
 
 def test_precisions_of_a_chosen_chip():
-    specification = figures.precisions.precisions(wide()).to_dict()
+    specification = drawn(figures.precisions.precisions, wide())
     (chosen,) = [param for param in specification["params"] if param["name"] == "chosen"]
     assert chosen["value"] == "NVIDIA D4 (SXM)"
     assert set(chosen["bind"]["options"]) == set(wide().chips.chip)
@@ -91,17 +91,18 @@ def test_precisions_need_a_chip_with_several():
 
 def test_generations_lead_with_the_fastest_of_a_year():
     later = wide().chips[wide().chips.chip == "NVIDIA B2"].assign(chip="NVIDIA B2 slow", peak_flop_per_s=3e13)
-    chart = figures.generations.generations(replace(wide(), chips=pd.concat([wide().chips, later], ignore_index=True)))
+    paper = replace(wide(), chips=pd.concat([wide().chips, later], ignore_index=True))
+    chart = drawn(figures.generations.generations, paper)
     points = {row["chip"]: row for row in rows(chart, "chip", "leader")}
     assert points["NVIDIA B2"]["leader"]
     assert not points["NVIDIA B2 slow"]["leader"]
     assert (points["NVIDIA D4 (SXM)"]["line"], points["NVIDIA D4 (SXM)"]["short"]) == ("NVIDIA, HBM", "D4")
     assert "NVIDIA GeForce RTX 1" not in points
-    assert len(chart.to_dict()["concat"]) == 3
+    assert len(chart["concat"]) == 3
 
 
 def test_power():
-    points = {row["chip"]: row for row in rows(figures.chips.peak_per_watt(wide()), "chip", "watts")}
+    points = {row["chip"]: row for row in rows(drawn(figures.chips.peak_per_watt, wide()), "chip", "watts")}
     assert {chip: row["watts"] for chip, row in points.items()} == {
         "Abacus 1": 100, "Bead 2": 300, "NVIDIA D4 (SXM)": 640, "Google TPU v1": 50,
     }  # fmt: skip

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 import vl_convert
-from helpers.charts import rows, titles
+from helpers.charts import drawn, rows, titles
 from helpers.papers import many, tiny
 from helpers.sentences import plain
 
@@ -11,11 +11,11 @@ from report.analysis.available import Missing
 
 
 def test_matrices():
-    chart = figures.correlations.matrices(many())
+    chart = drawn(figures.correlations.matrices, many())
     assert titles(chart) == ["all, per input", "batch size 1", "batch size 4", "batch size 16"]
     panels = {
-        panel["title"]: [chart.to_dict()["datasets"][layer["data"]["name"]] for layer in panel["layer"]]
-        for panel in chart.to_dict()["concat"]
+        panel["title"]: [chart["datasets"][layer["data"]["name"]] for layer in panel["layer"]]
+        for panel in chart["concat"]
     }
     squares, coefficients, intervals, counts = panels["batch size 4"]
     assert squares == coefficients
@@ -39,7 +39,7 @@ def test_matrices():
 
 
 def test_a_pair_counts_the_cells_that_both_have():
-    chart = figures.correlations.matrices(many())
+    chart = drawn(figures.correlations.matrices, many())
     points = {
         row["points"]
         for row in rows(chart, "told")
@@ -49,7 +49,7 @@ def test_a_pair_counts_the_cells_that_both_have():
 
 
 def test_either_coefficient_can_be_chosen():
-    chart = figures.correlations.matrices(many()).to_dict()
+    chart = drawn(figures.correlations.matrices, many())
     (choice,) = [each for each in chart["params"] if each["name"] == "coefficient"]
     assert choice["bind"]["options"] == ["Spearman", "Kendall"]
 
@@ -62,7 +62,7 @@ def test_either_coefficient_can_be_chosen():
 
 
 def test_with_one_device_there_are_fewer_rows():
-    chart = figures.correlations.matrices(replace(many(), machines=(many().machine("cpu"),)))
+    chart = drawn(figures.correlations.matrices, replace(many(), machines=(many().machine("cpu"),)))
     names = {row["x"] for row in rows(chart, "count")}
     assert names == {
         "CPU latency", "FLOP", "parameters", "activations", "traffic", "CPU roofline time",
@@ -70,7 +70,7 @@ def test_with_one_device_there_are_fewer_rows():
 
 
 def test_too_few_models_for_an_interval_or_a_coefficient():
-    chart = figures.correlations.matrices(tiny())
+    chart = drawn(figures.correlations.matrices, tiny())
     assert rows(chart, "told")
     assert not any(row["settled"] for row in rows(chart, "told"))
     assert rows(chart, "interval") == []

@@ -1,14 +1,13 @@
 """Every figure of the package: a valid chart over papers that fill it, and a sentence without data."""
 
 import inspect
-import warnings
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import pytest
 import vl_convert
-from helpers.charts import on, rows, titles
+from helpers.charts import drawn, on, rows, titles
 from helpers.counted_papers import counted
 from helpers.papers import empty, tiny, wide
 from helpers.profiled_papers import profiled
@@ -58,9 +57,7 @@ def on_papers():
 
 @pytest.mark.parametrize(("function", "arguments", "paper"), list(on_papers()))
 def test_every_figure_is_valid_named_described_and_drawn(function, arguments, paper):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        specification = function(paper(), *arguments).to_dict()
+    specification = drawn(function, paper(), *arguments)
     assert specification["name"]
     assert len(specification["description"]) > 60
     assert "nan" not in str(specification["datasets"])
@@ -71,18 +68,18 @@ def test_every_figure_is_valid_named_described_and_drawn(function, arguments, pa
 
 
 def test_without_data_every_figure_is_a_sentence():
-    drawn = [figure for figure, function, asked in calls() if not isinstance(function(empty(), *asked), Missing)]
-    assert drawn == []
+    charts = [figure for figure, function, asked in calls() if not isinstance(function(empty(), *asked), Missing)]
+    assert charts == []
 
 
 def test_names_of_pictures_are_unique():
     papers_of = [(function, asked, next(iter(papers(figure).values()))) for figure, function, asked in calls()]
-    names = [function(paper(), *asked).to_dict()["name"] for function, asked, paper in papers_of]
+    names = [drawn(function, paper(), *asked)["name"] for function, asked, paper in papers_of]
     assert len(set(names)) == len(names) > 30
 
 
 def test_demands():
-    bars = rows(figures.workload.demands(tiny()), "model", "exactly")
+    bars = rows(drawn(figures.workload.demands, tiny()), "model", "exactly")
     exactly = {(row["model"], plain(row["exactly"])) for row in bars}
     assert ("broad", "510,000,000 FLOP") in exactly
     assert ("broad", "25,000,000 parameters") in exactly
@@ -94,7 +91,7 @@ def test_demands():
 def test_intensity_by_batch():
     points = {
         (row["model"], row["batch"]): row["intensity"]
-        for row in rows(figures.workload.intensity_by_batch(tiny()), "model", "intensity")
+        for row in rows(drawn(figures.workload.intensity_by_batch, tiny()), "model", "intensity")
     }
     # deep at batch 8: 40 GFLOP over 40 + 4 + 76 MB
     assert points["deep", 8] == pytest.approx(40e9 / 120e6, rel=1e-5)
@@ -102,17 +99,17 @@ def test_intensity_by_batch():
 
 
 def test_flop_by_footprint():
-    points = {row["model"]: row for row in rows(figures.workload.flop_by_footprint(tiny()), "model", "byte")}
+    points = {row["model"]: row for row in rows(drawn(figures.workload.flop_by_footprint, tiny()), "model", "byte")}
     assert (points["broad"]["byte"], points["broad"]["flop"]) == (102e6, 510e6)
     assert plain(points["deep"]["intensity"]) == "100.0 FLOP/B"
     assert len(points) == 4
 
 
 def test_layer_kinds():
-    chart = figures.layer_shares.kinds(tiny())
+    chart = drawn(figures.layer_shares.kinds, tiny())
     flop, parameters, traffic = (
-        {(row["model"], row["kind"]): row["part"] for row in chart.to_dict()["datasets"][panel["data"]["name"]]}
-        for panel in chart.to_dict()["concat"]
+        {(row["model"], row["kind"]): row["part"] for row in chart["datasets"][panel["data"]["name"]]}
+        for panel in chart["concat"]
     )
     # lean: 90 MFLOP of convolution, 10 of activation and 10 of the linear layer, of 110 in all
     assert flop["lean", "convolution"] == pytest.approx(90 / 110, rel=1e-4)
@@ -126,8 +123,8 @@ def test_layer_kinds():
 
 
 def test_attainable():
-    chart = figures.bounds.attainable(tiny())
-    assert len(chart.to_dict()["concat"]) == 3
+    chart = drawn(figures.bounds.attainable, tiny())
+    assert len(chart["concat"]) == 3
     # lean at batch 1 by traffic: 5 FLOP/B, of the CPU's 10 GB/s 50 GFLOP/s, of the GPU's 0.5 TB/s 2.5 TFLOP/s
     found = {
         (row["roof"], row["batch"]): (row["rate"], row["bound"])
@@ -140,7 +137,7 @@ def test_attainable():
 
 
 def test_attainable_with_a_chip_where_no_gpu_was_measured():
-    chart = figures.bounds.attainable(replace(wide(), machines=(tiny().machine("cpu"),)))
+    chart = drawn(figures.bounds.attainable, replace(wide(), machines=(tiny().machine("cpu"),)))
     names = {row["text"] for row in rows(chart, "text", "x")}
     assert {plain(name) for name in names} == {
         "Example CPU (4 cores), measured: 100 GFLOP/s", "NVIDIA D4 (SXM), datasheet: 40.0 TFLOP/s",
@@ -148,7 +145,7 @@ def test_attainable_with_a_chip_where_no_gpu_was_measured():
 
 
 def test_training_memory():
-    chart = figures.workload.training(tiny())
+    chart = drawn(figures.workload.training, tiny())
     # lean at batch 8: 4 MB of parameters, as much of gradients and of momentum, 40 MB saved; the peak is 60 MB
     parts = {row["part"]: row for row in rows(chart, "model", "part") if row["model"] == "lean"}
     assert parts["momentum"]["share"] == pytest.approx(4 / 60, rel=1e-4)
@@ -164,11 +161,11 @@ def only_cpu():
 
 
 def test_a_panel_a_device_that_was_measured():
-    assert titles(figures.benchmarks.throughput(tiny())) == ["CPU", "GPU"]
-    assert titles(figures.benchmarks.throughput(only_cpu())) == ["CPU"]
+    assert titles(drawn(figures.benchmarks.throughput, tiny())) == ["CPU", "GPU"]
+    assert titles(drawn(figures.benchmarks.throughput, only_cpu())) == ["CPU"]
 
 
 def test_throughput():
-    points = on("CPU", figures.benchmarks.throughput(tiny()), "model", "rate")
+    points = on("CPU", drawn(figures.benchmarks.throughput, tiny()), "model", "rate")
     assert points["lean", 8]["rate"] == 500  # 8 / 16 ms
     assert points["deep", 1]["rate"] == 10  # 1 / 100 ms

@@ -1,5 +1,5 @@
 import pytest
-from helpers.charts import rows, titles
+from helpers.charts import drawn, rows, titles
 from helpers.counted_papers import counted
 from helpers.papers import tiny
 from helpers.profiled_papers import profiled
@@ -11,7 +11,7 @@ from report.figures import kernels
 
 
 def test_groups_on_roof():
-    chart = kernels.groups_on_roof(profiled())
+    chart = drawn(kernels.groups_on_roof, profiled())
     assert titles(chart) == ["CPU: deep, inference at 1", "CPU: lean, inference at 8", "GPU: lean, inference at 1"]
     (row,) = [row for row in rows(chart, "group", "part") if row["part"] == pytest.approx(8.3 / 12.7, rel=1e-3)]
     assert row["group"] == "convolution"
@@ -20,7 +20,7 @@ def test_groups_on_roof():
 
 
 def test_cells_on_roof():
-    chart = kernels.cells_on_roof(profiled())
+    chart = drawn(kernels.cells_on_roof, profiled())
     assert titles(chart) == ["CPU, inference", "GPU, inference"]
     points = {(row["model"], row["batch"]): row for row in rows(chart, "model", "x", "family")}
     # deep: 4900 + 100 MFLOP over 48 + 11 + 3.5 MB in 98.2 ms; lean at the larger batch size alone, and the GPU's at 1
@@ -29,7 +29,7 @@ def test_cells_on_roof():
 
 
 def test_shares_sum_to_a_call():
-    chart = kernels.shares(profiled())
+    chart = drawn(kernels.shares, profiled())
     assert titles(chart) == ["CPU, inference at batch size 1", "CPU, inference at batch size 8",
                              "GPU, inference at batch size 1"]  # fmt: skip
     bars = rows(chart, "group", "part", "rank")
@@ -41,7 +41,7 @@ def test_shares_sum_to_a_call():
 
 
 def test_counted_bytes():
-    chart = kernels.counted_bytes(counted())
+    chart = drawn(kernels.counted_bytes, counted())
     points = {row["bytes"]: row["byte"] for row in rows(chart, "cell", "byte")}
     assert points == {"ideal": 4_504_000, "counted": 12e6, "unfused": 20e6}
     assert titles(chart) == ["Example GPU"]  # resnet50 was not counted in this cache

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.charts import titles
+from helpers.charts import drawn, titles
 from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
@@ -11,14 +11,13 @@ from report.figures import layer_shares
 
 def parts(chart, title):
     """The bars of a panel by model and part."""
-    chart = chart.to_dict()
     (panel,) = [panel for panel in chart["concat"] if panel["title"] == title]
     return {(row["model"], row["part"]): row for row in chart["datasets"][panel["data"]["name"]]}
 
 
 def test_stacked():
-    chart = layer_shares.stacked(trained(gpu=False))
-    assert chart.to_dict()["name"] == "training-layers"
+    chart = drawn(layer_shares.stacked, trained(gpu=False))
+    assert chart["name"] == "training-layers"
     assert titles(chart) == [
         "time, forward", "FLOP, forward", "memory, forward", "time, backward", "FLOP, backward", "memory, backward",
     ]  # fmt: skip
@@ -32,7 +31,7 @@ def test_stacked():
 
 
 def test_a_panel_of_time_for_each_device():
-    chart = layer_shares.stacked(trained())
+    chart = drawn(layer_shares.stacked, trained())
     assert titles(chart)[:4] == ["time, forward, CPU", "time, forward, GPU", "FLOP, forward", "memory, forward"]
     # 0.4 of 1 ms is outside the layers
     assert parts(chart, "time, forward, GPU")["lean", "outside the layers"]["share"] == pytest.approx(0.4)
@@ -41,11 +40,11 @@ def test_a_panel_of_time_for_each_device():
 def test_a_remainder_below_zero_is_drawn():
     cpu = trained(gpu=False).machine("cpu")
     slower = replace(cpu, operators=cpu.operators.assign(time_s=2 * cpu.operators.time_s))
-    chart = layer_shares.stacked(replace(trained(gpu=False), machines=(slower,)))
+    chart = drawn(layer_shares.stacked, replace(trained(gpu=False), machines=(slower,)))
     # Of lean's 10 ms the layers took 18, so the remainder is -8
     assert parts(chart, "time, forward")["lean", "outside the layers"]["share"] == pytest.approx(-0.8)
     assert plain(parts(chart, "time, forward")["lean", "outside the layers"]["amount"]) == "−8.00 ms"
-    (panel, *_) = chart.to_dict()["concat"]
+    (panel, *_) = chart["concat"]
     low, high = panel["encoding"]["x"]["scale"]["domain"]
     assert low < -0.8
     assert high >= 1.9  # deep: 784 of 400 ms

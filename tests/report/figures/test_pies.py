@@ -4,11 +4,13 @@ from math import pi
 
 import pytest
 import vl_convert
-from helpers.charts import rows
+from helpers.charts import drawn, rows
 from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
+from report.charts import theme
+from report.charts.labels import Box, text_size
 from report.figures import marks, pies
 
 
@@ -32,11 +34,18 @@ def test_a_share_that_is_printed_as_0_is_not_printed():
     assert pies.slices({"a": 0.0}) == []
 
 
+def label_box(text, place):
+    """The room of a label at its anchor."""
+    (x, y), (width, height) = place, text_size(text, theme.LABEL_SIZE)
+    left = x if x > 0 else x - width
+    return Box(left, y - height / 2, left + width, y + height / 2)
+
+
 def test_labels_never_overlap():
     chance = random.Random(7)
     for _ in range(400):
         pie = pies.slices({part: chance.random() ** chance.choice([1, 3, 8]) for part in "abcdefghij"})
-        boxes = [pies.label_box(piece.text, place) for piece, place in zip(pie, pies.label_places(pie), strict=True)]
+        boxes = [label_box(piece.text, place) for piece, place in zip(pie, pies.label_places(pie), strict=True)]
         for one, other in combinations(boxes, 2):
             assert not one.overlaps(other)
         for box in boxes:  # nor do they reach another pie's
@@ -47,7 +56,7 @@ def test_labels_never_overlap():
 
 
 def test_by_kind():
-    chart = pies.by_kind(trained())
+    chart = drawn(pies.by_kind, trained())
     shares = {(row["model"], row["of"], row["part"]): plain(row["share"]) for row in rows(chart, "of", "part")}
     # 6, 2, 1 and the remainder's 1 of 10 ms; 12, 5, 4 and 3 of 24 ms
     assert shares["lean", "time, forward", "convolution"] == "60.0 %"
@@ -67,7 +76,7 @@ def test_whose_pies_are_drawn():
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_it_is_drawn(gpu):
-    specification = pies.by_kind(trained(gpu)).to_dict()
+    specification = drawn(pies.by_kind, trained(gpu=gpu))
     assert specification["name"] == "training-pies"
     assert vl_convert.vegalite_to_svg(specification).count("<path") >= 24  # two models, six pies, two slices or more
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from helpers.charts import rows
+from helpers.charts import drawn, rows
 from helpers.papers import empty
 from helpers.published_papers import printed
 
@@ -9,24 +9,23 @@ from report.analysis.available import Missing
 
 
 def test_steps_on_roofs():
-    chart = figures.published.steps_on_roofs(printed())
+    chart = drawn(figures.published.steps_on_roofs, printed())
     points = rows(chart, "GPU", "of attainable")
     assert len(points) == 9
     # 204.8 / 215.4 = 0.951 FLOP/B
     assert {(row["x"], row["rate"]) for row in points if row["rate"] == 204.8e9} == {(0.95079, 204.8e9)}
     corners = rows(chart, "GPU", "intensity")
     assert {row["GPU"] for row in corners} == {"NVIDIA T4", "NVIDIA L4", "NVIDIA V100"}
-    assert "none lie above" in chart.to_dict()["description"]
+    assert "none lie above" in chart["description"]
 
 
 def test_flop_against_ours():
-    chart = figures.published.flop_against_ours(printed())
+    chart = drawn(figures.published.flop_against_ours, printed())
     points = rows(chart, "ours", "verdict")
     alexnet = next(row for row in points if row["of"] == "alexnet")
     assert (alexnet["printed"], alexnet["ours"], alexnet["agrees"]) == (1.43e9, 1.4284e9, True)
-    specification = chart.to_dict()
-    assert specification["width"] == specification["height"]  # equal axes
-    encodings = [layer["encoding"] for layer in specification["layer"] if "verdict" in str(layer)]
+    assert chart["width"] == chart["height"]  # equal axes
+    encodings = [layer["encoding"] for layer in chart["layer"] if "verdict" in str(layer)]
     assert encodings[0]["x"]["scale"]["domain"] == encodings[0]["y"]["scale"]["domain"]
 
 

@@ -1,4 +1,4 @@
-from helpers.charts import rows
+from helpers.charts import drawn, rows
 from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
@@ -7,7 +7,7 @@ from report.figures import ratios
 
 
 def test_measured_and_counted():
-    chart = ratios.measured_and_counted(trained())
+    chart = drawn(ratios.measured_and_counted, trained())
     (lean,) = [
         row for row in rows(chart, "ratio", "counted") if row["model"] == "lean" and row["forward"].startswith("10")
     ]
@@ -21,7 +21,7 @@ def test_measured_and_counted():
 
 
 def test_the_highest_ratio_comes_first():
-    specification = ratios.measured_and_counted(trained(gpu=False)).to_dict()
+    specification = drawn(ratios.measured_and_counted, trained(gpu=False))
     (panel, rates) = specification["concat"]
     assert panel["title"] == "CPU, batch size 8"
     assert panel["layer"][0]["encoding"]["y"]["sort"] == ["deep", "lean", "broad"]
@@ -31,7 +31,7 @@ def test_the_highest_ratio_comes_first():
 
 
 def test_the_description_tells_the_extremes():
-    specification = ratios.measured_and_counted(trained()).to_dict()
+    specification = drawn(ratios.measured_and_counted, trained())
     assert specification["name"] == "training-ratios"
     assert "from 1.70 (lean) to 2.50 (deep)" in specification["description"]
 

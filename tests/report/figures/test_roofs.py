@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.charts import rows
+from helpers.charts import drawn, rows, titles
 from helpers.papers import tiny
 from helpers.sentences import plain
 
@@ -12,7 +12,7 @@ CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
 
 def test_the_hierarchy_has_a_slope_for_each_level_and_a_flat_for_each_kernel():
-    chart = figures.roofs.hierarchy(tiny())
+    chart = drawn(figures.roofs.hierarchy, tiny())
     lines = {}
     for row in rows(chart, "line", "intensity", "rate"):
         lines.setdefault(plain(row["line"]), []).append((row["intensity"], row["rate"]))
@@ -31,16 +31,16 @@ def test_the_hierarchy_has_a_slope_for_each_level_and_a_flat_for_each_kernel():
         assert top == pytest.approx((ridge, 100e9))
     # A peak begins where the fastest level's slope reaches it: 20 GFLOP/s over 500 GB/s
     assert min(lines["fp64 multiply-add, 20.0 GFLOP/s"]) == pytest.approx((0.04, 20e9))
-    assert "on the CPU" in chart.to_dict()["description"]
+    assert "on the CPU" in chart["description"]
 
 
 def test_every_line_of_the_hierarchy_is_named():
-    names = {plain(row["text"]) for row in rows(figures.roofs.hierarchy(tiny()), "text", "dx")}
+    names = {plain(row["text"]) for row in rows(drawn(figures.roofs.hierarchy, tiny()), "text", "dx")}
     assert names >= {"L1, 500 GB/s", "L2, 200 GB/s", "memory, 10.0 GB/s", "fp32 multiply-add, 100 GFLOP/s"}
 
 
 def test_the_sweep_shows_every_stream_level_and_reported_cache():
-    chart = figures.roofs.sweep(tiny())
+    chart = drawn(figures.roofs.sweep, tiny())
     points = rows(chart, "stream", "byte", "flow")
     assert len(points) == 4 * 9
     (triad,) = [row for row in points if (row["stream"], row["byte"]) == ("triad", 12_000_000)]
@@ -52,19 +52,19 @@ def test_the_sweep_shows_every_stream_level_and_reported_cache():
     reported = [row["byte"] for row in rows(chart, "byte") if set(row) == {"byte"}]
     assert sorted(reported) == [65536, 2097152, 16777216]
     assert "reading comes at 400 GB/s from L1, 200 GB/s from L2 and 8.00 GB/s from memory" in plain(
-        chart.to_dict()["description"]
+        chart["description"]
     )
 
 
 def test_a_system_that_reports_no_caches_has_a_sweep_all_the_same():
     paper = replace(tiny(), machines=(replace(CPU, caches=()),))
-    assert not [row for row in rows(figures.roofs.sweep(paper), "byte") if set(row) == {"byte"}]
+    assert not [row for row in rows(drawn(figures.roofs.sweep, paper), "byte") if set(row) == {"byte"}]
 
 
 def test_two_machines_stand_side_by_side():
     both = replace(tiny(), machines=(CPU, replace(GPU, roof_measurements=CPU.roof_measurements, levels=CPU.levels)))
     for figure in (figures.roofs.hierarchy, figures.roofs.sweep):
-        assert [panel["title"] for panel in figure(both).to_dict()["concat"]] == ["CPU", "GPU"]
+        assert titles(drawn(figure, both)) == ["CPU", "GPU"]
 
 
 def test_what_was_not_measured_is_a_sentence():

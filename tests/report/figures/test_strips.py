@@ -1,5 +1,6 @@
 import pytest
 import vl_convert
+from helpers.charts import drawn
 from helpers.papers import tiny
 from helpers.training_papers import trained
 
@@ -8,13 +9,13 @@ from report.figures import marks, strips
 
 
 def record(chart, model):
-    (data,) = chart.to_dict()["datasets"].values()
+    (data,) = chart["datasets"].values()
     (found,) = [row for row in data if row["model"] == model]
     return found
 
 
 def test_shares_are_of_both_passes_together():
-    lean = record(strips.one(trained()), "lean")
+    lean = record(drawn(strips.one, trained()), "lean")
     assert lean["layer"] == ["features", "act", "head"]
     # 9 ms forward and 21 ms backward
     assert lean["time_s_forward"] == [20.0, 3.33, 6.67]
@@ -31,7 +32,7 @@ def test_layers_that_are_small_in_everything_are_left_out():
 
 
 def test_the_reader_chooses_a_model():
-    specification = strips.one(trained()).to_dict()
+    specification = drawn(strips.one, trained())
     (choice,) = [param for param in specification["params"] if param["name"] == "model"]
     assert choice["bind"]["options"] == ["deep", "lean"]
     assert choice["value"] == "deep"
@@ -39,7 +40,7 @@ def test_the_reader_chooses_a_model():
 
 
 def test_side_by_side():
-    specification = strips.several(trained()).to_dict()
+    specification = drawn(strips.several, trained())
     assert [panel.get("title") for panel in specification["concat"]] == ["deep", "lean", None, None, None, None]
     assert specification["columns"] == 2
 
@@ -51,7 +52,7 @@ def test_whose_layers_are_shown():
 @pytest.mark.parametrize("figure", [strips.one, strips.several])
 @pytest.mark.parametrize("gpu", [True, False])
 def test_it_is_drawn(figure, gpu):
-    specification = figure(trained(gpu)).to_dict()
+    specification = drawn(figure, trained(gpu=gpu))
     assert "features in deep" in specification["description"]
     assert vl_convert.vegalite_to_svg(specification).count("mark-rect") >= 3
 

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from functools import cache
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 import vl_convert
-from helpers.charts import on, rows, titles
+from helpers.charts import drawn, on, rows, titles
 from helpers.papers import tiny
 from helpers.sentences import plain
 
@@ -12,29 +13,30 @@ from report.charts import theme
 from report.figures import utilisation
 
 
+@cache
 def only(kind):
     return replace(tiny(), machines=(tiny().machine(kind),))
 
 
 def test_a_panel_a_device_and_batch_size_and_one_of_trails():
-    assert titles(utilisation.models_on_roof(tiny())) == [
+    assert titles(drawn(utilisation.models_on_roof, tiny())) == [
         "CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8", "CPU, from batch size 1 to 8",
     ]  # fmt: skip
-    assert titles(utilisation.models_on_roof(only("gpu"))) == ["GPU, batch size 1"]
+    assert titles(drawn(utilisation.models_on_roof, only("gpu"))) == ["GPU, batch size 1"]
 
 
 def test_a_batch_size_that_few_models_were_measured_at_has_no_panel():
     cpu = tiny().machine("cpu")
     lean = cpu.cells[(cpu.cells.model == "lean") & (cpu.cells.batch == 8)]
     cells = pd.concat([cpu.cells, lean.assign(batch=4)])
-    chart = utilisation.models_on_roof(replace(tiny(), machines=(replace(cpu, cells=cells),)))
+    chart = drawn(utilisation.models_on_roof, replace(tiny(), machines=(replace(cpu, cells=cells),)))
     assert titles(chart) == ["CPU, batch size 1", "CPU, batch size 8", "CPU, from batch size 1 to 8"]
     trails = [row for row in rows(chart, "model", "rate") if row["model"] == "lean" and "of peak" not in row]
     assert sorted(row["batch"] for row in trails) == [1, 4, 8]
 
 
 def test_points():
-    chart = utilisation.models_on_roof(only("cpu"))
+    chart = drawn(utilisation.models_on_roof, only("cpu"))
     points = on("CPU", chart, "model", "rate")
     assert (points["broad", 1]["x"], points["broad", 1]["rate"]) == (5, 25.5e9)
     assert plain(points["broad", 1]["of attainable"]) == "51.0 %"
@@ -51,7 +53,7 @@ def roofs(chart):
 
 
 def test_every_level_of_memory_has_a_measured_roof():
-    found = roofs(utilisation.models_on_roof(only("cpu")))
+    found = roofs(drawn(utilisation.models_on_roof, only("cpu")))
     assert set(found) == {"memory", "L1", "L2", "datasheet"}
     # 100 GFLOP/s over 10, 500 and 200 GB/s
     for name, ridge in (("memory", 10), ("L1", 0.2), ("L2", 0.5)):
@@ -59,17 +61,17 @@ def test_every_level_of_memory_has_a_measured_roof():
         assert at_ridge == [pytest.approx(100e9)]
     # 2 cores * 32 FLOP/cycle * 2 GHz; flat, since no bandwidth is known
     assert all(rate == pytest.approx(128e9) and printed for _, rate, printed in found["datasheet"])
-    names = {row["text"] for row in rows(utilisation.models_on_roof(only("cpu")), "text", "x", "y")}
+    names = {row["text"] for row in rows(drawn(utilisation.models_on_roof, only("cpu")), "text", "x", "y")}
     assert {"memory", "L1", "L2"} <= names
 
 
 def test_without_a_datasheet():
     cpu = replace(tiny().machine("cpu"), clock=None)
-    assert "datasheet" not in roofs(utilisation.models_on_roof(replace(tiny(), machines=(cpu,))))
+    assert "datasheet" not in roofs(drawn(utilisation.models_on_roof, replace(tiny(), machines=(cpu,))))
 
 
 def test_with_a_datasheet():
-    found = roofs(utilisation.models_on_roof(only("gpu")))
+    found = roofs(drawn(utilisation.models_on_roof, only("gpu")))
     assert set(found) == {"memory", "datasheet"}
     # Measured 128 GFLOP / 16 ms; the alias "Example GPU" prints 1e13 at fp32 and 1 TB/s.
     assert max(rate for _, rate, _ in found["memory"]) == pytest.approx(8e12)
@@ -77,8 +79,8 @@ def test_with_a_datasheet():
 
 
 def test_attained():
-    assert titles(utilisation.attained(tiny())) == ["CPU, fp32", "GPU, fp32"]
-    points = on("CPU", utilisation.attained(tiny()), "share", "model")
+    assert titles(drawn(utilisation.attained, tiny())) == ["CPU, fp32", "GPU, fp32"]
+    points = on("CPU", drawn(utilisation.attained, tiny()), "share", "model")
     assert {cell: row["share"] for cell, row in points.items()} == pytest.approx(
         {
             ("lean", 1): 0.25, ("broad", 1): 0.51, ("deep", 1): 0.5, ("tokens", 1): 0.8,
@@ -106,11 +108,11 @@ def test_panels_of_many_batch_sizes_fit_on_a_page():
         first = machine.cells[machine.cells.batch == 1]
         cells = pd.concat([first.assign(batch=2**power) for power in range(9)])
         machines.append(replace(machine, cells=cells))
-    chart = utilisation.models_on_roof(replace(tiny(), machines=tuple(machines)))
+    chart = drawn(utilisation.models_on_roof, replace(tiny(), machines=tuple(machines)))
     assert titles(chart) == [
         f"{device}, {what}"
         for what in ("batch size 1", "batch size 16", "batch size 256", "from batch size 1 to 256")
         for device in ("CPU", "GPU")
     ]
-    picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart.to_dict()))
+    picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
     assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT

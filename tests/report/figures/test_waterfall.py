@@ -1,5 +1,5 @@
 import pytest
-from helpers.charts import rows, titles
+from helpers.charts import drawn, rows, titles
 from helpers.papers import tiny
 from helpers.profiled_papers import profiled
 from helpers.sentences import plain
@@ -9,15 +9,14 @@ from report.figures import waterfall
 
 def parts(chart, batch, device="CPU"):
     """The bars of a panel by model and term, in shares."""
-    chart = chart.to_dict()
     (panel,) = [panel for panel in chart["concat"] if panel["title"] == f"{device}, batch size {batch}"]
     data = chart["datasets"][panel["layer"][0]["data"]["name"]]
     return {(row["model"], row["term"]): row["part"] for row in data}
 
 
 def test_stacked():
-    chart = waterfall.stacked(profiled())
-    assert chart.to_dict()["name"] == "waterfall"
+    chart = drawn(waterfall.stacked, profiled())
+    assert chart["name"] == "waterfall"
     assert titles(chart) == ["CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8"]
     # 8.0, 5.3, 1.0, -2.0, 0.4, 3.8 and -0.5 of 16 ms
     assert parts(chart, 8) == pytest.approx(
@@ -34,7 +33,7 @@ def test_stacked():
 
 
 def test_small_groups_are_drawn_with_the_others():
-    found = parts(waterfall.stacked(profiled()), 1, "GPU")
+    found = parts(drawn(waterfall.stacked, profiled()), 1, "GPU")
     # elementwise loses 5 us of 1 ms
     assert ("lean", "elementwise") not in found
     assert found["lean", "other"] == pytest.approx(0.005)
@@ -42,7 +41,7 @@ def test_small_groups_are_drawn_with_the_others():
 
 
 def test_the_axis_holds_negative_terms():
-    (panel, *_) = waterfall.stacked(profiled()).to_dict()["concat"]
+    (panel, *_) = drawn(waterfall.stacked, profiled())["concat"]
     # lean at batch size 8: -0.125 - 0.03125 to the left, so 1.15625 to the right
     low, high = panel["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert (low, high) == pytest.approx((-0.15625, 1.15625), rel=1e-3)
