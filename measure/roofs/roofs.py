@@ -13,6 +13,7 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import estimate_median
+from measure.timing.stopwatch import Stopwatch
 
 SAMPLINGS = {
     SUSTAINED: Sampling(trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6),
@@ -205,8 +206,8 @@ def measure(
     is_sustained = pace == SUSTAINED
     if is_sustained:
         HEAT.build(partial(run, passes), beat)
-    call, clock = partial(work, passes), _clock(kernel)
-    timing = sample(call, device.synchronize, SAMPLINGS[pace], clock, beat if is_sustained else rest)
+    call, sign_of_life = partial(work, passes), beat if is_sustained else rest
+    timing = sample(Stopwatch(call, device.synchronize, _clock(kernel), sign_of_life), SAMPLINGS[pace])
     if is_sustained:
         HEAT.keep()
     latencies = [latency / passes for latency in timing.latencies_s]
