@@ -38,6 +38,6 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
 
 
 def _failed(status: str, failures: Sequence[tuple[Task, Failure]]) -> list[str]:
-    told = [f"    {task.label}: {failure.reason}" for task, failure in failures[:REASONS]]
+    reasons = [f"    {task.label}: {failure.reason}" for task, failure in failures[:REASONS]]
     more = [f"    and {len(failures) - REASONS} more"] if len(failures) > REASONS else []
-    return [f"  {len(failures)} {status}:", *told, *more]
+    return [f"  {len(failures)} {status}:", *reasons, *more]
