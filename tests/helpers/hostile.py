@@ -8,7 +8,7 @@ from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LAUNCHED, LEAN
 from helpers.places import TESTS
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import KEYS, HardwareCounterProfile, KernelCounters, KernelTime
+from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
@@ -20,7 +20,9 @@ TEXT = (
     "*b* _i_ `c` ~~s~~ ^n^ [l](javascript:a) ![p](u.png){width=1} [@lean2016] @fig-on-roof \\alpha \\(y\\) "
     "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n1. x"
 )
-RECORDS = {record: TABLES[record].path.removeprefix(f"{MACHINE}/") for record in KEYS}
+RECORDS = {
+    record: TABLES[record].path.removeprefix(f"{MACHINE}/") for record, facts in TABLES.items() if not facts.by_hand
+}
 """All records, with the file of each in a data folder or a machine's."""
 
 KEPT = {"hardware_id": (), "program": (OURS,)}

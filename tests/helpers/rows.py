@@ -89,7 +89,7 @@ def operator(model="net", batch=1, name="mm", flop=10, calls=1):
 def roof_measurement(size=8, latency_s=0.5):
     return RoofMeasurement(
         environment_id="e1",
-        kernel="matmul",
+        roof_kernel="matmul",
         precision="fp32",
         size=size,
         flop=1024,
