@@ -57,9 +57,9 @@ class Profiled:
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> Profiled:
     """Profile inference or a training step, after ``device.prepare``.
 
-    Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules, for a device
-    whose kernels torch's profiler does not see, and where the device has not this precision or the model not this
-    variant; and whatever torch raises where it does not fit or is not supported.
+    Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules and for a device
+    whose kernels torch's profiler does not see; what ``forward.prepare`` does; and whatever torch raises where it does
+    not fit or is not supported.
     """
     import torch
 

@@ -51,8 +51,8 @@ GPU_BYTE = (2**20, 2**30)
 any cache."""
 
 
-def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """List the kernels of a kind of device: kernel, precision, size, pace. A clock is a processor's alone.
+def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
+    """List the roof kernels of a kind of device: name, precision, size, pace. A clock is a processor's alone.
 
     Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
     surely in memory, at a burst as well.
@@ -78,13 +78,11 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
 
 def _working_sets(device_kind: str) -> list[int]:
     """Return bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
-        unit = cores * STREAM_UNIT_BYTE
-        least = cores * LEAST_BYTE_PER_CORE
+        unit, least = cores * unit, cores * LEAST_BYTE_PER_CORE
         most = CACHE_MULTIPLE * (caches[-1].byte if caches else UNKNOWN_CACHE_BYTE)
-    else:
-        unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
     steps = ceil(2 * log2(most / least))
     return [round(least * 2 ** (step / 2) / unit) * unit for step in range(steps + 1)]
 

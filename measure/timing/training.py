@@ -83,7 +83,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
     ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
     the loss (``torch.amp.GradScaler``, with its defaults); a network that is cast to fp16 trains without scaling.
 
-    Raises NotImplementedError, with a reason, where the device has not this precision or the model not this variant.
+    Raises what ``forward.prepare`` does.
     """
     import torch
 
