@@ -44,7 +44,7 @@ def rate(kernel: str, precision: str, size: int) -> float:
 
 def kernels(name: str) -> list[tuple[str, str, int]]:
     """Return the micro-benchmarks of this name that are measured over seconds, in all precisions and sizes."""
-    return [task[:3] for task in roofs.kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
+    return [task[:3] for task in roofs.roof_kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
 
 
 def best(names: list[str]) -> float:

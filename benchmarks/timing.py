@@ -37,6 +37,7 @@ from measure.run.progress import RunProgress
 from measure.run.task import Cache
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling, sample
+from measure.timing.stopwatch import Stopwatch
 
 CELLS = (
     ("alexnet", 1),
@@ -84,7 +85,7 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
         sampling = Sampling(warm_up_s=TURN_S, least_s=turn_s, limit_s=turn_s)
 
         def ours() -> float:
-            return median(sample(call, device.synchronize, sampling).latencies_s)
+            return median(sample(Stopwatch(call, device.synchronize), sampling).latencies_s)
 
         def theirs() -> float:
             return float(peer.blocked_autorange(min_run_time=turn_s).median)

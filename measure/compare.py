@@ -47,7 +47,7 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 for a regression. Raises UserError for bad input."""
+    """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
     if arguments.json and arguments.csv == "-":
         raise UserError("--csv - and --json: both write to standard output; name a file for --csv")
@@ -72,7 +72,8 @@ def main(argv: Sequence[str]) -> int:
         except OSError as problem:
             why = f"--csv: {arguments.csv} cannot be written ({problem.strerror}); name a file that can be"
             raise UserError(why) from None
-    regressed = [] if allowed is None else [row for row in rows if _is_regression(row, allowed)]
+    cells = [row for row in rows if row.table == RUNS]
+    regressed = [] if allowed is None else [row for row in cells if row.regressed_by(allowed) or row.no_longer_runs]
     if arguments.json:
         print(json.dumps(as_json(a, b, rows), indent=2, allow_nan=False))
     elif arguments.csv != "-":
@@ -81,10 +82,6 @@ def main(argv: Sequence[str]) -> int:
         labels = ", ".join(row.label for row in regressed)
         print(f"--fail-on-regression {arguments.fail_on_regression}: {labels}", file=sys.stderr)
     return 1 if regressed else 0
-
-
-def _is_regression(row: Comparison, allowed: float) -> bool:
-    return row.table == RUNS and (row.regressed_by(allowed) or row.no_longer_runs)
 
 
 def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:

@@ -10,13 +10,12 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell, Environment
 from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP
 from measure.cli.flags import CommandLine
-from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from measure.hardware_counters import raw_csv
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.environment import folder_name
 from measure.models import catalog
-from measure.run.arguments import check_folder_name, parse_batch_sizes
+from measure.run.arguments import check_folder_name, parse_batch_sizes, parse_choices
 from measure.run.destination import check_folder
 from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.task import Cache
@@ -56,12 +55,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
     (batch,) = parse_batch_sizes("--batch", [asked.batch])
     (steps,) = parse_batch_sizes("--steps", [asked.steps])
-    for flag, value, known in (
-        ("--precision", asked.precision, PRECISIONS),
-        ("--phase", asked.phase, (STEP, INFERENCE)),
-    ):
-        if value not in known:
-            raise unknown(flag, value, known)
+    parse_choices("--precision", [asked.precision], PRECISIONS)
+    parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
     check_folder(asked.data, "--data")
     counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)

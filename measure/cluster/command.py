@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
-from measure.cluster.crew import Manned, connected, dismiss, manned, nodes
+from measure.cluster.crew import Manned, connected, dismiss, manned
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
 from measure.errors import UserError
@@ -29,7 +29,9 @@ class Crew:
 
     def fill(self) -> None:
         """Open stations on all places without one. Raises UserError where none is open in the end."""
-        found = places.find(nodes(), self._arguments.device, self._accelerators)
+        import ray
+
+        found = places.find(ray.nodes(), self._arguments.device, self._accelerators)
         taken = {each.place for each in self.open}
         free = [place for place in found if place not in taken]
         self.open += manned(free, self._arguments.threads, self._sampling, _say, self._station)
@@ -82,9 +84,9 @@ def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) ->
     whole = Summary(left=left)
     for kind in kinds.values():
         whole.add(kind.summary)
-    places = sorted({str(kind.cache.folder.folder) for kind in kinds.values()})
+    folders = sorted({str(kind.cache.folder.folder) for kind in kinds.values()})
     report = f"python -m report{data_flag(arguments.data)}"
-    print("\n".join(lines(whole, places, resumption(arguments.command, arguments.force), report)))
+    print("\n".join(lines(whole, folders, resumption(arguments.command, arguments.force), report)))
 
 
 def _check(request: Request) -> None:

@@ -49,12 +49,6 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def nodes() -> list[dict[str, Any]]:
-    import ray
-
-    return ray.nodes()
-
-
 def manned(
     places: Sequence[Place],
     threads: str | None,

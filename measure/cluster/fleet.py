@@ -10,15 +10,14 @@ from typing import Any
 
 from measure.cache.folders import Workloads
 from measure.cluster.crew import Manned
-from measure.cluster.lane import Lane, Shared
-from measure.cluster.queue import Queue
-from measure.cluster.remote import Remote
+from measure.cluster.queue import Queue, Remote
 from measure.counting import freshness
 from measure.errors import UserError
 from measure.run import runner
 from measure.run.destination import machine_folder
 from measure.run.memory_fit import Memory
 from measure.run.plan import tasks_to_do
+from measure.run.progress import TimeLeft, duration
 from measure.run.task import Cache, Request, Task
 
 
@@ -54,6 +53,50 @@ def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str 
     return kinds
 
 
+class SharedProgress:
+    """The progress of all stations together: a line for each task that ends, with its station."""
+
+    def __init__(self, tasks: Sequence[Task], say: Callable[[str], None]) -> None:
+        self.say = say
+        self._total = len(tasks)
+        self._done = 0
+        self._time_left = TimeLeft(tasks)
+        self._stations: set[str] = set()
+        self._lock = threading.Lock()
+
+    def end(self, station: str, task: Task, outcome: Any, seconds: float) -> None:
+        with self._lock:
+            self._done += 1
+            self._stations.add(station)
+            self._time_left.done(task, seconds)
+            left = duration((self._time_left.seconds() or 0.0) / len(self._stations))
+            self.say(
+                f"[{self._done}/{self._total}] {station}: {task.label}: {task.describe(outcome)}; about {left} left"
+            )
+
+    def skip(self, task: Task) -> None:
+        with self._lock:
+            self._done += 1
+            self._time_left.skip(task)
+
+
+class StationProgress:
+    """One station's part of it."""
+
+    def __init__(self, shared: SharedProgress, station: str) -> None:
+        self._shared, self._station = shared, station
+        self._began = 0.0
+
+    def begin(self, task: Task) -> None:
+        self._began = time.monotonic()
+
+    def end(self, task: Task, outcome: Any) -> None:
+        self._shared.end(self._station, task, outcome, time.monotonic() - self._began)
+
+    def skip(self, task: Task) -> None:
+        self._shared.skip(task)
+
+
 class Fleet:
     """Stations at work, a thread here for each; rows are written by one of them at a time.
 
@@ -76,7 +119,7 @@ class Fleet:
             }
             for is_of_machine in (False, True)
         ]
-        self._shared = Shared([task for kind in kinds.values() for task in kind.tasks], say)
+        self._shared = SharedProgress([task for kind in kinds.values() for task in kind.tasks], say)
         self._writing = threading.Lock()
         self._problems: list[Exception] = []
 
@@ -121,12 +164,12 @@ class Fleet:
         kind = self._kinds[manned.environment.environment_id]
         remote = Remote(manned.station, queue)
         store = _OneAtATime(kind.cache, self._writing)
-        lane = Lane(self._shared, manned.place.name)
+        progress = StationProgress(self._shared, manned.place.name)
         memory = Memory(manned.memory_byte, kind.cache.workloads.models)
         refusal = runner.no_refusal if self._try_anyway else memory.refusal
         try:
             for task in queue:
-                part = runner.run([task], remote, store, lane, self._deadline, refusal, queue.hopeless)
+                part = runner.run([task], remote, store, progress, self._deadline, refusal, queue.hopeless)
                 if part.left:
                     queue.put_back(task)
                     break

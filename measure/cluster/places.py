@@ -55,7 +55,7 @@ def find(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[st
     if missing := [kind for kind in accelerators if kind not in kinds]:
         there = f"there are {', '.join(sorted(kinds))}" if kinds else "no node names the kind of its GPUs"
         raise UserError(f"--accelerators: the cluster has no {missing[0]}; {there}")
-    found = [place for node in alive for place in _of(node, device)]
+    found = [place for node in alive for place in _places(node, device)]
     found = [place for place in found if not accelerators or place.accelerator in accelerators]
     if not found:
         what = {"auto": "CPUs or GPUs", "cpu": "CPUs", "cuda": "GPUs"}[device]
@@ -63,7 +63,7 @@ def find(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[st
     return sorted(found)
 
 
-def _of(node: dict[str, Any], device: str) -> list[Place]:
+def _places(node: dict[str, Any], device: str) -> list[Place]:
     resources = node["Resources"]
     cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
     host, node_id = node["NodeManagerHostname"], node["NodeID"]

@@ -92,8 +92,6 @@ def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
                 f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
                 f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
             )
-    if _is_machine(a) or _is_machine(b):
-        return _machine(a, b), _machine(b, a)
     shared = sorted(set(machine_names(a)) & set(machine_names(b)))
     if len(shared) > 1:
         raise UserError(f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}")
@@ -131,19 +129,11 @@ def _environment(folder: Path, chosen: str) -> Environment:
 
 def _read(folder: Path, environment: Environment) -> Side:
     machine, wanted = _opened(folder), environment.environment_id
-    return Side(
-        folder,
-        environment,
-        _cells(
-            [run for run in machine.runs() if run.environment_id == wanted],
-            [sample for sample in machine.samples() if sample.environment_id == wanted],
-        ),
-        {
-            RoofKernel(row.roof_kernel, row.size, row.precision, row.pace): _roof(row)
-            for row in machine.roof_measurements()
-            if row.environment_id == wanted
-        },
-    )
+    runs = [row for row in machine.runs() if row.environment_id == wanted]
+    samples = [row for row in machine.samples() if row.environment_id == wanted]
+    roofs = [row for row in machine.roof_measurements() if row.environment_id == wanted]
+    by_kernel = {RoofKernel(row.roof_kernel, row.size, row.precision, row.pace): _roof(row) for row in roofs}
+    return Side(folder, environment, _cells(runs, samples), by_kernel)
 
 
 def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measured]:

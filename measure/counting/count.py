@@ -70,9 +70,9 @@ def count_all(
 
     counted = []
     calls = zip(batches, prepare_on_meta(model, batches), strict=True)
-    for network, own in groupby(calls, key=lambda each: each[1].network):
+    for network, numbered in groupby(calls, key=lambda each: each[1].network):
         with casting(network, precision, autocast) as (device, dtype):
-            for batch, call in own:
+            for batch, call in numbered:
                 counted.append(_count(model, batch, precision, autocast, without_values(call, device, dtype)))
                 beat()
     return counted
@@ -98,9 +98,7 @@ def _count(model: Model, batch: int, precision: str, autocast: str | None, call:
 def count_network(
     network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the counted columns of ``Workload``, and of each ``Layer`` and ``Operator``.
-
-    Of any network, and the arguments of one call of it: those by position, and those by keyword.
+    """Return the counted columns of ``Workload``, and of each ``Layer`` and ``Operator``, of one call of a network.
 
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
@@ -119,21 +117,14 @@ def count_network(
         training = record_training(network, inputs, keywords)
     except Exception as problem:  # a model may raise anything
         reason = f"backward not counted: {in_short(problem)}"
-    parameters = list(network.parameters())
-    given = tensors_in((inputs, dict(keywords)))
-    resident_byte = _byte([*parameters, *network.buffers(), *given])
+    input_byte = _byte(tensors_in((inputs, dict(keywords))))
     columns: dict[str, Any] = {
         "reason": reason,
-        "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": _byte(parameters),
-        "buffer_byte": _byte(list(network.buffers())),
-        "input_byte": _byte(given),
+        "input_byte": input_byte,
         "output_byte": output_byte,
-        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
         "uncounted": _uncounted(inference, training),
+        **_memory(network, input_byte, inference, training),
     }
-    if training is not None:
-        columns |= _training_memory(parameters, resident_byte, training)
     layers = layer_rows(network, inference, training)
     sums = [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]
     for name in sums:
@@ -147,11 +138,26 @@ def _byte(tensors: "Sequence[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _training_memory(parameters: "Sequence[nn.Parameter]", resident_byte: int, training: "Recorder") -> dict[str, int]:
-    """Return gradients, the state of two optimisers, and the peak of a step with SGD with momentum."""
+def _memory(
+    network: "nn.Module", input_byte: int, inference: "Recorder", training: "Recorder | None"
+) -> dict[str, int]:
+    """Return parameters, buffers and the peak of inference.
+
+    With a training pass also gradients, the state of two optimisers, and the peak of a step with SGD with momentum.
+    """
+    parameters, buffers = list(network.parameters()), list(network.buffers())
+    resident_byte = input_byte + _byte([*parameters, *buffers])
+    columns = {
+        "parameter_count": sum(parameter.numel() for parameter in parameters),
+        "parameter_byte": _byte(parameters),
+        "buffer_byte": _byte(buffers),
+        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
+    }
+    if training is None:
+        return columns
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     gradient_byte = _byte(gradients)
-    return {
+    return columns | {
         "gradient_byte": gradient_byte,
         "momentum_byte": gradient_byte,
         "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
@@ -160,9 +166,9 @@ def _training_memory(parameters: "Sequence[nn.Parameter]", resident_byte: int, t
 
 
 def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None:
-    """``name:calls:share`` of each operator without a formula, of inference's forward and training's backward pass;
+    """Return ``name:calls:share`` of the operators without a formula, of inference's forward and training's backward.
 
-    the share is that of the bytes that both passes read and write.
+    The share is that of the bytes that both passes read and write.
     """
     passes = [inference.forward] + ([training.backward] if training else [])
     traffic = sum(record.total("traffic_byte") for record in passes)

@@ -27,7 +27,7 @@ def check(device: Device) -> None:
     """Raise UserError where hardware counters cannot be read, before anything is measured."""
     if device.kind != "cuda":
         raise UserError(
-            f"--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on "
+            "--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on "
             f"{device.kind}; say --device cuda"
         )
     ncu.find()
@@ -36,8 +36,8 @@ def check(device: Device) -> None:
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
     """Count inference or a training step in a process of its own.
 
-    Raises NotImplementedError, with a reason, where counters are forbidden, and where the device has not this precision
-    or the model not this variant; RuntimeError where counting fails.
+    Raises NotImplementedError, with a reason, where counters are forbidden, what ``forward.prepare`` does, and
+    RuntimeError where counting fails.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""What Nsight Compute writes as CSV (``ncu --csv --page raw``): a line a launch of a kernel, a column a metric.
+"""Reads what Nsight Compute writes as CSV (``ncu --csv --page raw``): a line a launch of a kernel, a column a metric.
 
 Above the table stand the program's own output and lines that begin with ``==``; below its header a line holds the unit
 of each column. Numbers have commas between thousands. A metric that the GPU does not have is ``n/a``, or has no column.
@@ -6,10 +6,10 @@ The metrics are described in NVIDIA's Nsight Compute Profiling Guide.
 """
 
 import csv
-import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, dropwhile
 from typing import NamedTuple
 
 from measure.cache.conventions import FLOP_PER_INSTRUCTION
@@ -41,6 +41,9 @@ TENSOR_FLOP = tuple(
     for source in ("fp64", "tf32_dst_fp32", "bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32")
 )
 """Operations in the tensor cores, a multiply-add being two; counted from the compute capability 8.0 on."""
+
+ALL = (*TIME, *DRAM_READ, *DRAM_WRITE, *L2, *L1, *chain(*VECTOR.values()), TENSOR_INSTRUCTIONS, *TENSOR_FLOP)
+"""Every metric that is read."""
 
 PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -98,8 +101,8 @@ def parse(lines: Iterable[str], name: str, steps: int) -> Counted:
 
 def _table(lines: Iterable[str], name: str) -> list[list[str]]:
     """Return the header, the units and the rows."""
-    own = [line for line in lines if line.strip() and not line.startswith("==")]
-    table = list(csv.reader(itertools.dropwhile(lambda line: not re.match('"?ID"?,', line), own)))
+    said = [line for line in lines if line.strip() and not line.startswith("==")]
+    table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), said)))
     if table and DETAILS in table[0]:
         raise UserError(f"{name}: this is the page of details; export it with ncu --csv --page raw")
     if len(table) < 3 or table[1][0]:
@@ -152,11 +155,10 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
         return None if known is None else math.fsum(launch[known] for launch in launches) / steps
 
     def flop(weights: dict[str, int]) -> float | None:
-        sums = [mean([name]) for name in weights]
-        known = [value for value in sums if value is not None]
-        if len(known) < len(sums):
+        executed = {name: count for name in weights if (count := mean([name])) is not None}
+        if len(executed) < len(weights):
             return None
-        return math.fsum(value * each for value, each in zip(known, weights.values(), strict=True))
+        return math.fsum(count * weights[name] for name, count in executed.items())
 
     fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR.values())
     instructions = mean([TENSOR_INSTRUCTIONS])
@@ -200,16 +202,3 @@ def tensor_gap(kernels: Iterable[CountedKernel], capability: str | None) -> str 
         f"the GPU, of compute capability {capability or 'unknown'}, counts the instructions of its tensor cores, but "
         "not their operations, and one instruction may be of several sizes"
     )
-
-
-ALL = (
-    *TIME,
-    *DRAM_READ,
-    *DRAM_WRITE,
-    *L2,
-    *L1,
-    *(name for weights in VECTOR.values() for name in weights),
-    TENSOR_INSTRUCTIONS,
-    *TENSOR_FLOP,
-)
-"""Every metric that is read."""

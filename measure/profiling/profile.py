@@ -1,6 +1,5 @@
 """A cell under torch's profiler: what operators, and on a GPU kernels, of a forward pass or a step take by module."""
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.machine.devices import Device
-from measure.profiling.attribution import AttributedTime, attribute
-from measure.profiling.gpu_kernels import AttributedKernel, busy_s, launched
+from measure.profiling.attribution import AttributedKernel, AttributedTime, attribute, busy_s, launched
 from measure.profiling.ranges import STAGE, ModuleRanges
 from measure.profiling.system_use import Observed, SystemUse
 from measure.timing import forward, training
@@ -59,9 +57,9 @@ class Profiled:
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> Profiled:
     """Profile inference or a training step, after ``device.prepare``.
 
-    Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules, for a device
-    whose kernels torch's profiler does not see, and where the device has not this precision or the model not this
-    variant; and whatever torch raises where it does not fit or is not supported.
+    Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules and for a device
+    whose kernels torch's profiler does not see; what ``forward.prepare`` does; and whatever torch raises where it does
+    not fit or is not supported.
     """
     import torch
 
@@ -101,9 +99,9 @@ def profile(
 
     step_in_ranges = partial(step, torch.profiler.record_function)
     plain = Observed(step)
-    plain_s = median(sample(plain, device.synchronize, PLAIN, beat=beat).latencies_s)
+    plain_s = median(sample(Stopwatch(plain, device.synchronize, beat=beat), PLAIN).latencies_s)
     steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
-    stopwatch = Stopwatch(step_in_ranges, device.synchronize, time.perf_counter_ns, beat, None, None)
+    stopwatch = Stopwatch(step_in_ranges, device.synchronize, beat=beat)
     with _profiler(device):  # what a process sets up once for its first profile is no part of the step
         torch.zeros(1, device=device.torch_name).add_(1.0)
         device.synchronize()

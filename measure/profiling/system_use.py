@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class SystemUse(NamedTuple):
-    """Of one call: the processors' time in the kernel (s), of all threads together, and the page faults.
+    """Of one call: the processors' time in the system's kernel (s), of all threads together, and the page faults.
 
     Faults are the minor ones, which no disk is read for.
     """

@@ -25,22 +25,9 @@ def fibonacci(rounds: int, first: float, second: float) -> float:
     operand is a constant either, which some processors add without taking a cycle.
     """
     for _ in range(rounds):
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
-        first += second
-        second += first
+        for _ in range(ROUND // 2):  # which the compiler unrolls
+            first += second
+            second += first
     return second
 
 

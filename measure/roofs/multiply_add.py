@@ -65,11 +65,11 @@ def operands(precision: str) -> np.ndarray[Any, Any]:
 def prepare(_kernel: str, precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:
     """Return what does ``size`` multiply-adds, all threads together, so many times."""
     function, team = compiled(precision), Team(threads)
-    own = [operands(precision) for _ in range(threads)]
-    rounds = team.parts(size // own[0].size)
+    values = [operands(precision) for _ in range(threads)]
+    rounds = team.parts(size // values[0].size)
 
     def work(passes: int) -> list[float]:
         # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
-        return team.run(lambda member: function(passes * rounds[member], own[member], -1, 1))
+        return team.run(lambda member: function(passes * rounds[member], values[member], -1, 1))
 
     return work

@@ -13,6 +13,7 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import estimate_median
+from measure.timing.stopwatch import Stopwatch
 
 SAMPLINGS = {
     SUSTAINED: Sampling(trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6),
@@ -50,8 +51,8 @@ GPU_BYTE = (2**20, 2**30)
 any cache."""
 
 
-def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """List the kernels of a kind of device: kernel, precision, size, pace. A clock is a processor's alone.
+def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
+    """List the roof kernels of a kind of device: name, precision, size, pace. A clock is a processor's alone.
 
     Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
     surely in memory, at a burst as well.
@@ -77,13 +78,11 @@ def kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str,
 
 def _working_sets(device_kind: str) -> list[int]:
     """Return bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
-        unit = cores * STREAM_UNIT_BYTE
-        least = cores * LEAST_BYTE_PER_CORE
+        unit, least = cores * unit, cores * LEAST_BYTE_PER_CORE
         most = CACHE_MULTIPLE * (caches[-1].byte if caches else UNKNOWN_CACHE_BYTE)
-    else:
-        unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
     steps = ceil(2 * log2(most / least))
     return [round(least * 2 ** (step / 2) / unit) * unit for step in range(steps + 1)]
 
@@ -205,8 +204,8 @@ def measure(
     is_sustained = pace == SUSTAINED
     if is_sustained:
         HEAT.build(partial(run, passes), beat)
-    call, clock = partial(work, passes), _clock(kernel)
-    timing = sample(call, device.synchronize, SAMPLINGS[pace], clock, beat if is_sustained else rest)
+    call, sign_of_life = partial(work, passes), beat if is_sustained else rest
+    timing = sample(Stopwatch(call, device.synchronize, _clock(kernel), sign_of_life), SAMPLINGS[pace])
     if is_sustained:
         HEAT.keep()
     latencies = [latency / passes for latency in timing.latencies_s]

@@ -26,6 +26,9 @@ TRAINING_BATCH_SIZES = (32,)
 QUICK_LIMIT_S = 24.0
 """The longest that a cell is sampled in a quick run, all rounds together."""
 
+RENAMED_SECTIONS = {"ceilings": "roofs", "counters": "hardware-counters"}
+"""The names that sections had before."""
+
 VERBS = {
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
@@ -249,6 +252,8 @@ def make_request(arguments: argparse.Namespace) -> Request:
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
     sizes = arguments.batch_sizes or [str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)]
     usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
+    for old in RENAMED_SECTIONS.keys() & (arguments.sections or ()):
+        raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
     sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
     request = Request(
         models=catalog.find(names, arguments.native_size),

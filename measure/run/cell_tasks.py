@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
 from measure.cache.words import INFERENCE, STEP
-from measure.run.task import Cache, Columns, Failure, Request, Task, became, latency
+from measure.run.task import Cache, Columns, Failure, Request, Task, latency
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median
-from measure.utc import now
 
 _log = logging.getLogger(__name__)
 
@@ -107,10 +106,11 @@ class RoundTask(CellTask):
 
     def _rows(self, cache: Cache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
         """Return what the tables hold of one phase."""
-        key = {**cache.key(self.cell._replace(phase=phase)), "round": self.round}
-        run = {**key, **became(outcome), "recorded_at": now()}
+        cell = self.cell._replace(phase=phase)
+        run = {**cache.row(cell, outcome), "round": self.round}
         if isinstance(outcome, Failure):
             return Run(**run), []
+        key = {**cache.key(cell), "round": self.round}
         timing = self.timing(outcome, phase)
         peak_byte = self.peak_byte(outcome) if phase == self.cell.phase else None
         samples = [

@@ -20,16 +20,9 @@ def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict
     for model in models:
         shape = shape_name(model.input_shape)
         row = known.get((model.name, shape))
-        rows.append(
-            {
-                "model": model.name,
-                "source": model.source,
-                "family": model.family,
-                "input_shape": shape,
-                "parameter_count": row.parameter_count if row else None,
-                "forward_flop": row.forward_flop if row else None,
-            }
-        )
+        named = {"model": model.name, "source": model.source, "family": model.family, "input_shape": shape}
+        counts = {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")}
+        rows.append(named | counts)
     return {"models": rows}
 
 
@@ -48,10 +41,5 @@ def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> lis
 
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
     """Return what ``--plan --json`` prints: the machine, and its tasks in their order."""
-    machine = {
-        "name": environment.name,
-        "device": environment.device,
-        "environment_id": environment.environment_id,
-        "folder": folder,
-    }
+    machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
     return {"machine": machine, "tasks": [task.as_json() for task in tasks]}

@@ -82,9 +82,8 @@ class RunProgress:
         self._bar.update(self._shown, description=task.label)
 
     def end(self, task: Task, outcome: Any) -> None:
-        self.done += 1
         self._time_left.done(task, time.monotonic() - self._began)
-        self._bar.update(self._shown, advance=1, left=self._time_left.text())
+        self._advance()
         line = f"{task.label}: {task.describe(outcome)}"
         if not self._console.is_interactive:
             line = f"[{self.done}/{self._total}] {line}; {self._time_left.text()}"
@@ -92,8 +91,11 @@ class RunProgress:
 
     def skip(self, task: Task) -> None:
         """Note that a round is not measured, because one before failed."""
-        self.done += 1
         self._time_left.skip(task)
+        self._advance()
+
+    def _advance(self) -> None:
+        self.done += 1
         self._bar.update(self._shown, advance=1, left=self._time_left.text())
 
     def say(self, text: str, style: str | None = None) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from measure.run.progress import duration
 from measure.run.runner import Summary
-from measure.run.task import Failure, Task
 
 REASONS = 3
-"""So many reasons are told of each status; the tables have all."""
+"""So many reasons are shown of each status; the tables have all."""
 
 
 def resumption(command: str, force: bool) -> str:
@@ -27,7 +26,11 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
         f"the files are in {' and '.join(places)}"
     ]
     for status in dict.fromkeys(failure.status for _, failure in summary.failures):
-        said += _failed(status, [pair for pair in summary.failures if pair[1].status == status])
+        failed = [(task, failure) for task, failure in summary.failures if failure.status == status]
+        said.append(f"  {len(failed)} {status}:")
+        said += [f"    {task.label}: {failure.reason}" for task, failure in failed[:REASONS]]
+        if len(failed) > REASONS:
+            said.append(f"    and {len(failed) - REASONS} more")
     if summary.cells_s:
         share = summary.executing_s / summary.cells_s
         said.append(f"Of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls")
@@ -35,9 +38,3 @@ def lines(summary: Summary, places: Sequence[str], resume: str, report: str) -> 
         said.append(resume)
     said.append(f"Next: {report}")
     return said
-
-
-def _failed(status: str, failures: Sequence[tuple[Task, Failure]]) -> list[str]:
-    told = [f"    {task.label}: {failure.reason}" for task, failure in failures[:REASONS]]
-    more = [f"    and {len(failures) - REASONS} more"] if len(failures) > REASONS else []
-    return [f"  {len(failures)} {status}:", *told, *more]

@@ -16,6 +16,7 @@ from measure.cache.variants import SGD, with_optimizer
 from measure.cache.words import EAGER, INFERENCE
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling
+from measure.utc import now
 
 ROUNDS = 3
 """Rounds of a cell: of fewer, the spread between processes cannot be told."""
@@ -170,6 +171,10 @@ class Cache:
     def key(self, cell: Cell) -> Columns:
         """Return the columns that say of which cell a row is."""
         return {"environment_id": self.environment.environment_id, **cell._asdict()}
+
+    def row(self, cell: Cell, outcome: Any) -> Columns:
+        """Return the columns that every row of a cell has: which it is, and whether there is a result."""
+        return {**self.key(cell), **became(outcome), "recorded_at": now()}
 
     def places(self, tasks: Collection[Task]) -> list[str]:
         """Return the folders that the tasks' results go into."""

@@ -66,9 +66,9 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
 
     What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
     """
-    own_log = logging.getLogger("measure")
-    own_log.setLevel(log_level)
-    own_log.addHandler(ToParent(connection))  # type: ignore[arg-type]
+    package_log = logging.getLogger("measure")
+    package_log.setLevel(log_level)
+    package_log.addHandler(ToParent(connection))  # type: ignore[arg-type]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)

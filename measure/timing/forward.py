@@ -1,4 +1,4 @@
-"""A network on a device, in a precision and a variant, with its inputs: what is timed, or trained."""
+"""A network on a device, in a precision and a variant, with its inputs; and one round of its forward pass, timed."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +12,8 @@ from measure.cache.words import FULL_PRECISION, TF32, stored_as
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.models.casting import torch_dtype
+from measure.timing.sampling import Sampling, Timing, sample
+from measure.timing.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     import torch
@@ -65,3 +67,18 @@ def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:
     """Return what empties the caches before each call, in a variant that asks for it."""
     is_cold = any(variant.is_cold for variant in variants.joined_in(cell.variant))
     return device.cache_clearer() if is_cold else None
+
+
+def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:
+    """Time the forward pass without gradients, after ``device.prepare``.
+
+    Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
+    """
+    import torch
+
+    with torch.inference_mode():
+        call = prepare(device, model, cell)
+        beat()
+        clear = cache_clearer(device, cell)
+        stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
+        return sample(stopwatch, sampling, device.sensors())

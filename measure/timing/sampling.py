@@ -1,19 +1,15 @@
-"""The sampling loop. Its clock is an argument, so that tests can turn the hands."""
+"""The sampling loop: how a call is warmed up, and when it has been timed often enough."""
 
 import logging
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
 from measure.cache.conventions import CALL_LIMIT_S, TARGET
 from measure.cache.words import DRIFTING, THROTTLED, WIDE
-from measure.machine.devices import Events
 from measure.machine.sensors import NoSensors, Sensors
-from measure.timing.staged_stopwatch import StagedStopwatch
 from measure.timing.statistics import estimate_median, is_drifting
-from measure.timing.stopwatch import Stopwatch, TimedSample, Windows
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +61,7 @@ class Timing:
 
 
 class StoppingRule:
-    """Whether the samples so far are enough.
+    """Decides whether the samples so far are enough.
 
     Each look at the interval is a chance to stop at one that is narrow by luck, so after one that is too wide the next
     comes with a quarter more samples: without that, of the 95 % intervals of noisy cells 92 % cover their median.
@@ -91,60 +87,24 @@ class StoppingRule:
         return width is not None and width <= sampling.target
 
 
-def sample(
-    call: Callable[[], object],
-    synchronize: Callable[[], None],
-    sampling: Sampling,
-    clock: Callable[[], int] = time.perf_counter_ns,
-    beat: Callable[[], None] = lambda: None,
-    *,
-    events: Events | None = None,
-    clear: Callable[[], object] | None = None,
-    sensors: Sensors | None = None,
-) -> Timing:
-    """Warm up, then time blocks of calls until the sampling's rule is met.
-
-    ``clock`` counts nanoseconds; ``beat`` is called after every block, as a sign of life. With ``clear`` a block is a
-    single call, before which that empties the caches.
-    """
-    return _sample(Stopwatch(call, synchronize, clock, beat, events, clear), sampling, sensors or NoSensors())
-
-
-def sample_stages(
-    call: Callable[[], object],
-    stages: Sequence[Callable[[], object]],
-    synchronize: Callable[[], None],
-    sampling: Sampling,
-    clock: Callable[[], int] = time.perf_counter_ns,
-    beat: Callable[[], None] = lambda: None,
-    *,
-    is_asynchronous: bool = False,
-    events: Events | None = None,
-    clear: Callable[[], object] | None = None,
-    sensors: Sensors | None = None,
-) -> list[Timing]:
-    """Do the same for a call that runs in stages; return the timings of the whole and of each stage.
-
-    The rule looks at the whole, which alone has ``executing_s``; each has flags of its own. How the stages are told
-    apart on a device that is asynchronous says ``StagedStopwatch``.
-    """
-    stopwatch = StagedStopwatch(
-        call, synchronize, clock, beat, events, clear, stages=stages, is_asynchronous=is_asynchronous
-    )
-    whole = _sample(stopwatch, sampling, sensors or NoSensors())
-    apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stages))]
-    return [whole, *(Timing(whole.block, samples, _flags(samples, sampling)) for samples in apart)]
-
-
-def _sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors) -> Timing:
+def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = None) -> Timing:
+    """Warm up, then time blocks of calls until the sampling's rule is met; of cold calls, a block is a single one."""
     stopwatch.synchronize()
-    # Cold samples are single calls, however long.
-    is_cold = stopwatch.clear is not None
-    least_block_s = 0.0 if is_cold else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
+    least_block_s = 0.0 if stopwatch.clear else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
     timing = None
     while timing is None:
-        timing = _take(stopwatch, sampling, least_block_s, sensors)
+        timing = _take(stopwatch, sampling, least_block_s, sensors or NoSensors())
     return timing
+
+
+def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Sensors | None = None) -> list[Timing]:
+    """Return the timings of the whole call and of each of its stages.
+
+    The rule looks at the whole, which alone has ``executing_s``; each has flags of its own.
+    """
+    whole = sample(stopwatch, sampling, sensors)
+    apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stopwatch.stages))]
+    return [whole, *(Timing(whole.block, samples, _flags(samples, sampling)) for samples in apart)]
 
 
 def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:

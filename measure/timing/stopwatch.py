@@ -1,8 +1,9 @@
-"""How long calls take, by the host's clock and the device's, and the conditions that they were timed under."""
+"""How long calls and their stages take, by the host's clock and the device's, and the conditions meanwhile."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from statistics import median
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
 
 from measure.machine.devices import Events
 from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
@@ -17,7 +18,7 @@ UNKNOWN = Conditions()
 class TimedSample:
     """One block: the host's and the device's own time of one call (s), and the conditions of its window.
 
-    ``stages`` are the times of a call's stages, if it is one that has some (``measure/timing/staged_stopwatch.py``).
+    ``stages`` are the times of a call's stages, if it is one that has some (``StagedStopwatch``).
     A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
     of a last, shorter window know nothing of load and energy.
     """
@@ -34,15 +35,19 @@ class TimedSample:
 
 @dataclass
 class Stopwatch:
-    """Times blocks of calls, and keeps the sum."""
+    """Times blocks of calls, and keeps the sum.
+
+    ``clock`` counts nanoseconds, so that tests can turn the hands; ``beat`` is called after every block, as a sign of
+    life; ``clear`` empties the caches before each block.
+    """
 
     call: Callable[[], object]
     synchronize: Callable[[], None]
-    clock: Callable[[], int]
-    beat: Callable[[], None]
-    events: Events | None
-    clear: Callable[[], object] | None
-    executing_s: float = 0.0
+    clock: Callable[[], int] = time.perf_counter_ns
+    beat: Callable[[], None] = lambda: None
+    events: Events | None = None
+    clear: Callable[[], object] | None = None
+    executing_s: float = field(default=0.0, init=False)
 
     def time(self, calls: int) -> TimedSample:
         """Return a block's time a call: the host's with the device synchronised, and the device's own."""
@@ -72,6 +77,47 @@ class Stopwatch:
             self.events.stop()
         self.synchronize()
         return (self.clock() - start) / 1e9
+
+
+@dataclass
+class StagedStopwatch(Stopwatch):
+    """Times blocks of calls, and apart the ``stages`` that a call runs one after another.
+
+    The device is synchronised after each stage. Where that is free, because operators return when they are done, a
+    call's time is the sum of its stages'. Where a device works behind the host's back (``is_asynchronous``), to wait
+    between stages would slow the call down: there a block of whole calls is timed as it is, and after it as many calls
+    stage by stage, whose sum is a little more.
+    """
+
+    stages: Sequence[Callable[[], object]] = ()
+    is_asynchronous: bool = False
+
+    def __post_init__(self) -> None:
+        self._apart = [Stopwatch(stage, self.synchronize, self.clock, self.beat, self.events) for stage in self.stages]
+        self._apart[0].clear = self.clear
+
+    def time(self, calls: int) -> TimedSample:
+        """Return a block's time a call, with the mean time of each stage in it."""
+        whole = super().time(calls) if self.is_asynchronous else None
+        runs = [[stopwatch.time(1) for stopwatch in self._apart] for _ in range(calls)]
+        stages = tuple(_joined(times, fmean) for times in zip(*runs, strict=True))
+        total = _joined(stages, sum)
+        self.executing_s += calls * total.latency_s
+        return replace(whole or total, stages=stages)
+
+    def cost_s(self) -> float:
+        """Return what timing a call's stages takes besides them."""
+        return sum(stopwatch.cost_s() for stopwatch in self._apart)
+
+    def runs(self, calls: int) -> int | None:
+        once = super().runs(calls)
+        return 2 * once if once is not None and self.is_asynchronous else once
+
+
+def _joined(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
+    """Make one time of several: the host's, and the device's where it has any."""
+    events = [each.event_s for each in times if each.event_s is not None]
+    return TimedSample(how(each.latency_s for each in times), how(events) if events else None)
 
 
 class Windows:

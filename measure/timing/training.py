@@ -15,6 +15,7 @@ from measure.timing.allocations import peak_byte
 from measure.timing.forward import Forward
 from measure.timing.losses import Loss
 from measure.timing.sampling import Sampling, Timing, sample_stages
+from measure.timing.stopwatch import StagedStopwatch
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +83,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
     ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
     the loss (``torch.amp.GradScaler``, with its defaults); a network that is cast to fp16 trains without scaling.
 
-    Raises NotImplementedError, with a reason, where the device has not this precision or the model not this variant.
+    Raises what ``forward.prepare`` does.
     """
     import torch
 
@@ -111,23 +112,22 @@ class StepTiming:
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
-    """Time training steps after ``device.prepare``, and traces the memory of one more.
+    """Time training steps after ``device.prepare``, and trace the memory of one more.
 
     Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
     """
     step = prepare(device, model, cell)
     beat()
-    timings = sample_stages(
+    stopwatch = StagedStopwatch(
         step,
-        (step.forward, step.backward, step.update),
         device.synchronize,
-        sampling,
         beat=beat,
-        is_asynchronous=device.is_asynchronous,
         events=device.events(),
         clear=forward.cache_clearer(device, cell),
-        sensors=device.sensors(),
+        stages=(step.forward, step.backward, step.update),
+        is_asynchronous=device.is_asynchronous,
     )
+    timings = sample_stages(stopwatch, sampling, device.sensors())
 
     def with_signs_of_life() -> None:
         step.forward()

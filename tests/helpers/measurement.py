@@ -11,19 +11,20 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from measure import __main__ as command
 from measure.machine import devices
-from measure.timing import inference
+from measure.timing import forward
 from measure.timing.sampling import Sampling, sample
+from measure.timing.stopwatch import Stopwatch
 
 SAMPLING = Sampling(target=0.5, block_s=0.002, trend=1, trend_s=0.0, least_s=0.1, limit_s=0.3)
 
 
 def measure(_device, _model, _cell, _sampling, beat):
-    return sample(lambda: time.sleep(0.001), lambda: None, SAMPLING, beat=beat)
+    return sample(Stopwatch(lambda: time.sleep(0.001), lambda: None, beat=beat), SAMPLING)
 
 
 # Also in the worker, which runs this file as well
 devices.Cpu.prepare = lambda *_: None
-inference.measure = measure
+forward.measure = measure
 
 if __name__ == "__main__":
     sys.exit(command.main(sys.argv[1:]))

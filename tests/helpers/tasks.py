@@ -4,9 +4,8 @@ import dataclasses
 
 from measure.cache.records import Cell
 from measure.run.sections.hardware_counters import HardwareCounterTask
-from measure.run.sections.inference import InferenceTask
 from measure.run.sections.operators import ProfileTask
-from measure.run.sections.training import TrainingTask
+from measure.run.sections.rounds import InferenceTask, TrainingTask
 
 
 def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):

@@ -57,7 +57,7 @@ def test_csv_holds_every_row_and_nothing_else_goes_to_standard_output(caches, tm
     assert compare(*caches, "--csv", "-") == 0
     printed = capsys.readouterr().out
     (row,) = csv.DictReader(io.StringIO(printed))
-    assert (row["model"], row["a_rounds"], row["kernel"], row["change"]) == ("alexnet", "3", "", "slower")
+    assert (row["model"], row["a_rounds"], row["roof_kernel"], row["change"]) == ("alexnet", "3", "", "slower")
     assert float(row["ratio"]) == pytest.approx(1.2)
     assert compare(*caches, "--csv", tmp_path / "rows.csv") == 0
     assert (tmp_path / "rows.csv").read_text() == printed

@@ -1,1 +1,1 @@
-"""The sections of a run, one class in one module each; ``measure/run/plan.py`` finds them."""
+"""The sections of a run, a class each; ``measure/run/plan.py`` finds their modules."""

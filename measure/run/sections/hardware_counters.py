@@ -8,9 +8,8 @@ from measure.hardware_counters import counted_cell
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.devices import Device
 from measure.run.cell_tasks import LookTask
-from measure.run.task import Cache, Failure, became, latency
+from measure.run.task import Cache, Failure, latency
 from measure.timing.sampling import Sampling
-from measure.utc import now
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,15 @@ class HardwareCounterTask(LookTask):
         return counted_cell.measure(device, self.model, self.cell, beat)
 
     def store(self, cache: Cache, outcome: CountedCell | Failure) -> None:
-        key = cache.key(self.cell)
-        row = {**key, **became(outcome), "recorded_at": now()}
+        row, key = cache.row(self.cell, outcome), cache.key(self.cell)
         if isinstance(outcome, Failure):
             cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
             return
         counted = outcome.counted
-        cache.folder.put_hardware_counters(
-            HardwareCounterProfile(
-                **row,
-                tool=outcome.tool,
-                capability=counted.capability,
-                steps=outcome.steps,
-                tensor_gap=counted.tensor_gap,
-            ),
-            [KernelCounters(**key, **each._asdict()) for each in counted.kernels],
-        )
+        row |= {"tool": outcome.tool, "steps": outcome.steps}
+        row |= {"capability": counted.capability, "tensor_gap": counted.tensor_gap}
+        kernels = [KernelCounters(**key, **each._asdict()) for each in counted.kernels]
+        cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
 
     def summary(self, result: CountedCell) -> str:
         kernels = result.counted.kernels

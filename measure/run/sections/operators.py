@@ -8,9 +8,8 @@ from measure.machine.devices import Device
 from measure.profiling import profile
 from measure.profiling.profile import Profiled
 from measure.run.cell_tasks import LookTask
-from measure.run.task import Cache, Failure, became, latency
+from measure.run.task import Cache, Failure, latency
 from measure.timing.sampling import Sampling
-from measure.utc import now
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class ProfileTask(LookTask):
         return profile.measure(device, self.model, self.cell, beat)
 
     def store(self, cache: Cache, outcome: Profiled | Failure) -> None:
-        key = cache.key(self.cell)
-        row = {**key, **became(outcome), "recorded_at": now()}
+        row, key = cache.row(self.cell, outcome), cache.key(self.cell)
         if isinstance(outcome, Failure):
             cache.folder.put_profile(Profile(**row), [])
             return

@@ -1,7 +1,7 @@
 """The section that measures a machine's roofs, and a processor's clock."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Self
 
 from measure.cache.records import RoofMeasurement
@@ -12,13 +12,13 @@ from measure.roofs.roofs import KernelTiming
 from measure.run.task import Cache, Columns, Failure, Request, Task, became
 from measure.timing.sampling import Sampling
 
-QUICK_KERNELS = ("matmul", "fma", "stream_triad", "chain")
-"""The kernels of a quick run, at their sustained pace: those that a roof can be read from."""
+QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
+"""The roof kernels of a quick run, at their sustained pace: those that a roof can be read from."""
 
 
 @dataclass(frozen=True)
 class RoofTask(Task):
-    """Measure a roof, or the clock, with one kernel at one size and pace."""
+    """Measure a roof, or the clock, with one roof kernel at one size and pace."""
 
     roof_kernel: str
     precision: str
@@ -33,14 +33,11 @@ class RoofTask(Task):
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         rows = () if request.force else cache.rows(cache.folder.roof_measurements())
         known = {(row.roof_kernel, row.precision, row.size, row.pace) for row in rows}
-        tasks = [
-            cls(*kernel)
-            for kernel in roofs.kernels(cache.environment.device, request.precisions)
-            if kernel not in known
-        ]
+        listed = roofs.roof_kernels(cache.environment.device, request.precisions)
+        tasks = [cls(*each) for each in listed if each not in known]
         if not request.quick:
             return tasks
-        return [task for task in tasks if task.roof_kernel in QUICK_KERNELS and task.pace == SUSTAINED]
+        return [task for task in tasks if task.roof_kernel in QUICK_ROOF_KERNELS and task.pace == SUSTAINED]
 
     @property
     def label(self) -> str:
@@ -48,7 +45,7 @@ class RoofTask(Task):
 
     @property
     def columns(self) -> Columns:
-        return {"roof_kernel": self.roof_kernel, "precision": self.precision, "size": self.size, "pace": self.pace}
+        return asdict(self)
 
     def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> KernelTiming:
         return roofs.measure(device, self.roof_kernel, self.precision, self.size, self.pace, beat)

@@ -57,7 +57,7 @@ def test_the_text_encoder_by_hand():
     assert row.input_byte == 3 * 128 * (8 + 1)  # token ids of 64 bit, the mask
     assert row.output_byte == 3 * 4 * (256 + 12)
     assert row.uncounted is None
-    assert {"attention", "embedding", "linear", "normalisation", "activation"} <= {each.kind for each in layers}
+    assert {"attention", "embedding", "linear", "normalisation", "activation"} <= {each.layer_kind for each in layers}
 
 
 def test_the_speech_model_by_hand():
@@ -174,7 +174,7 @@ def test_what_lies_on_another_device_is_refused(written, monkeypatch):
         device = torch.device("cuda:0")
 
     monkeypatch.setattr(own_models, "_called", on_a_gpu)
-    with pytest.raises(UserError, match="makes state on cuda:0; name no device: --device chooses"):
+    with pytest.raises(UserError, match="makes state on cuda:0; name no device: --device sets torch's default"):
         catalog.find([name])
 
 

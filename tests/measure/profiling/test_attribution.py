@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from measure.profiling.attribution import attribute  # noqa: E402
+from measure.profiling.attribution import AttributedKernel, attribute, busy_s, covered, launched  # noqa: E402
 from measure.profiling.ranges import STAGE, ModuleRanges  # noqa: E402
 
 STEPS = 2
@@ -113,8 +113,11 @@ def test_what_is_computed_again_belongs_to_the_module_that_does():
     assert back["inner", "mm"] >= 1
 
 
-def event(name, parent=None, number=-1, cpu_us=0.0, kernels_us=0.0):
-    """What the profiler says of an event, as far as it is looked at."""
+def event(
+    name, parent=None, number=-1, cpu_us=0.0, kernels_us=0.0, *,
+    start=0.0, end=0.0, device="CPU", kernels=(), annotation=False,
+):  # fmt: skip
+    """What the profiler says of an event, as far as it is looked at; times in microseconds."""
     made = SimpleNamespace(
         name=name,
         cpu_parent=parent,
@@ -122,6 +125,10 @@ def event(name, parent=None, number=-1, cpu_us=0.0, kernels_us=0.0):
         sequence_nr=number,
         cpu_time_total=cpu_us,
         device_time_total=kernels_us,
+        kernels=[SimpleNamespace(name=kernel, duration=duration) for kernel, duration in kernels],
+        time_range=SimpleNamespace(start=start, end=end),
+        device_type=SimpleNamespace(name=device),
+        is_user_annotation=annotation,
     )
     if parent is not None:
         parent.cpu_children.append(made)
@@ -168,3 +175,46 @@ def test_every_layer_of_a_model_has_its_operators(name):
         own = Counter(each.path for each in times if each.stage == stage and each.operator in names)
         assert set(own) == {path for path, module in paths.items() if isinstance(module, nn.Conv2d)}
         assert set(own.values()) == {1}
+
+
+def timeline():
+    """Two operators, one of which launches kernels by what it calls, and the kernels on the device's timeline."""
+    stage = event("stage: forward")
+    module = event("module: layer", stage)
+    linear = event("aten::linear", module, start=0, end=30)
+    product = event("aten::addmm", linear, start=5, end=25, kernels=[("sgemm", 50.0), ("splitK", 10.0)])
+    again = event("aten::addmm", linear, start=26, end=28, kernels=[("sgemm", 40.0)])
+    outside = event("aten::zeros", None, start=90, end=95, kernels=[("fill", 3.0)])
+    device = [
+        event("sgemm", None, start=10, end=60, device="CUDA"),
+        event("splitK", None, start=55, end=65, device="CUDA"),
+        event("sgemm", None, start=100, end=140, device="CUDA"),
+        event("stage: forward", None, start=0, end=200, device="CUDA", annotation=True),
+    ]
+    return [stage, module, linear, product, again, outside, *device]
+
+
+def test_kernels_belong_to_the_operator_that_no_other_one_calls():
+    kernels = launched(timeline(), ModuleRanges(nn.Module()), steps=1)
+    assert kernels == [
+        AttributedKernel("forward", "layer", "linear", "sgemm", 2, pytest.approx(90e-6)),
+        AttributedKernel("forward", "layer", "linear", "splitK", 1, pytest.approx(10e-6)),
+    ]
+    (first, _) = launched(timeline() * 2, ModuleRanges(nn.Module()), steps=2)
+    assert (first.calls, first.time_s) == (2, pytest.approx(90e-6))
+
+
+def test_a_gpu_is_busy_while_a_kernel_runs_and_a_processor_while_an_operator_does():
+    ranges = ModuleRanges(nn.Module())
+    # 10 to 65 and 100 to 140: 95 us; our ranges are no work of the device
+    assert busy_s(timeline(), ranges, 1, by_kernels=True) == pytest.approx(95e-6)
+    # linear alone, 30 us: what it calls is within it, and zeros is in no stage
+    assert busy_s(timeline(), ranges, 2, by_kernels=False) == pytest.approx(15e-6)
+
+
+@pytest.mark.parametrize(
+    ("spans", "length"),
+    [([], 0), ([(0, 2), (1, 3)], 3), ([(5, 6), (0, 10)], 10), ([(0, 1), (4, 6)], 3), ([(0, 1), (1, 2)], 2)],
+)
+def test_what_spans_cover_counts_once(spans, length):
+    assert covered(spans) == length

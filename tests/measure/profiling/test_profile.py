@@ -10,6 +10,7 @@ from measure.machine import devices
 from measure.models import catalog
 from measure.profiling import profile
 from measure.timing.sampling import sample
+from measure.timing.stopwatch import Stopwatch
 
 torch = pytest.importorskip("torch", reason="networks are profiled with torch")
 from torch import nn  # noqa: E402
@@ -119,7 +120,7 @@ class Silent(devices.Cpu):
 def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
     # Three calls in 6 s, in which memory is new to the process; then 1 s each
     hands = Hands([2.0, 2.0, 2.0, 1.0])
-    timing = sample(hands.call, hands.synchronize, profile.PLAIN, hands.clock)
+    timing = sample(Stopwatch(hands.call, hands.synchronize, hands.clock), profile.PLAIN)
     assert median(timing.latencies_s) == 1.0
 
 

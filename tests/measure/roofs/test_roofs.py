@@ -56,7 +56,7 @@ def test_the_work_of_a_chain():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kernel_stands_once_with_each_pace(kind):
-    kernels = roofs.kernels(kind, ["fp32", "bf16"])
+    kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
     assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace"}
     burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
@@ -66,23 +66,24 @@ def test_every_kernel_stands_once_with_each_pace(kind):
 
 def test_a_clock_and_numpy_are_a_processors_alone():
     for kind in KINDS:
-        names = {kernel for kernel, *_ in roofs.kernels(kind, ["fp32"])}
+        names = {kernel for kernel, *_ in roofs.roof_kernels(kind, ["fp32"])}
         assert names >= {"matmul", *STREAM_ARRAYS}
         assert ({"chain", "numpy_matmul"} <= names) is (kind == "cpu")
         assert ("fma" in names) is (kind != "mps")
-    assert "numpy_matmul" not in {kernel for kernel, *_ in roofs.kernels("cpu", ["bf16"])}
+    assert "numpy_matmul" not in {kernel for kernel, *_ in roofs.roof_kernels("cpu", ["bf16"])}
 
 
 def test_streams_and_multiply_adds_are_measured_once_whatever_the_precisions():
     def others(precisions):
-        return [kernel for kernel in roofs.kernels("cpu", precisions) if "matmul" not in kernel[0]]
+        return [kernel for kernel in roofs.roof_kernels("cpu", precisions) if "matmul" not in kernel[0]]
 
     assert others(["fp32"]) == others(["fp16", "bf16"])
 
 
 def sizes(kind):
     """The working sets of a stream, as they are measured."""
-    return [size for kernel, _, size, pace in roofs.kernels(kind, []) if (kernel, pace) == ("stream_copy", SUSTAINED)]
+    streams = [each for each in roofs.roof_kernels(kind, []) if (each[0], each[3]) == ("stream_copy", SUSTAINED)]
+    return [size for _, _, size, _ in streams]
 
 
 def test_the_working_sets_of_a_processor(monkeypatch):

@@ -7,10 +7,9 @@ from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections.hardware_counters import HardwareCounterTask
-from measure.run.sections.inference import InferenceTask
 from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
-from measure.run.sections.training import TrainingTask
+from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
 from measure.run.task import ROUNDS, Cache, Request
 

@@ -12,8 +12,7 @@ from measure.hardware_counters.counted_cell import CountedCell
 from measure.hardware_counters.raw_csv import Counted, CountedKernel
 from measure.machine.sensors import Conditions
 from measure.models import catalog
-from measure.profiling.attribution import AttributedTime
-from measure.profiling.gpu_kernels import AttributedKernel
+from measure.profiling.attribution import AttributedKernel, AttributedTime
 from measure.profiling.profile import Profiled
 from measure.profiling.system_use import SystemUse
 from measure.roofs.roofs import KernelTiming

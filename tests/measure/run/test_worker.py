@@ -248,7 +248,7 @@ def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
 
 
 def test_a_device_that_cannot_be_set_up_is_one_sentence():
-    process = Worker("cuda:99", 1, "e1", Sampling())
+    process = Worker("cuda:99", 1, Sampling())
     with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
         process.run(COUNT)
     process.close()

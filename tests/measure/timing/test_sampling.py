@@ -6,10 +6,12 @@ import pytest
 from helpers.hands import Hands, Sensors
 
 from measure.timing.sampling import Sampling, sample, sample_stages
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch
 
 
 def take(hands, *, clear=None, sensors=None, **settings):
-    return sample(hands.call, hands.synchronize, Sampling(**settings), hands.clock, clear=clear, sensors=sensors)
+    stopwatch = Stopwatch(hands.call, hands.synchronize, hands.clock, clear=clear)
+    return sample(stopwatch, Sampling(**settings), sensors)
 
 
 def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passed():
@@ -56,7 +58,7 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
         hands.now += 40_000
         return hands.now
 
-    timing = sample(hands.call, hands.synchronize, Sampling(block_s=0.02), slow_clock)
+    timing = sample(Stopwatch(hands.call, hands.synchronize, slow_clock), Sampling(block_s=0.02))
     # A block without a call reads 40 us, so a block lasts 40 ms or more: as calls seem to take 1.04 ms at first, and
     # 1 ms in long blocks, 39 or 40 of them.
     assert timing.block in (39, 40)
@@ -139,7 +141,8 @@ def test_samples_that_get_slower_are_said_to_drift():
 def test_a_sign_of_life_follows_every_block():
     hands = Hands([0.5])
     beats = []
-    sample(hands.call, hands.synchronize, Sampling(), hands.clock, beat=lambda: beats.append(hands.calls))
+    stopwatch = Stopwatch(hands.call, hands.synchronize, hands.clock, beat=lambda: beats.append(hands.calls))
+    sample(stopwatch, Sampling())
     assert beats == list(range(1, hands.calls + 1))
 
 
@@ -186,7 +189,8 @@ def take_stages(hands, shares, sensors=None, **settings):
         taken.clear()
 
     stages = [*(lambda share=share: stage(share) for share in shares), last]
-    return sample_stages(None, stages, hands.synchronize, Sampling(**settings), hands.clock, sensors=sensors)
+    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages=stages)
+    return sample_stages(stopwatch, Sampling(**settings), sensors)
 
 
 def test_stages_are_sampled_with_their_whole_by_whose_rule():
@@ -218,7 +222,8 @@ def test_each_stage_has_flags_of_its_own():
     def second():
         hands.now += round((1 - shares[-1]) * 1e9)
 
-    timings = sample_stages(None, [first, second], hands.synchronize, Sampling(least_s=8.0), hands.clock)
+    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages=[first, second])
+    timings = sample_stages(stopwatch, Sampling(least_s=8.0))
     assert [timing.flags for timing in timings] == [(), ("wide",), ("wide",)]
 
 

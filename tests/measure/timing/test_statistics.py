@@ -13,6 +13,7 @@ from measure.timing.statistics import (
     order_statistic_ranks,
     two_sided_p,
 )
+from measure.timing.stopwatch import Stopwatch
 
 np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
 
@@ -147,7 +148,7 @@ def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between
         for _ in range(3):
             process = exp(0.05 * ratio * generator.standard_normal())
             hands = Hands(process * disturbed(generator, kind, 500))
-            rounds.append(sample(hands.call, hands.synchronize, Sampling(), hands.clock).latencies_s)
+            rounds.append(sample(Stopwatch(hands.call, hands.synchronize, hands.clock), Sampling()).latencies_s)
         estimate = estimate_rounds(rounds)
         covered += estimate.low <= 0.02 <= estimate.high
     assert 0.93 <= covered / repeats <= 0.99

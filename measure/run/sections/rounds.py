@@ -1,14 +1,30 @@
-"""The section that times training steps."""
+"""The sections that time rounds of cells: models' forward passes, and training steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from measure.cache.words import STAGES, STEP
+from measure.cache.words import INFERENCE, STAGES, STEP
 from measure.machine.devices import Device
 from measure.run.cell_tasks import RoundTask
-from measure.timing import training
+from measure.timing import forward, training
 from measure.timing.sampling import Sampling, Timing
 from measure.timing.training import StepTiming
+
+
+@dataclass(frozen=True)
+class InferenceTask(RoundTask):
+    """Measure a model's forward pass."""
+
+    section, order = "inference", 3
+    help = "time the models' forward passes"
+    phases = (INFERENCE,)
+    forward_passes = 1
+
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
+        return forward.measure(device, self.model, self.cell, sampling, beat)
+
+    def timing(self, result: Timing, phase: str) -> Timing:
+        return result
 
 
 @dataclass(frozen=True)
