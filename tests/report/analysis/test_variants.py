@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.papers import tiny, with_variants
-from helpers.rows import run
+from helpers.rows import cell_columns, run
 
 from measure.cache.records import Run, Sample
 from report.analysis import variants
@@ -39,7 +39,7 @@ def test_without_variants_the_command_is_named():
 def test_cells_of_variants():
     runs = [run("lean"), replace(run("lean"), variant="cold"), replace(run("deep"), variant="cold", status="oom")]
     samples = [
-        Sample("e1", "lean", 1, "fp32", "inference", variant, index, 1, latency_s, 0)
+        Sample(**cell_columns("lean", 1, "inference", variant), sample=index, block=1, latency_s=latency_s, round=0)
         for variant, times in (("eager", (1, 1, 1)), ("cold", (2, 3, 9)))
         for index, latency_s in enumerate(times)
     ]
