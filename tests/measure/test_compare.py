@@ -10,7 +10,7 @@ from helpers.rows import cell_columns
 
 from measure.__main__ import main
 from measure.cache.records import Run, Sample
-from measure.cache.spreadsheet import as_text
+from measure.cache.table import as_text
 
 pytest.importorskip("rich", reason="the table is printed with rich")
 
