@@ -30,7 +30,8 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import KEYS, Profile, RoofMeasurement, Run, Sample
+from measure.cache.records import Profile, RoofMeasurement, Run, Sample
+from measure.cache.schema import TABLES
 from measure.cache.table import read
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
@@ -67,7 +68,7 @@ def kept(data: Path) -> Rows:
         tables += [folder.profiles(), folder.operators(), folder.kernels()]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
-        key = (type(row), *(getattr(row, name) for name in KEYS[type(row)]))
+        key = (type(row), *(getattr(row, name) for name in TABLES[type(row)].key))
         if key in rows:
             raise Violation(f"{_said(key)} stands twice")
         rows[key] = row

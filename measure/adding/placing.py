@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache.folders import FILES, MachineFolder, machine_names
-from measure.cache.records import KEYS, Environment
+from measure.cache.records import Environment
+from measure.cache.schema import TABLES
 from measure.errors import UserError
 
 Tables = Mapping[type, Sequence[Any]]
@@ -54,7 +55,7 @@ def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
             continue
         differing = [row for row, other in _beside(known[record], rows) if other not in (None, row)]
         if differing:
-            example = " ".join(str(getattr(differing[0], column)) for column in KEYS[record][1:])
+            example = " ".join(str(getattr(differing[0], column)) for column in TABLES[record].key[1:])
             raise UserError(
                 f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as "
                 f"{example!r}; use --replace to replace the old folder, or keep both with --machine NAME"
@@ -69,7 +70,7 @@ def _beside(known: Sequence[Any], new: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Pair each new row with the known one that has its key, or None."""
     if not new:
         return []
-    key = attrgetter(*KEYS[type(new[0])])
+    key = attrgetter(*TABLES[type(new[0])].key)
     there = {key(row): row for row in known}
     return [(row, there.get(key(row))) for row in new]
 

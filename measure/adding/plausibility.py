@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from measure.cache.folders import FILES
 from measure.cache.records import (
-    KEYS,
     ROUND,
     Environment,
     HardwareCounterProfile,
@@ -22,6 +21,7 @@ from measure.cache.records import (
     Run,
     Sample,
 )
+from measure.cache.schema import TABLES
 from measure.cache.table import existing, numbered
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP
 from measure.cache.workload_records import Workload
@@ -106,9 +106,9 @@ def _check_time(row: Row, text: str, now: datetime) -> None:
 def _check_keys(record: type, rows: Sequence[Row]) -> None:
     first: dict[tuple[Any, ...], int] = {}
     for row in rows:
-        key = _key(row.values, KEYS[record])
+        key = _key(row.values, TABLES[record].key)
         if key in first:
-            row.refuse(f"says again what line {first[key]} says, with the same {', '.join(KEYS[record])}")
+            row.refuse(f"says again what line {first[key]} says, with the same {', '.join(TABLES[record].key)}")
         first[key] = row.line
 
 

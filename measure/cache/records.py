@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
-from measure.cache.schema import MACHINE, NUMBER, TABLES, Column, one_of, several, some_of, table
+from measure.cache.schema import MACHINE, NUMBER, Column, one_of, several, some_of, table
 from measure.cache.words import BURST, EAGER, FLAGS, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 
 
@@ -303,7 +303,3 @@ class KernelCounters(OfCell):
     fp16_flop: Annotated[float | None, "of the vector units in fp16"] = None
     tensor_flop: Annotated[float | None, "of the tensor cores at any precision"] = None
     tensor_instruction: Annotated[float | None, Column("instructions of the tensor cores", NUMBER)] = None
-
-
-KEYS = {record: facts.key for record, facts in TABLES.items() if not facts.by_hand}
-"""The primary key of each table that is measured or counted."""

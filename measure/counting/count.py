@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from measure.cache.call import Call, without_values
 from measure.cache.models import Model
 from measure.cache.words import shape_name
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import in_short
-from measure.models.call import Call, without_values
 from measure.models.catalog import prepare_on_meta
 
 if TYPE_CHECKING:

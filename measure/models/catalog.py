@@ -10,11 +10,11 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from measure.cache.call import Call
 from measure.cache.models import BUILT_IN, OWN, Model
 from measure.cli.suggestion import nearest
 from measure.errors import UserError
 from measure.models import meta, own_models, timm_models, torchaudio_models, torchvision_models
-from measure.models.call import Call
 
 if TYPE_CHECKING:
     import torch

@@ -164,4 +164,4 @@ class LookTask(CellTask):
 
     @property
     def label(self) -> str:
-        return f"{self.section} of {super().label}"
+        return f"{self.section.replace('-', ' ')} of {super().label}"

@@ -3,11 +3,12 @@
 from itertools import count
 
 from measure.cache import conventions, memory_levels
+from measure.cache.variants import VARIANTS
 from measure.timing import statistics
 from report.analysis import saturation
 from report.load import roofs
 from report.published import verdict
-from report.text.prose import Prose
+from report.text.prose import Markup, Prose
 from report.text.quantities import percent, si, significant
 
 CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
@@ -50,3 +51,7 @@ AGREEMENT = Prose(percent(verdict.TOLERANCE, 1))
 
 FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(conventions.FLOP_PER_INSTRUCTION["7.0"])
 """Of the instructions of its tensor cores."""
+
+WAYS = [f"`{variant.name}` {variant.words}" for variant in sorted(VARIANTS, key=lambda each: not each.tried_on)]
+VARIANT_WAYS = Markup(f"{', '.join(WAYS[:-1])}, and {WAYS[-1]}")
+"""What each variant does; those that are worth a trial come first."""

@@ -3,19 +3,12 @@
 from typing import Any
 
 import pandas as pd
-from IPython.display import Markdown
 
-from measure.cache.variants import VARIANTS
 from report.analysis import available, variants
 from report.analysis.available import on_each_machine
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
 from report.text.quantities import listing, number, significant
-
-_CLAUSES = [f"`{each.name}` {each.words}" for each in sorted(VARIANTS, key=lambda each: not each.tried_on)]
-
-WAYS = Markdown(f"{', '.join(_CLAUSES[:-1])}, and {_CLAUSES[-1]}")
-"""What each variant does; those that are worth a trial come first."""
 
 
 @on_each_machine

@@ -29,6 +29,13 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r'([\\"&{}])', r"\\\1", CONTROL.sub(" ", text)) + '"'
 
 
+class Markup(str):
+    """Markdown that shows itself in a notebook as markup."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
 class Prose(str):
     """Plain text that shows itself in a notebook, inline or from a cell, exactly as it is."""
 

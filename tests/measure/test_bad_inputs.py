@@ -28,7 +28,7 @@ pytest.importorskip("torchvision", reason="the models are torchvision's")
 TEXTS = ROOT / "tests" / "data"
 
 REMEDY = re.compile(
-    r"\b(say|name|choose|mend|delete|update|restore|give|install|move|see|use|add|save|export|count|write|exchange"
+    r"\b(say|name|choose|correct|mend|delete|update|restore|give|install|move|see|use|add|save|export|count|write|exchange"
     r"|measure|leave|run)\b|is not one of|the nearest are|did you mean|shows them all"
 )
 """What to do: an imperative, or a choice."""

@@ -25,7 +25,8 @@ def test_every_call_of_a_chapter_runs(paper, tmp_path, monkeypatch):
     for call in calls():
         with debug_mode(False):
             shown = eval(call, dict(SHARED, data=paper()))
-        assert shown._repr_markdown_() if isinstance(shown, str) else shown._repr_mimebundle_()["text/markdown"]
+        markdown = getattr(shown, "_repr_markdown_", None)
+        assert markdown() if markdown else shown._repr_mimebundle_()["text/markdown"]
 
 
 def test_every_figure_table_and_finding_is_in_a_chapter():

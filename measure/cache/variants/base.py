@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from measure.cache.call import Call
     from measure.cache.models import Model
-    from measure.models.call import Call
 
 
 class Variant:

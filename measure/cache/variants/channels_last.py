@@ -6,7 +6,7 @@ from measure.cache.models import Model
 from measure.cache.variants.base import Variant
 
 if TYPE_CHECKING:
-    from measure.models.call import Call
+    from measure.cache.call import Call
 
 
 class ChannelsLast(Variant):
@@ -17,7 +17,7 @@ class ChannelsLast(Variant):
     def change(self, call: "Call", model: Model) -> "Call":
         import torch
 
-        from measure.models.call import Call, mapped
+        from measure.cache.call import Call, mapped
 
         found_image = False
 

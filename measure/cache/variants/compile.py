@@ -7,7 +7,7 @@ from measure.cache.models import Model
 from measure.cache.variants.base import Variant
 
 if TYPE_CHECKING:
-    from measure.models.call import Call
+    from measure.cache.call import Call
 
 
 class Compile(Variant):

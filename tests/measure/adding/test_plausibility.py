@@ -67,8 +67,8 @@ def test_the_committed_machines_are_plausible(name):
         ("machine.csv", 2, "cores", "", "is of a processor and does not say its cores"),
         ("machine.csv", 2, "torch", "", "does not say the version of torch"),
         ("runs.csv", 2, "environment_id", "e2", "the cell is 'e2', which machine.csv does not know"),
-        ("counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
-        ("counters.csv", 2, "fp32_flop", "1e17", "did more FLOP in its time than any chip"),
+        ("hardware_counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
+        ("hardware_counters.csv", 2, "fp32_flop", "1e17", "did more FLOP in its time than any chip"),
         ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.2e+18 FLOP/s, faster than any chip"),
         ("roofs.csv", 2, "byte", "600000000000000000", "ran at 1.2e+18 B/s, faster than any chip"),
         ("roofs.csv", 2, "latency_low_s", "0.55", "is ok, and its interval does not hold its latency"),
@@ -95,7 +95,7 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
         refused(folder, COUNTED)
     )
     check(folder, (), NOW)  # of a model that is not counted here nobody knows
-    change(folder / "roofs.csv", 2, "kernel", "stream_triad")  # which is no measure of arithmetic
+    change(folder / "roofs.csv", 2, "roof_kernel", "stream_triad")  # which is no measure of arithmetic
     check(folder, COUNTED, NOW)
     many = [dataclasses.replace(COUNTED[0], forward_flop=10**14)]  # / 0.4 ms = 2.5e17
     assert "'net' ran at 2.5e+17 FLOP/s, faster than any chip" in refused(folder, many)

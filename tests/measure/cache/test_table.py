@@ -17,13 +17,14 @@ from helpers.rows import (
 )
 
 from measure.cache import table
-from measure.cache.records import KEYS, Environment, Run, Sample
+from measure.cache.records import Environment, Run, Sample
+from measure.cache.schema import TABLES
 from measure.errors import UserError
 
 
-@pytest.mark.parametrize("record", KEYS)
+@pytest.mark.parametrize("record", TABLES)
 def test_keys_are_columns(record):
-    assert set(KEYS[record]) <= {field.name for field in dataclasses.fields(record)}
+    assert set(TABLES[record].key) <= {field.name for field in dataclasses.fields(record)}
 
 
 @pytest.mark.parametrize(

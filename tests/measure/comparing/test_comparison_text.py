@@ -44,7 +44,7 @@ def test_a_side_names_its_folder_and_environment():
 
 def test_the_table_is_plain_text_where_it_is_piped(capsys):
     rows = [both("alexnet", 1.2, SLOWER, b_flags="wide"), both("vgg11", 1.0, WITHIN_ERROR)]
-    rows.append(Comparison(ROOFS, kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
+    rows.append(Comparison(ROOFS, roof_kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
     show(A, B, rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Changed: nothing that the environment tells"

@@ -45,9 +45,9 @@ def test_environments_of_a_machine_are_named_by_the_beginning_of_their_id(tmp_pa
     folder = tmp_path / "machines/box"
     assert [side for _, side in found(f"{folder}@aaaa", folder)] == [ENVIRONMENT, NEWER]
     assert [side for _, side in found("box@aabb", "box@aaaa00000000", tmp_path)] == [NEWER, ENVIRONMENT]
-    with pytest.raises(UserError, match="no one environment 'aa'; name one of aaaa00000000, aabb00000000"):
+    with pytest.raises(UserError, match="'aa' does not select one environment; name one of aaaa00000000, aabb00000000"):
         sides.find(f"{folder}@aa", str(folder), tmp_path)
-    with pytest.raises(UserError, match="no one environment 'cc'; name one of aaaa00000000, aabb00000000"):
+    with pytest.raises(UserError, match="'cc' does not select one environment; name one of aaaa00000000, aabb00000000"):
         sides.find(f"{folder}@cc", str(folder), tmp_path)
 
 

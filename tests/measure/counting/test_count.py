@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from measure.cache.records import KEYS
+from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator
 from measure.counting import count
 from measure.models import catalog
@@ -107,17 +107,17 @@ def test_operators_sum_to_the_model(model):
         for column, name in zip(columns, ("flop", "other_flop", "recompute_flop", "byte"), strict=True):
             whole = 0 if column is None else getattr(row, column)
             assert sum(getattr(each, name) * each.calls for each in own) == whole, (stage, name)
-    keys = [tuple(getattr(each, name) for name in KEYS[Operator]) for each in operators]
+    keys = [tuple(getattr(each, name) for name in TABLES[Operator].key) for each in operators]
     assert len(set(keys)) == len(keys)
 
 
 def test_operators_sum_to_the_layers_of_their_kind():
     _, layers, operators = count.count(MOBILENET, 2)
     for kind in ("depthwise convolution", "convolution", "normalisation"):
-        of_layers = [layer for layer in layers if layer.kind == kind]
+        of_layers = [layer for layer in layers if layer.layer_kind == kind]
         for stage, column in (("inference", "forward_flop"), ("backward", "backward_traffic_byte")):
             name = "flop" if column.endswith("flop") else "byte"
-            own = [each for each in operators if (each.stage, each.kind) == (stage, kind)]
+            own = [each for each in operators if (each.stage, each.layer_kind) == (stage, kind)]
             assert sum(getattr(each, name) * each.calls for each in own) == sum(
                 getattr(layer, column) for layer in of_layers
             )
@@ -132,7 +132,7 @@ def test_attention_is_counted_though_eval_mode_would_fuse_it():
     # Its scores, which a fused kernel computes again: 12 layers, 12 heads, 50 x 50 scores of width 64.
     scores = 12 * 12 * 50 * 50 * 2 * 64
     assert row.recompute_flop > scores
-    assert {layer.kind for layer in layers if layer.type == "MultiheadAttention"} == {"attention"}
+    assert {layer.layer_kind for layer in layers if layer.type == "MultiheadAttention"} == {"attention"}
 
 
 def test_a_cast_halves_what_is_floating_and_changes_no_work():

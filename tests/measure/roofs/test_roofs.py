@@ -4,7 +4,8 @@ from itertools import pairwise
 import pytest
 
 from measure.cache.memory_levels import Cache
-from measure.cache.records import KEYS, RoofMeasurement
+from measure.cache.records import RoofMeasurement
+from measure.cache.schema import TABLES
 from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
 from measure.roofs import roofs
@@ -57,7 +58,7 @@ def test_the_work_of_a_chain():
 def test_every_kernel_stands_once_with_each_pace(kind):
     kernels = roofs.kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
-    assert set(KEYS[RoofMeasurement]) >= {"roof_kernel", "precision", "size", "pace"}
+    assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace"}
     burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
     assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
     assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())

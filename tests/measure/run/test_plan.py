@@ -21,7 +21,12 @@ TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 def cache(workloads=(), roof_measurements=(), runs=(), profiles=(), counters=(), device="cpu"):
     """A cache of these rows, in which the environment of now is this machine's."""
-    tables = {"roofs": roof_measurements, "runs": runs, "profiles": profiles, "hardware_counter_profiles": counters}
+    tables = {
+        "roof_measurements": roof_measurements,
+        "runs": runs,
+        "profiles": profiles,
+        "hardware_counter_profiles": counters,
+    }
     return Cache(
         SimpleNamespace(counted=lambda: workloads),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
@@ -213,12 +218,12 @@ def test_the_batch_sizes_of_training_are_counted_for_the_operators_of_its_steps(
 def test_counters_are_read_once_for_each_cell_that_operators_are_profiled_of_and_only_where_asked_for():
     request = Request([ALEXNET], [1], ["fp32"], ["hardware-counters"], **TRAINED)
     assert [task.label for task in to_do(request)] == [
-        "counters of alexnet batch 1 fp32",
-        "counters of training vgg11 batch 32 fp32",
+        "hardware counters of alexnet batch 1 fp32",
+        "hardware counters of training vgg11 batch 32 fp32",
     ]
     known = HardwareCounterProfile(
         "now", "vgg11", 32, "fp32", "step", "eager", "unsupported", "forbidden", "2026-01-01"
     )
     left = to_do(request, counters=[known], profiles=[profile("alexnet", 1)])
-    assert [task.label for task in left] == ["counters of alexnet batch 1 fp32"]
+    assert [task.label for task in left] == ["hardware counters of alexnet batch 1 fp32"]
     assert "hardware-counters" not in plan.USUAL_SECTIONS

@@ -1,10 +1,10 @@
 import pytest
 from helpers.tasks import cell
 
+from measure.cache.call import Call
 from measure.cache.variants import kept_memory
 from measure.machine import devices
 from measure.models import catalog
-from measure.models.call import Call
 from measure.timing import forward
 
 torch = pytest.importorskip("torch", reason="models are run with torch")

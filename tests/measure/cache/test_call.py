@@ -1,6 +1,6 @@
 import pytest
 
-from measure.models.call import Call, mapped, without_values
+from measure.cache.call import Call, mapped, without_values
 
 torch = pytest.importorskip("torch", reason="calls take tensors")
 
