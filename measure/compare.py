@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from measure.cache.spreadsheet import as_text
+from measure.cache.table import as_text
 from measure.cli.flags import CommandLine
 from measure.comparing import comparison, sides
 from measure.comparing.comparison import RUNS, Comparison

@@ -5,7 +5,7 @@ not read, and is replaced when it is measured again.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -39,12 +39,12 @@ class ChildTable(Generic[Child]):
         return self._modernised(read(self.path, self._record))
 
     def of(self, rows: Collection[Any]) -> list[Child]:
-        """Return the parts of these rows of the other table."""
+        """Return the children of these rows of the other table."""
         owners = set(map(self._key, rows))
-        return [part for part in self._read() if self._key(part) in owners]
+        return [child for child in self._read() if self._key(child) in owners]
 
     def has(self, row: Any) -> bool:
-        """Return whether there are parts of a row of the other table."""
+        """Return whether a row of the other table has children."""
         return self._key(row) in self._known()
 
     def _known(self) -> set[Any]:
@@ -57,20 +57,17 @@ class ChildTable(Generic[Child]):
         """Read the table anew for what comes next: another process may have written into it."""
         self._owners = None
 
-    def put(self, parts: Sequence[tuple[Any, Sequence[Child]]]) -> None:
-        """Add the parts of some rows of the other table, or replace them where they stand."""
+    def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
+        """Add the children of some rows of the other table, or replace them where they stand."""
         known = self._known()
-        again = {self._key(row): rows for row, rows in parts if self._key(row) in known}
-        new = [part for row, rows in parts if self._key(row) not in again for part in rows]
+        again = {self._key(row): rows for row, rows in children if self._key(row) in known}
+        new = [child for row, rows in children if self._key(row) not in again for child in rows]
         if again:
-            write(self.path, self._record, self._replaced(again))
+            left = dict(again)
+            together: list[Child] = []
+            for owner, old in itertools.groupby(self._read(), key=self._key):
+                together += left.pop(owner, ()) if owner in again else list(old)
+            write(self.path, self._record, together)
         append(self.path, self._record, new)
         known |= set(map(self._key, new))
         known -= {owner for owner, rows in again.items() if not rows}
-
-    def _replaced(self, again: Mapping[Any, Sequence[Child]]) -> list[Child]:
-        left = dict(again)
-        rows: list[Child] = []
-        for owner, old in itertools.groupby(self._read(), key=self._key):
-            rows += left.pop(owner, ()) if owner in again else old
-        return rows

@@ -97,18 +97,14 @@ class Workloads:
         counted = list(counted)
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
         with in_turn(self.models_path.parent):
-            for parts in (self._layers, self._operators):
-                parts.forget()
+            self._layers.forget()
+            self._operators.forget()
             self._layers.put([(row, layers) for row, layers, _ in counted])
             self._operators.put([(row, operators) for row, _, operators in counted])
             known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
             rows = merged(known, [row for row, _, _ in counted])
-            write(self.models_path, Workload, sorted(rows, key=_place))
-
-
-def _place(row: Workload) -> tuple[Any, ...]:
-    """Return what workloads are sorted by."""
-    return row.model, row.input_shape, row.batch, row.precision, row.autocast or ""
+            rows.sort(key=lambda row: (row.model, row.input_shape, row.batch, row.precision, row.autocast or ""))
+            write(self.models_path, Workload, rows)
 
 
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}

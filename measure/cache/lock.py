@@ -38,13 +38,13 @@ def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     except PermissionError:
         raise UserError(refusal("a process of another user")) from None
     with file:
-        tries = TRIES
+        tries = 1
         while not _taken(file):
             file.seek(0)
             holder = file.read().strip()
-            tries -= 1
-            if holder or not tries:
+            if holder or tries == TRIES:
                 raise UserError(refusal(holder or "another process"))
+            tries += 1
             time.sleep(PAUSE_S)
         file.truncate(0)  # what a holder left that was killed
         file.write(f"process {os.getpid()} on {platform.node()}, since {now()},")

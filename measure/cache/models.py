@@ -59,15 +59,9 @@ BUILT_IN = (
 """What is measured where no model is named."""
 
 QUICK = (
-    "alexnet",
-    "resnet18",
-    "resnet50",
-    "squeezenet1_0",
-    "shufflenet_v2_x1_0",
-    "mobilenet_v2",
-    "mobilenet_v3_large",
+    "alexnet", "resnet18", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v2", "mobilenet_v3_large",
     "vit_b_32",
-)
+)  # fmt: skip
 """The small selection of ``make report``: every kind of layer, a few minutes on two cores."""
 
 QUICK_TRAINING = ("resnet18", "squeezenet1_0")

@@ -26,17 +26,9 @@ NUMBER = "1"
 """The unit of what has none: counts, ratios, ordinals."""
 
 UNITS = {
-    "s": "s",
-    "byte": "B",
-    "flop": "FLOP",
-    "mac": "multiply-adds",
-    "hz": "Hz",
-    "c": "°C",
-    "w": "W",
-    "j": "J",
-    "count": NUMBER,
-    "cycle": "cycle",
-}
+    "s": "s", "byte": "B", "flop": "FLOP", "mac": "multiply-adds", "hz": "Hz", "c": "°C", "w": "W", "j": "J",
+    "count": NUMBER, "cycle": "cycle",
+}  # fmt: skip
 """Units by the words with which names of columns end."""
 
 UNIT = re.compile(rf"(?:.*?_)??({'|'.join(UNITS)})(?:_per_({'|'.join(UNITS)}))?(?:_as_printed)?")

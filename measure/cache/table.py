@@ -7,9 +7,10 @@ import csv
 import errno
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -17,6 +18,15 @@ from measure.cache.schema import TABLES
 from measure.errors import UserError
 
 Record = TypeVar("Record")
+
+FORMULA = re.compile(r"[=+\-@\t\r]")
+
+
+def as_text(cell: Any) -> Any:
+    """Return a cell of CSV that people open in spreadsheets, a text that those would run with an apostrophe before it
+    (OWASP, CSV Injection). The cache is not written so: programs read it, and it holds what it was given.
+    """
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def _complete(path: Path) -> tuple[bytes, bytes]:
@@ -34,9 +44,7 @@ def _complete(path: Path) -> tuple[bytes, bytes]:
 
 def set_torn_line_aside(path: Path) -> Path | None:
     """Move a torn last line to the end of a file beside the table; return that file, None where no line is torn."""
-    if not path.exists():
-        return None
-    complete, torn = _complete(path)
+    complete, torn = _complete(path) if path.exists() else (b"", b"")
     if not torn:
         return None
     aside = path.with_suffix(path.suffix + ".torn")
@@ -145,10 +153,8 @@ def _titles(path: Path, record: type, header: Sequence[str]) -> dict[str, str]:
     if TABLES[record].by_hand:
         if sorted(names) != sorted(known):
             wrong = sorted(set(names) ^ set(known)) or sorted(names)
-            raise UserError(
-                f"{path}, line 1: the columns must be {', '.join(known)}, each once: see {wrong[0]!r}, "
-                "and mend the header"
-            )
+            expected = f"the columns must be {', '.join(known)}, each once"
+            raise UserError(f"{path}, line 1: {expected}: see {wrong[0]!r}, and mend the header")
         return dict(zip(names, header, strict=True))
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
@@ -229,11 +235,8 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
 
     Raises UserError where that fails; the old rows are intact then.
     """
-    if not path.exists():
-        write(path, record, [*read(path, record), *rows])
-        return
-    complete, _torn = _complete(path)
-    if complete.partition(b"\n")[0].decode() + "\n" != _header(record):
+    complete, _torn = _complete(path) if path.exists() else (b"", b"")
+    if not complete.startswith(_header(record).encode()):
         write(path, record, [*read(path, record), *rows])
         return
     with path.open("r+b") as file, _durably(path, lambda: os.truncate(path, len(complete))):
@@ -248,6 +251,6 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     """Return the old rows, those with a key of the new ones replaced, and the new ones at the end."""
     if not new:
         return list(old)
-    key = TABLES[type(new[0])].key
-    fresh = {tuple(getattr(row, name) for name in key) for row in new}
-    return [row for row in old if tuple(getattr(row, name) for name in key) not in fresh] + list(new)
+    key = attrgetter(*TABLES[type(new[0])].key)
+    fresh = set(map(key, new))
+    return [*(row for row in old if key(row) not in fresh), *new]

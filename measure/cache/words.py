@@ -44,17 +44,9 @@ def stored_as(precision: str) -> str:
 
 
 LAYER_KINDS = (
-    "convolution",
-    "depthwise convolution",
-    "linear",
-    "attention",
-    "normalisation",
-    "activation",
-    "pooling",
-    "recurrent",
-    "embedding",
-    "other",
-)
+    "convolution", "depthwise convolution", "linear", "attention", "normalisation", "activation", "pooling",
+    "recurrent", "embedding", "other",
+)  # fmt: skip
 """What a layer is, in the order in which figures show the kinds."""
 
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}

@@ -1,7 +1,7 @@
 """What a model asks for, counted on the meta device: no weights, no arithmetic, no memory.
 
 The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
-operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and ``calls`` which ask for the same.
+operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and which ask for the same.
 """
 
 from collections import Counter
@@ -103,8 +103,7 @@ def count_network(
     The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
     normalisation of one value, say), its columns are None and ``reason`` says why.
     """
-    from measure.counting.calls import call_rows
-    from measure.counting.layers import layer_rows
+    from measure.counting.layers import call_rows, layer_rows
     from measure.counting.recorder import record_inference, record_training
     from measure.counting.traffic import tensors_in
 

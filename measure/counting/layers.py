@@ -1,12 +1,14 @@
-"""The layers of a network: which modules have a row, their kinds, and the parameters that each owns."""
+"""The rows of a network's layers and of their operators: which modules have one, their kinds, whose a parameter is."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
-from measure.counting.passes import Part
+from measure.cache.words import BACKWARD, FORWARD, INFERENCE
+from measure.counting.passes import Call, Part
 from measure.counting.recorder import Recorder
 from measure.counting.traffic import storage_key
 
@@ -108,3 +110,23 @@ def training_columns(training: Recorder | None, module: nn.Module) -> dict[str, 
     back, saved_byte = training.backward.part(module), training.forward.part(module).saved_byte
     values = (saved_byte, back.traffic_byte, back.flop, back.other_flop, back.recompute_flop)
     return dict(zip(names, values, strict=True))
+
+
+def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
+    """Return the counted columns of each ``Operator``, as they first run; without training, inference's alone.
+
+    Equal calls in modules of one kind are one row.
+    """
+    stages = {INFERENCE: inference.forward}
+    if training is not None:
+        stages |= {FORWARD: training.forward, BACKWARD: training.backward}
+    rows = []
+    for stage, record in stages.items():
+        kinds = {module: kind_of(module) for module in record.parts}
+        calls: Counter[tuple[str, Call]] = Counter()
+        for (module, call), number in record.calls.items():
+            calls[kinds[module], call] += number
+        for (kind, call), number in calls.items():
+            row = {"stage": stage, "layer_kind": kind, "operator": call.operator, "byte": call.byte, "calls": number}
+            rows.append(row | call.work._asdict())
+    return rows

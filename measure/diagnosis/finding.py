@@ -22,6 +22,10 @@ def judged(level: str, subject: str, fact: str, advice: str) -> Finding:
     return Finding(level, subject, fact, None if level == OK else advice)
 
 
+def untold(source: str, subject: str, fact: str) -> Finding:
+    return Finding(UNCHECKED, subject, f"{source} does not tell {fact}")
+
+
 def level_of(value: float, bounds: tuple[float, float]) -> str:
     """Grade a value by the bounds from which it is a warning, and a problem."""
     warning, problem = bounds

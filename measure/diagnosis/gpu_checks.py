@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from measure.diagnosis import finding
-from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, untold
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
 
@@ -26,7 +26,7 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
     for gpu in nvidia.gpus:
         yield from _gpu_findings(gpu)
     if nvidia.counters_admin_only is None:
-        yield _untold("hardware counters", "who may read its hardware counters")
+        yield untold("the driver", "hardware counters", "who may read its hardware counters")
     elif nvidia.counters_admin_only and not nvidia.is_admin:
         fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
         advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
@@ -35,29 +35,25 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
         yield Finding(OK, "hardware counters", "this user may read hardware counters")
 
 
-def _untold(subject: str, fact: str) -> Finding:
-    return Finding(UNCHECKED, subject, f"the driver does not tell {fact}")
-
-
 def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
     at = gpu.torch_name
     yield _gpu_load(gpu)
     if gpu.persistence is None:
-        yield _untold(at, "whether persistence mode is on")
+        yield untold("the driver", at, "whether persistence mode is on")
     elif gpu.persistence:
         yield Finding(OK, at, "persistence mode is on")
     else:
         fact = "persistence mode is off: between processes the driver lets go of the GPU, and its clock falls"
         yield Finding(WARNING, at, fact, "sudo nvidia-smi --persistence-mode=1")
     if gpu.ecc is None:
-        yield _untold(at, "of ECC")
+        yield untold("the driver", at, "of ECC")
     elif gpu.uncorrected:
         fact = f"ECC found {gpu.uncorrected} errors of memory that it could not correct"
         yield Finding(PROBLEM, at, fact, "reset the GPU or replace it; see nvidia-smi --query --display=ECC")
     else:
         yield Finding(OK, at, f"ECC is {'on' if gpu.ecc else 'off'}")
     if gpu.temperature_c is None:
-        yield _untold(at, "the temperature")
+        yield untold("the driver", at, "the temperature")
     else:
         yield finding.temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
     if gpu.throttle:

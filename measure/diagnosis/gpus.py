@@ -5,7 +5,6 @@ Values that the driver does not report are None.
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,17 +61,13 @@ def observe() -> Nvidia:
 def _gpu(torch_name: str, handle: Any) -> Gpu:
     import pynvml
 
-    def ask(question: Callable[..., Any], *arguments: int) -> Any:
-        try:
-            return question(handle, *arguments)
-        except pynvml.NVMLError:
-            return None
-
+    sensors = NvidiaSensors(handle, NoSensors())
+    ask = sensors.ask
     name, memory = ask(pynvml.nvmlDeviceGetName), ask(pynvml.nvmlDeviceGetMemoryInfo)
-    busy, running = (ask(pynvml.nvmlDeviceGetUtilizationRates), ask(pynvml.nvmlDeviceGetComputeRunningProcesses))
+    busy, running = ask(pynvml.nvmlDeviceGetUtilizationRates), ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
     persistence, ecc = ask(pynvml.nvmlDeviceGetPersistenceMode), ask(pynvml.nvmlDeviceGetEccMode)
     errors = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
-    reading = NvidiaSensors(handle, NoSensors()).read()
+    reading = sensors.read()
     return Gpu(
         torch_name=torch_name,
         name=name.decode() if isinstance(name, bytes) else name or "NVIDIA GPU",

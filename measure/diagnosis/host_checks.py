@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from measure.diagnosis import finding
-from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, level_of
+from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, level_of, untold
 from measure.diagnosis.host import Memory, Processor
 
 LOAD_CORES = (0.1, 0.5)
@@ -24,13 +24,9 @@ def processor_findings(processor: Processor) -> Iterator[Finding]:
         yield check(processor)
 
 
-def _untold(subject: str, fact: str) -> Finding:
-    return Finding(UNCHECKED, subject, f"this system does not tell {fact}")
-
-
 def _load(processor: Processor) -> Finding:
     if processor.load_cores is None:
-        return _untold("load", "what its cores are doing")
+        return untold("this system", "load", "what its cores are doing")
     who = f": {', '.join(processor.busiest)}" if processor.busiest else ""
     fact = f"others use {processor.load_cores:.2f} of {processor.logical_cores} cores{who}"
     level = level_of(processor.load_cores, LOAD_CORES)
@@ -39,7 +35,7 @@ def _load(processor: Processor) -> Finding:
 
 def _stolen(processor: Processor) -> Finding:
     if processor.is_virtual is None:
-        return _untold("virtual machine", "whether it is one")
+        return untold("this system", "virtual machine", "whether it is one")
     if not processor.is_virtual:
         return Finding(OK, "virtual machine", "no hypervisor")
     stolen = processor.stolen or 0.0
@@ -70,7 +66,7 @@ def _quota(processor: Processor) -> Finding:
 
 def _hyper_threads(processor: Processor) -> Finding:
     if processor.siblings is None:
-        return _untold("hyper-threads", "which logical cores share a physical one")
+        return untold("this system", "hyper-threads", "which logical cores share a physical one")
     return Finding(OK, "hyper-threads", f"{processor.threads} threads measure, one for each physical core")
 
 
@@ -86,15 +82,15 @@ def _governor(processor: Processor) -> Finding:
 
 def _turbo(processor: Processor) -> Finding:
     if processor.has_turbo is None:
-        return _untold("turbo", "whether the clock is boosted")
+        return untold("this system", "turbo", "whether the clock is boosted")
     if not processor.has_turbo:
         return Finding(OK, "turbo", "off: the clock does not depend on how many cores work, nor for how long")
-    return Finding(
-        WARNING,
-        "turbo",
-        "on: the clock depends on heat, and on how many cores work and for how long",
+    advice = (
         "for figures that repeat: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo, or "
-        "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+        "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
+    )
+    return Finding(
+        WARNING, "turbo", "on: the clock depends on heat, and on how many cores work and for how long", advice
     )
 
 
@@ -120,8 +116,7 @@ def _battery(processor: Processor) -> Finding:
     if processor.on_battery is None:
         return Finding(OK, "power", "this system shows no battery")
     if processor.on_battery:
-        fact = "the machine runs on its battery, which lowers the clock"
-        return Finding(PROBLEM, "power", fact, "plug it in")
+        return Finding(PROBLEM, "power", "the machine runs on its battery, which lowers the clock", "plug it in")
     return Finding(OK, "power", "the machine is plugged in")
 
 

@@ -72,10 +72,10 @@ def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict
         said = json.loads(line) if line.startswith("{") else {}
         if "begin" in said:
             failures[said["begin"]] = how  # until it says otherwise
+        elif "end" in said and said["failure"]:
+            failures[said["end"]] = said["failure"]
         elif "end" in said:
             del failures[said["end"]]
-            if said["failure"]:
-                failures[said["end"]] = said["failure"]
         cuda = said.get("cuda", cuda)
     return failures, cuda
 

@@ -37,13 +37,13 @@ THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 class Reading:
     """One moment: counters since some start, and values of now.
 
-    Counters are ``core_s``, the time of all cores, ``idle_s``, what of it nobody used, ``own_s``, what this process
+    Counters are ``core_s``, the time of all cores, ``idle_s``, what of it nobody used, ``process_s``, what this process
     did, and ``energy_j``. ``throttle`` are the reasons for a clock lowered by heat or power, joined by ``;``.
     """
 
     core_s: float | None = None
     idle_s: float | None = None
-    own_s: float | None = None
+    process_s: float | None = None
     energy_j: float | None = None
     clock_hz: float | None = None
     temperature_c: float | None = None
@@ -79,10 +79,10 @@ def _load(opening: Reading, closing: Reading) -> float | None:
     """Return the part of all cores that other processes used, including what a hypervisor took away."""
     core_s = _increase(opening.core_s, closing.core_s)
     idle_s = _increase(opening.idle_s, closing.idle_s)
-    own_s = _increase(opening.own_s, closing.own_s)
-    if not core_s or idle_s is None or own_s is None:
+    process_s = _increase(opening.process_s, closing.process_s)
+    if not core_s or idle_s is None or process_s is None:
         return None
-    return min(1.0, max(0.0, 1 - (idle_s + own_s) / core_s))
+    return min(1.0, max(0.0, 1 - (idle_s + process_s) / core_s))
 
 
 def _increase(opening: float | None, closing: float | None) -> float | None:
@@ -135,7 +135,7 @@ class ProcessorSensors:
         return Reading(
             core_s=sum(times) - guests_s,
             idle_s=times.idle + getattr(times, "iowait", 0.0),
-            own_s=time.process_time(),
+            process_s=time.process_time(),
             energy_j=sum(package.energy_j() for package in self._packages) if self._packages else None,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
@@ -178,11 +178,11 @@ class NvidiaSensors:
     def read(self) -> Reading:
         import pynvml
 
-        clock_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
-        temperature_c = self._ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
-        power_mw = self._ask(pynvml.nvmlDeviceGetPowerUsage)
-        energy_mj = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
-        reasons = self._ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
+        clock_mhz = self.ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
+        temperature_c = self.ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+        power_mw = self.ask(pynvml.nvmlDeviceGetPowerUsage)
+        energy_mj = self.ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        reasons = self.ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
         return replace(
             self._processor.read(),
             energy_j=_scaled(energy_mj, 1e-3),
@@ -192,8 +192,8 @@ class NvidiaSensors:
             throttle=";".join(name for bit, name in NVIDIA_THROTTLING.items() if reasons & bit) or None,
         )
 
-    def _ask(self, question: Callable[..., int], *arguments: int) -> int | None:
-        """Ask the driver; None where this GPU has no answer or this user gets none."""
+    def ask(self, question: Callable[..., Any], *arguments: int) -> Any:
+        """Return the driver's answer, None where this GPU has no answer or this user gets none."""
         import pynvml
 
         try:

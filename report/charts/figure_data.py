@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from measure.cache.spreadsheet import as_text
+from measure.cache.table import as_text
 from report.charts.axes import LABELS
 
 

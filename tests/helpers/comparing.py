@@ -3,7 +3,7 @@
 import dataclasses
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment, Run, Sample
+from measure.cache.records import Cell, Environment, Run, Sample
 
 ENVIRONMENT = Environment(
     environment_id="aaaa00000000",
@@ -23,7 +23,7 @@ ENVIRONMENT = Environment(
     recorded_at="2026-01-01T00:00:00+00:00",
 )
 NEWER = dataclasses.replace(ENVIRONMENT, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00")
-CELL = ("alexnet", 1, "fp32", "inference", "eager")
+CELL = Cell("alexnet", 1, "fp32", "inference", "eager")
 
 
 def machine(data, name="box", *environments):
@@ -34,7 +34,10 @@ def machine(data, name="box", *environments):
 
 
 def put(folder, round, latencies, status="ok", reason=None, environment=ENVIRONMENT, flags=None):
-    identity = environment.environment_id
-    run = Run(identity, *CELL, status, reason, "2026-01-01T00:00:00+00:00", round, flags)
-    samples = [Sample(identity, *CELL, index, 1, latency, round) for index, latency in enumerate(latencies)]
+    cell = {"environment_id": environment.environment_id} | CELL._asdict()
+    recorded_at = "2026-01-01T00:00:00+00:00"
+    run = Run(**cell, status=status, reason=reason, recorded_at=recorded_at, round=round, flags=flags)
+    samples = [
+        Sample(**cell, sample=index, block=1, latency_s=latency, round=round) for index, latency in enumerate(latencies)
+    ]
     folder.put_run(run, samples)

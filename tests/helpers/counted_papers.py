@@ -6,12 +6,14 @@ is known, lack the FLOP of tensor cores.
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
 from helpers.papers import REFERENCES
 from helpers.places import ROOT
 from helpers.profiled_papers import profiled
+from helpers.rows import cell_columns
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.words import EAGER, INFERENCE, STEP
 from measure.import_ncu import unknown_but
@@ -21,8 +23,13 @@ from report.load.paper import Machine, Paper, frame
 SGEMM = "ampere_sgemm_128x64_nn"
 MULTIPLY = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float> >(int)"
 TURING = "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn"
+NUMBERS = (
+    "calls", "time_s", "dram_read_byte", "dram_write_byte", "l2_byte", "l1_byte", "fp64_flop", "fp32_flop",
+    "fp16_flop", "tensor_flop", "tensor_instruction",
+)  # fmt: skip
+"""What the hardware counters below say of each kernel."""
+
 LEAN = {
-    # kernel: calls, s, bytes read, written, of L2, of L1, FLOP at fp64, fp32, fp16, of tensor cores, their instructions
     SGEMM: (2, 0.4e-3, 6e6, 2e6, 30e6, 60e6, 0.0, 90e6, 0.0, 0.0, 0.0),
     MULTIPLY: (1, 0.1e-3, 2e6, 2e6, 5e6, 5e6, 0.0, 1e6, 0.0, 0.0, 0.0),
 }
@@ -37,11 +44,28 @@ LAUNCHED = (
 GAP = "one instruction may be of several sizes"
 
 
-def _with_counters(of: Machine, cell: tuple[object, ...], kernels: dict, gap: str | None) -> Machine:
-    profile = HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, gap)
-    rows = [KernelCounters(*cell, name, *numbers) for name, numbers in kernels.items()]
+def kernel_times(cell: dict[str, Any]) -> list[KernelTime]:
+    """What ``LAUNCHED`` says, as the table has it."""
+    return [
+        KernelTime(**cell, stage=INFERENCE, path=path, operator=name, kernel=kernel, calls=1, time_s=ms / 1e3)
+        for path, name, kernel, ms in LAUNCHED
+    ]
+
+
+def counter_rows(
+    cell: dict[str, Any], kernels: dict[str, Any], gap: str | None
+) -> tuple[HardwareCounterProfile, list[KernelCounters]]:
+    """The rows of a cell's profile and of its kernels' hardware counters."""
+    went = {"status": "ok", "reason": None, "recorded_at": "2026-01-02"}
+    profile = HardwareCounterProfile(**cell, **went, tool="ncu", capability="7.5", steps=1, tensor_gap=gap)
+    known = {name: dict(zip(NUMBERS, numbers, strict=True)) for name, numbers in kernels.items()}
+    return profile, [KernelCounters(**cell, kernel=name, **numbers) for name, numbers in known.items()]
+
+
+def _with_counters(machine: Machine, cell: dict[str, Any], kernels: dict[str, Any], gap: str | None) -> Machine:
+    profile, rows = counter_rows(cell, kernels, gap)
     return replace(
-        of,
+        machine,
         hardware_counter_profiles=frame([profile], HardwareCounterProfile),
         hardware_counters=frame(rows, KernelCounters),
     )
@@ -52,17 +76,18 @@ def counted() -> Paper:
     cpu, gpu = profiled().machines
     nothing = {name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "kernels", "steps", "cells")}
     imported = replace(gpu, folder="imported", environment=unknown_but("NVIDIA T4"), levels=(), **nothing)
-    identity = imported.environment.environment_id
     # Kernels run for 0.1 of the 1.0 ms that a call takes without the profiler.
-    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
-    launched = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
+    cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
+    step = cell_columns("resnet50", 64, STEP, EAGER, imported.environment.environment_id)
     gpu = replace(
-        gpu, profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])), kernels=frame(launched, KernelTime)
+        gpu,
+        profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])),
+        kernels=frame(kernel_times(cell), KernelTime),
     )
     keys = bibliography.read_keys(REFERENCES)
     return replace(
         profiled(),
         machines=(cpu, _with_counters(gpu, cell, LEAN, None)),
-        imported=(_with_counters(imported, (identity, "resnet50", 64, "fp32", STEP, EAGER), RESNET, GAP),),
+        imported=(_with_counters(imported, step, RESNET, GAP),),
         training_steps=hand_tables.training_steps(ROOT / "data" / "published" / "training_steps.csv", keys),
     )

@@ -39,7 +39,7 @@ class Sensors:
         return Reading(
             core_s=4 * now_s,
             idle_s=2 * now_s,
-            own_s=now_s,
+            process_s=now_s,
             energy_j=50 * now_s,
             clock_hz=1e9,
             temperature_c=40 + now_s,

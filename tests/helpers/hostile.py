@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from helpers import profiled_papers, training_papers
-from helpers.counted_papers import GAP, LAUNCHED, LEAN
+from helpers.counted_papers import GAP, LEAN, counter_rows, kernel_times
 from helpers.places import TESTS
+from helpers.rows import cell_columns
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
@@ -52,13 +52,11 @@ def spoilt(rows):
 
 def _with_kernels(gpu):
     """Adds kernels and their counters, those of ``counted_papers``, to the profile of lean."""
-    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
+    cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
     (profile,) = [row for row in gpu.profiles() if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")]
     times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
-    kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
-    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
-    counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_hardware_counters(HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, GAP), counters)
+    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernel_times(cell))
+    gpu.put_hardware_counters(*counter_rows(cell, LEAN, GAP))
 
 
 def hostile_data(data: Path) -> Path:

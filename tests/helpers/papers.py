@@ -6,7 +6,7 @@ from functools import cache
 import pandas as pd
 
 from helpers.places import ROOT, TESTS
-from helpers.rows import layer, run, workload
+from helpers.rows import cell_columns, layer, operator, run, workload
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
 from report.load import bibliography, cells, chips, workloads
@@ -71,10 +71,8 @@ def many() -> Paper:
             for position, (kind, quarters) in enumerate(kinds.items()):
                 part = layer(model, batch, position, flop * quarters // 4)
                 layers.append(replace(part, layer_kind=kind, path=kind))
-            operators.append(
-                Operator(model, "3x2x2", batch, "fp32", None, "inference", "convolution", "conv",
-                         flop // (k + 1), 0, 0, 10**3, k + 1)
-            )  # fmt: skip
+            asked = {"layer_kind": "convolution", "other_flop": 0, "byte": 10**3}
+            operators.append(operator(model, batch, "conv", flop // (k + 1), k + 1, **asked))
     shown = workloads.shown(frame(counted, Workload))
     parts = [
         workloads.parts_of(frame(rows, record), shown) for rows, record in ((layers, Layer), (operators, Operator))
@@ -86,7 +84,7 @@ def many() -> Paper:
         if machine.chip_kind == "cpu":
             runs.append(run("g", 16, "oom", "needs 9 GB"))
         taken = [
-            Sample("e1", model, batch, "fp32", "inference", "eager", index, 1, latency_s, 0)
+            Sample(**cell_columns(model, batch, "inference"), sample=index, block=1, latency_s=latency_s, round=0)
             for (model, batch), latency_s in times.items()
             for index in range(6)
         ]

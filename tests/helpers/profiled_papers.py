@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from helpers.papers import REFERENCES
 from helpers.places import TESTS
+from helpers.rows import cell_columns, operator
 from measure.cache.folders import MachineFolder
 from measure.cache.records import OperatorTime, Profile
 from measure.cache.table import write
@@ -59,26 +60,29 @@ TIMED = {
 def operators() -> list[Operator]:
     """What ``COUNTED`` says, as the table has it."""
     return [
-        Operator(
-            model, "3x224x224", batch, "fp32", None, INFERENCE, kind, name, int(flop), 0, 0, int(byte), 1
-        )
+        operator(model, batch, name, int(flop), input_shape="3x224x224", layer_kind=kind, other_flop=0, byte=int(byte))
         for (model, batch), calls in COUNTED.items()
         for kind, name, flop, byte in calls
-    ]  # fmt: skip
+    ]
 
 
 def put_profiles(folder: MachineFolder, environment: str) -> None:
     """Adds what ``TIMED`` says of a machine, and a cell that ran out of memory."""
     for (where, model, batch), (plain_ms, profiled_ms, timed) in TIMED.items():
         if where == environment:
-            cell = (environment, model, batch, "fp32", INFERENCE, EAGER)
+            cell = cell_columns(model, batch, INFERENCE, EAGER, environment)
             # A tenth of the time of two threads passes in the operating system.
-            asked = (0.2 * plain_ms / 1e3, 1200.0)
-            profile = Profile(*cell, "ok", None, "2026-01-02", 10, plain_ms / 1e3, profiled_ms / 1e3, None, *asked)
-            times = [OperatorTime(*cell, INFERENCE, path, name, 1, ms / 1e3) for path, name, ms in timed]
-            folder.put_profile(profile, times)
-    failed = (environment, "broad", 1, "fp32", INFERENCE, EAGER)
-    folder.put_profile(Profile(*failed, "oom", "needs 9 GB where 8 GB are free", "2026-01-02"), [])
+            asked = {"system_s": 0.2 * plain_ms / 1e3, "page_faults": 1200.0}
+            times = {"steps": 10, "plain_s": plain_ms / 1e3, "profiled_s": profiled_ms / 1e3}
+            went = {"status": "ok", "reason": None, "recorded_at": "2026-01-02"}
+            operator_times = [
+                OperatorTime(**cell, stage=INFERENCE, path=path, operator=name, calls=1, time_s=ms / 1e3)
+                for path, name, ms in timed
+            ]
+            folder.put_profile(Profile(**cell, **went, **times, **asked), operator_times)
+    cell = cell_columns("broad", 1, INFERENCE, EAGER, environment)
+    reason = "needs 9 GB where 8 GB are free"
+    folder.put_profile(Profile(**cell, status="oom", reason=reason, recorded_at="2026-01-02"), [])
 
 
 @cache

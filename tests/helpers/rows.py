@@ -4,6 +4,7 @@ import zipfile
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import (
+    Cell,
     Environment,
     HardwareCounterProfile,
     KernelCounters,
@@ -38,9 +39,9 @@ ENVIRONMENT = Environment(
 RECORDED_AT = "2026-01-01T00:00:00+00:00"
 
 
-def _cell(model, batch, phase):
-    cell = {"model": model, "batch": batch, "precision": "fp32", "phase": phase, "variant": "eager"}
-    return {"environment_id": "e1", **cell}
+def cell_columns(model, batch, phase, variant="eager", environment="e1", precision="fp32"):
+    """The columns that say which cell of which environment a row is of."""
+    return {"environment_id": environment} | Cell(model, batch, precision, phase, variant)._asdict()
 
 
 def workload(model="net", batch=1, flop=10, **columns):
@@ -68,22 +69,10 @@ def layer(model="net", batch=1, position=0, flop=10):
     )  # fmt: skip
 
 
-def operator(model="net", batch=1, name="mm", flop=10, calls=1):
-    return Operator(
-        model=model,
-        input_shape="3x2x2",
-        batch=batch,
-        precision="fp32",
-        autocast=None,
-        stage="inference",
-        layer_kind="linear",
-        operator=name,
-        flop=flop,
-        other_flop=2,
-        recompute_flop=0,
-        byte=96,
-        calls=calls,
-    )
+def operator(model="net", batch=1, name="mm", flop=10, calls=1, **changed):
+    columns = {"input_shape": "3x2x2", "precision": "fp32", "autocast": None, "stage": "inference"}
+    columns |= {"layer_kind": "linear", "other_flop": 2, "recompute_flop": 0, "byte": 96}
+    return Operator(model=model, batch=batch, operator=name, flop=flop, calls=calls, **columns | changed)
 
 
 def roof_measurement(size=8, latency_s=0.5):
@@ -104,30 +93,30 @@ def roof_measurement(size=8, latency_s=0.5):
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
-    return Run(**_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_)
+    return Run(**cell_columns(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_)
 
 
 def samples(count, model="net", batch=1, round_=0, phase="inference"):
     return [
-        Sample(**_cell(model, batch, phase), sample=index, block=4, latency_s=0.1 + index, round=round_)
+        Sample(**cell_columns(model, batch, phase), sample=index, block=4, latency_s=0.1 + index, round=round_)
         for index in range(count)
     ]
 
 
 def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
     times = {"steps": 5, "plain_s": 0.5, "profiled_s": 0.625} if status == "ok" else {}
-    return Profile(**_cell(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times)
+    return Profile(**cell_columns(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times)
 
 
 def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
     return OperatorTime(
-        **_cell(model, batch, phase), stage="inference", path=path, operator=name, calls=1, time_s=time_s
+        **cell_columns(model, batch, phase), stage="inference", path=path, operator=name, calls=1, time_s=time_s
     )
 
 
 def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
     return KernelTime(
-        **_cell(model, batch, "inference"),
+        **cell_columns(model, batch, "inference"),
         stage="inference",
         path="head",
         operator="linear",
@@ -140,13 +129,18 @@ def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
 def counter_profile(model="net", batch=1, status="ok", reason=None):
     about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
     return HardwareCounterProfile(
-        **_cell(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
+        **cell_columns(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
     )
 
 
 def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
     return KernelCounters(
-        **_cell(model, batch, "step"), kernel=kernel, calls=3, time_s=time_s, dram_read_byte=8e6, dram_write_byte=4e6
+        **cell_columns(model, batch, "step"),
+        kernel=kernel,
+        calls=3,
+        time_s=time_s,
+        dram_read_byte=8e6,
+        dram_write_byte=4e6,
     )
 
 

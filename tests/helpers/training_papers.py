@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from helpers.papers import REFERENCES
 from helpers.places import TESTS
+from helpers.rows import cell_columns, operator
 from measure.cache.folders import MachineFolder
 from measure.cache.records import OperatorTime, Profile, Run, Sample
 from measure.cache.table import write
@@ -18,6 +19,9 @@ from measure.cache.workload_records import Operator
 from report.load.paper import Paper, load
 
 ROUNDS, SAMPLES = 3, 6
+
+PLAIN = {"input_shape": "3x224x224", "other_flop": 0}
+OK = {"status": "ok", "reason": None, "recorded_at": "2026-01-02"}
 
 STEPS = {
     # environment, model: forward, backward, update (ms), the most memory (byte)
@@ -78,7 +82,7 @@ TIMED = {
 def operators() -> list[Operator]:
     """What ``COUNTED`` says, as the table has it."""
     return [
-        Operator(model, "3x224x224", 8, "fp32", None, stage, kind, name, int(flop), 0, 0, int(byte), 1)
+        operator(model, 8, name, int(flop), stage=stage, layer_kind=kind, byte=int(byte), **PLAIN)
         for (model, stage), calls in COUNTED.items()
         for kind, name, flop, byte in calls
     ]
@@ -90,25 +94,31 @@ def put_steps(folder: MachineFolder, environment: str) -> None:
     for (where, model), (*stages_ms, peak_byte) in STEPS.items():
         if where != environment:
             continue
-        cell = (environment, model, 8, "fp32")
         for number in range(ROUNDS):
             rounds = []
             for phase, ms in zip((*STAGES, STEP), (*stages_ms, sum(stages_ms)), strict=True):
-                run = Run(*cell, phase, EAGER, "ok", None, "2026-01-02", number, None, peak_byte)
-                samples = [Sample(*cell, phase, EAGER, index, 1, ms / 1e3, number) for index in range(SAMPLES)]
+                cell = cell_columns(model, 8, phase, EAGER, environment)
+                run = Run(**cell, **OK, round=number, peak_byte=peak_byte)
+                samples = [
+                    Sample(**cell, sample=index, block=1, latency_s=ms / 1e3, round=number) for index in range(SAMPLES)
+                ]
                 rounds.append((run, samples))
             *stages, (run, samples) = rounds
             folder.put_run(run, samples, stages)
     for (where, model), timed in TIMED.items():
         if where == environment:
-            cell = (environment, model, 8, "fp32", STEP, EAGER)
-            profiles.append(Profile(*cell, "ok", None, "2026-01-02", 10, 0.036, 0.040))
-            times += [OperatorTime(*cell, stage, path, name, 1, ms / 1e3) for stage, path, name, ms in timed]
+            cell = cell_columns(model, 8, STEP, EAGER, environment)
+            profiles.append(Profile(**cell, **OK, steps=10, plain_s=0.036, profiled_s=0.040))
+            times += [
+                OperatorTime(**cell, stage=stage, path=path, operator=name, calls=1, time_s=ms / 1e3)
+                for stage, path, name, ms in timed
+            ]
     if environment == "cpu-new":
-        failed = Run(environment, "tokens", 8, "fp32", STEP, EAGER, "oom", "needs 9 GB", "2026-01-02", 0)
+        cell = cell_columns("tokens", 8, STEP, EAGER, environment)
+        failed = Run(**cell, status="oom", reason="needs 9 GB", recorded_at="2026-01-02", round=0)
         folder.put_run(failed, [], [])
-        cell = (environment, "broad", 8, "fp32", STEP, EAGER)
-        profiles.append(Profile(*cell, "timeout", "took too long", "2026-01-02"))
+        cell = cell_columns("broad", 8, STEP, EAGER, environment)
+        profiles.append(Profile(**cell, status="timeout", reason="took too long", recorded_at="2026-01-02"))
     write(folder.folder / "profiles.csv", Profile, profiles)
     write(folder.folder / "operators.csv", OperatorTime, times)
 

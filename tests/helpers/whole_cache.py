@@ -9,11 +9,11 @@ import shutil
 from dataclasses import replace
 
 from helpers import profiled_papers, training_papers
-from helpers.counted_papers import LAUNCHED, LEAN
+from helpers.counted_papers import LEAN, counter_rows, kernel_times
 from helpers.places import ROOT, TESTS
-from helpers.rows import run, workload
+from helpers.rows import cell_columns, operator, run, workload
 from measure.cache.folders import MachineFolder
-from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, Sample
+from measure.cache.records import Sample
 from measure.cache.table import append
 from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator, Workload
@@ -41,9 +41,7 @@ def write_whole(data):
                 traffic_byte=batch * (k + 2) * 10**7, forward_other_flop=0,
             )  # fmt: skip
             counted.append(asked)
-            operators.append(
-                Operator(model, "3x2x2", batch, "fp32", None, INFERENCE, "convolution", "conv", flop, 0, 0, 10**6, 1)
-            )  # fmt: skip
+            operators.append(operator(model, batch, "conv", flop, layer_kind="convolution", other_flop=0, byte=10**6))
     append(data / "workload" / "models.csv", Workload, counted)
     append(data / "workload" / "operators.csv", Operator, operators)
     for name, environment in MACHINES.items():
@@ -61,10 +59,8 @@ def _put_more(folder, environment):
                 latency_s = 0.001 * 2 ** (k / 2) * (4 if batch > 1 else 1)
             else:
                 latency_s = 0.01 * 2**k * batch * (2 if k % 3 == 2 else 1)
-            taken = [
-                Sample(environment, model, batch, "fp32", INFERENCE, EAGER, index, 1, latency_s, 0)
-                for index in range(6)
-            ]
+            cell = cell_columns(model, batch, INFERENCE, EAGER, environment)
+            taken = [Sample(**cell, sample=index, block=1, latency_s=latency_s, round=0) for index in range(6)]
             eager = replace(run(model, batch), environment_id=environment)
             folder.put_run(eager, taken)
             if environment == "cpu-new" and batch > 1:
@@ -74,13 +70,11 @@ def _put_more(folder, environment):
 
 def _put_kernels(gpu):
     """The kernels of lean at batch size 1, and their hardware counters."""
-    cell = ("gpu-1", "lean", 1, "fp32", INFERENCE, EAGER)
+    cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
     profile = next(row for row in gpu.profiles() if (row.model, row.phase) == ("lean", INFERENCE))
     times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
-    kernels = [KernelTime(*cell, INFERENCE, *names, 1, ms / 1e3) for *names, ms in LAUNCHED]
-    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernels)
-    counters = [KernelCounters(*cell, name, *numbers) for name, numbers in LEAN.items()]
-    gpu.put_hardware_counters(HardwareCounterProfile(*cell, "ok", None, "2026-01-02", "ncu", "7.5", 1, None), counters)
+    gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernel_times(cell))
+    gpu.put_hardware_counters(*counter_rows(cell, LEAN, None))
 
 
 SWAP = {"lean": "deep", "deep": "lean"}

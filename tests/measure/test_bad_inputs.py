@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from helpers.places import ROOT
+from helpers.rows import ENVIRONMENT
 
 import report.engine.quarto
 from measure import __main__ as measuring
@@ -84,7 +85,7 @@ def swapped(path: str, old: str, new: str) -> Callable[[Path, Any], object]:
 
 
 def another_machine(root: Path, _monkeypatch: Any) -> None:
-    row = Environment("e9", "h9", "cpu", "Other Chip", 4, 2, 8, None, None, "L", "3", "2", None, None, "2026")
+    row = dataclasses.replace(ENVIRONMENT, environment_id="e9", hardware_id="h9", name="Other Chip")
     MachineFolder(root / "data", "box").put_environment(row)
 
 

@@ -5,11 +5,12 @@ import random
 from math import exp
 
 import pytest
-from helpers.comparing import CELL, machine, put
+from helpers.comparing import machine, put
+from helpers.rows import cell_columns
 
 from measure.__main__ import main
 from measure.cache.records import Run, Sample
-from measure.cache.spreadsheet import as_text
+from measure.cache.table import as_text
 
 pytest.importorskip("rich", reason="the table is printed with rich")
 
@@ -44,12 +45,12 @@ def test_a_regression_beyond_what_is_allowed_is_exit_code_1(caches, capsys):
 
 def test_a_cell_that_no_longer_runs_is_a_regression(caches):
     folder = machine(caches[1])
-    cell = ("vgg11", *CELL[1:])
-    identity = folder.environments()[0].environment_id
-    folder.put_run(Run(identity, *cell, "oom", "no memory", "2026", 0), [])
+    cell = cell_columns("vgg11", 1, "inference", environment=folder.environments()[0].environment_id)
+    folder.put_run(Run(**cell, status="oom", reason="no memory", recorded_at="2026", round=0), [])
     assert compare(*caches, "--fail-on-regression", "25%") == 0  # it never ran
     old = machine(caches[0])
-    old.put_run(Run(identity, *cell, "ok", None, "2026", 0), [Sample(identity, *cell, 0, 1, 1.0, 0)])
+    run = Run(**cell, status="ok", reason=None, recorded_at="2026", round=0)
+    old.put_run(run, [Sample(**cell, sample=0, block=1, latency_s=1.0, round=0)])
     assert compare(*caches, "--fail-on-regression", "25%") == 1
 
 
@@ -112,11 +113,14 @@ def test_a_machine_measured_twice_in_the_same_state_is_not_called_changed(tmp_pa
         for model in range(20):
             for index in range(3):
                 process = exp(generator.gauss(0, 0.015))
-                cell = (identity, f"model{model}", *CELL[1:])
+                cell = cell_columns(f"model{model}", 1, "inference", environment=identity)
+                times = [process * exp(generator.gauss(0, 0.005)) for _ in range(8)]
                 samples = [
-                    Sample(*cell, sample, 1, process * exp(generator.gauss(0, 0.005)), index) for sample in range(8)
+                    Sample(**cell, sample=sample, block=1, latency_s=time, round=index)
+                    for sample, time in enumerate(times)
                 ]
-                folder.put_run(Run(*cell, "ok", None, "2026", index), samples)
+                run = Run(**cell, status="ok", reason=None, recorded_at="2026", round=index)
+                folder.put_run(run, samples)
     assert compare(tmp_path / "a", tmp_path / "b", "--fail-on-regression", "0%") == 0
     assert "20 cells compared: 0 slower, 0 faster, 20 within error" in capsys.readouterr().out
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from helpers.places import ROOT
+from helpers.rows import cell_columns
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
@@ -138,8 +139,8 @@ def test_the_list_as_json_is_one_object(capsys):
 def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_path):
     folder = MachineFolder(tmp_path, "box")
     here = current(devices.find("cpu"), processor.physical_cores())
-    cell = ("squeezenet1_0", 1, "fp32", "inference", "eager")
-    folder.put_run(Run(here.environment_id, *cell, "oom", "full", "2026-01-01", 0), [])
+    cell = cell_columns("squeezenet1_0", 1, "inference", environment=here.environment_id)
+    folder.put_run(Run(**cell, status="oom", reason="full", recorded_at="2026-01-01", round=0), [])
     plan = ["-m", "measure", "--data", str(tmp_path), "--machine", "box", *SMALL, "--plan"]
     quiet, told = python(*plan), python(*plan, "-v")
     assert quiet.stderr == ""

@@ -16,19 +16,19 @@ def system(tmp_path):
 
 
 def test_load_is_what_others_used_of_all_cores():
-    opening = Reading(core_s=100.0, idle_s=50.0, own_s=7.0)
+    opening = Reading(core_s=100.0, idle_s=50.0, process_s=7.0)
     # Of 4 s of two cores' time, 1 s was idle and 2 s our own.
-    assert Conditions.between(opening, Reading(core_s=104.0, idle_s=51.0, own_s=9.0), 1).load == 0.25
+    assert Conditions.between(opening, Reading(core_s=104.0, idle_s=51.0, process_s=9.0), 1).load == 0.25
 
 
 def test_load_stays_between_nothing_and_everything_though_counters_step():
-    opening = Reading(core_s=0.0, idle_s=0.0, own_s=0.0)
-    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=0.5, own_s=0.51), 1).load == 0.0
-    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=-0.01, own_s=0.0), 1).load == 1.0
+    opening = Reading(core_s=0.0, idle_s=0.0, process_s=0.0)
+    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=0.5, process_s=0.51), 1).load == 0.0
+    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=-0.01, process_s=0.0), 1).load == 1.0
 
 
 def test_counters_that_stand_still_are_no_load_and_no_energy():
-    still = Reading(core_s=100.0, idle_s=50.0, own_s=7.0, energy_j=3.0)
+    still = Reading(core_s=100.0, idle_s=50.0, process_s=7.0, energy_j=3.0)
     conditions = Conditions.between(still, still, 10)
     assert (conditions.load, conditions.energy_j) == (None, None)
 
@@ -61,7 +61,7 @@ def test_a_processor_counts_its_cores_time(system):
     while (closing := sensors.read()).core_s - opening.core_s < 0.1:  # until the counters have stepped
         total += sum(range(10_000))
     assert total
-    assert closing.own_s > opening.own_s
+    assert closing.process_s > opening.process_s
     assert closing.idle_s >= opening.idle_s
     assert 0 <= Conditions.between(opening, closing, 1).load < 1
 
@@ -192,11 +192,11 @@ def test_what_a_gpu_does_not_answer_is_none(monkeypatch):
 def test_a_gpus_load_is_that_of_the_processor_that_feeds_it(monkeypatch):
     class Host:
         def read(self):
-            return Reading(core_s=1.0, idle_s=0.5, own_s=0.25)
+            return Reading(core_s=1.0, idle_s=0.5, process_s=0.25)
 
     nvidia(monkeypatch)
     reading = NvidiaSensors("gpu", Host()).read()
-    assert (reading.core_s, reading.idle_s, reading.own_s) == (1.0, 0.5, 0.25)
+    assert (reading.core_s, reading.idle_s, reading.process_s) == (1.0, 0.5, 0.25)
 
 
 def test_a_sensor_that_stops_answering_is_none(system):

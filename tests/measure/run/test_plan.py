@@ -2,8 +2,9 @@ import dataclasses
 import logging
 from types import SimpleNamespace
 
-from measure.cache.records import HardwareCounterProfile, Profile, RoofMeasurement, Run
-from measure.cache.workload_records import Workload
+from helpers.rows import cell_columns, roof_measurement, workload
+
+from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections.hardware_counters import HardwareCounterTask
@@ -37,7 +38,8 @@ def to_do(request, workloads=(), roof_measurements=(), runs=(), profiles=(), cou
 
 
 def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
-    return Run(environment, model, batch, "fp32", phase, "eager", status, None, "2026-01-01", number)
+    cell = cell_columns(model, batch, phase, environment=environment)
+    return Run(**cell, status=status, reason=None, recorded_at="2026-01-01", round=number)
 
 
 def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_models():
@@ -76,18 +78,18 @@ def test_force_plans_everything():
 
 
 def test_a_model_is_counted_only_at_the_batch_sizes_that_are_missing():
-    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
+    known = dataclasses.replace(workload("alexnet"), input_shape="3x224x224")
     (task,) = to_do(Request([ALEXNET], [1, 64, 256], ["fp32"], ["workload"]), workloads=[known])
     assert task == WorkloadTask(ALEXNET, (64, 256), "fp32", None)
 
 
 def test_what_could_not_be_counted_is_not_tried_again():
-    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "unsupported", "no shape")
+    known = dataclasses.replace(workload("alexnet"), input_shape="3x224x224", status="unsupported", reason="no shape")
     assert to_do(Request([ALEXNET], [1], ["fp32"], ["workload"]), workloads=[known]) == []
 
 
 def test_each_precision_is_counted_and_so_is_its_autocast_on_a_kind_of_device():
-    known = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "bf16", None, "ok", None)
+    known = dataclasses.replace(workload("alexnet"), input_shape="3x224x224", precision="bf16")
     cast = to_do(Request([ALEXNET], [1], ["fp32", "fp16", "bf16"], ["workload"]), workloads=[known])
     assert [task.label for task in cast] == ["workload alexnet fp32", "workload alexnet fp16"]
     request = Request([ALEXNET], [1], ["fp32", "bf16"], ["workload"], variants=["eager", "autocast"])
@@ -120,9 +122,8 @@ def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
 def test_a_clock_that_could_not_be_measured_is_not_tried_again():
     request = Request([], [], ["fp32"], ["roofs"])
     (size,) = {task.size for task in to_do(request) if (task.roof_kernel, task.precision) == ("chain", "int64")}
-    failed = RoofMeasurement(
-        "now", "chain", "int64", size, 0, 0, "unsupported", "no Numba", None, None, None, None, "sustained"
-    )
+    kernel = {"environment_id": "now", "roof_kernel": "chain", "precision": "int64", "pace": "sustained"}
+    failed = dataclasses.replace(roof_measurement(size), **kernel, status="unsupported", reason="no Numba")
     label = f"roof chain int64 {size} sustained"
     assert label in [task.label for task in to_do(request)]
     assert label not in [task.label for task in to_do(request, roof_measurements=[failed])]
@@ -166,7 +167,8 @@ def test_the_batch_sizes_of_training_are_counted_for_what_is_trained():
 
 
 def profile(model, batch, status="ok", environment="now", phase="inference"):
-    return Profile(environment, model, batch, "fp32", phase, "eager", status, None, "2026-01-01")
+    cell = cell_columns(model, batch, phase, environment=environment)
+    return Profile(**cell, status=status, reason=None, recorded_at="2026-01-01")
 
 
 def test_the_log_names_what_failed_before_and_is_left_out(caplog):

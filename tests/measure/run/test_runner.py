@@ -2,11 +2,11 @@ import dataclasses
 from types import SimpleNamespace
 
 import pytest
+from helpers.rows import roof_measurement, workload
 from helpers.tasks import changed, counter_task, inference_task, profile_task, training_task
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment, KernelCounters, KernelTime, OperatorTime, RoofMeasurement
-from measure.cache.workload_records import Workload
+from measure.cache.records import Environment, KernelCounters, KernelTime, OperatorTime
 from measure.counting.count import Count
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.hardware_counters.raw_csv import Counted, CountedKernel
@@ -86,8 +86,8 @@ def do(tmp_path, folder, tasks, outcomes, deadline=None):
 
 
 def test_results_go_into_their_tables(tmp_path, folder):
-    counted = Workload("alexnet", "torchvision", "plain", "3x224x224", 1, "fp32", None, "ok", None)
-    roof = RoofMeasurement("e1", "matmul", "fp32", 8, 1024, 768, "ok", None, 0.5, 0.4, 0.6, 6, "sustained")
+    counted = workload("alexnet")
+    roof = dataclasses.replace(roof_measurement(), pace="sustained")
     summary = do(
         tmp_path,
         folder,

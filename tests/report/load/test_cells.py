@@ -3,6 +3,8 @@ import math
 
 import pandas as pd
 import pytest
+from helpers import rows
+from helpers.rows import cell_columns
 
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
@@ -14,11 +16,13 @@ ROOF = Roof(200.0, 20.0)
 
 
 def run(model="net", number=0, status="ok", reason=None, flags=None, precision="fp32"):
-    return Run("e", model, 1, precision, "inference", "eager", status, reason, "2026-01-01", number, flags)
+    cell = cell_columns(model, 1, "inference", precision=precision)
+    return Run(**cell, status=status, reason=reason, recorded_at="2026-01-01", round=number, flags=flags)
 
 
 def sample(latency_s, index=0, number=0, model="net", precision="fp32"):
-    return Sample("e", model, 1, precision, "inference", "eager", index, 1, latency_s, number)
+    cell = cell_columns(model, 1, "inference", precision=precision)
+    return Sample(**cell, sample=index, block=1, latency_s=latency_s, round=number)
 
 
 def counted(precision="fp32"):
@@ -36,7 +40,8 @@ def counted(precision="fp32"):
 
 
 def operator(flop, byte, calls, stage="inference", precision="fp32"):
-    return Operator("net", "3x4x4", 1, precision, None, stage, "other", "mm", flop, 900, 900, byte, calls)
+    asked = {"input_shape": "3x4x4", "precision": precision, "stage": stage, "layer_kind": "other", "byte": byte}
+    return rows.operator(flop=flop, calls=calls, other_flop=900, recompute_flop=900, **asked)
 
 
 def derived(runs, samples, workloads, operators=(), roof=ROOF):

@@ -1,4 +1,5 @@
 import pytest
+from helpers import rows
 
 from measure.cache.workload_records import Operator
 from report.load import operator_bounds
@@ -9,7 +10,8 @@ ROOF = Roof(200.0, 20.0)
 
 
 def operator(batch, stage, flop, byte, calls, precision="fp32", kind="other"):
-    return Operator("net", "3x4x4", batch, precision, None, stage, kind, "mm", flop, 900, 900, byte, calls)
+    asked = {"input_shape": "3x4x4", "precision": precision, "stage": stage, "layer_kind": kind, "byte": byte}
+    return rows.operator(batch=batch, flop=flop, calls=calls, other_flop=900, recompute_flop=900, **asked)
 
 
 OPERATORS = [

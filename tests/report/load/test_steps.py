@@ -4,6 +4,7 @@ from statistics import fmean, stdev
 
 import pytest
 from helpers.papers import tiny
+from helpers.rows import cell_columns
 from helpers.training_papers import trained
 
 from measure.cache.records import Run, Sample
@@ -30,10 +31,12 @@ def derived(ratios, status="ok", phase="step"):
     """
     runs, samples = [], []
     for number, ratio in enumerate(ratios):
-        runs.append(Run("e", "net", 8, "fp32", phase, "eager", status, None, "2026-01-01", number))
+        went = {"status": status, "reason": None, "recorded_at": "2026-01-01", "round": number}
+        runs.append(Run(**cell_columns("net", 8, phase), **went))
         for name, latency_s in (("forward", 1), ("backward", ratio), ("update", 0.5), ("step", ratio + 1.5)):
+            timed = cell_columns("net", 8, name)
             samples += [
-                Sample("e", "net", 8, "fp32", name, "eager", index, 1, latency_s * (1 + index % 2), number)
+                Sample(**timed, sample=index, block=1, latency_s=latency_s * (1 + index % 2), round=number)
                 for index in range(6)
             ]
     counted = tiny().workloads[tiny().workloads.model == "lean"].assign(model="net")
