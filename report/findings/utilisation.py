@@ -46,9 +46,8 @@ def _expected(paper: Paper, machine: Machine) -> str:
     share = percent(measured.peak_flop_per_s / printed.peak_flop_per_s)
     if machine.chip_kind == "cpu":
         return (
-            f"Its datasheet roof is derived: {printed.derivation} = "
-            f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {_clock(machine)} "
-            f"{_excess_over_derived(paper, machine)}"
+            f"Its datasheet roof is derived: {printed.derivation} = {si(printed.peak_flop_per_s, 'FLOP/s')}, of which "
+            f"{share} was measured. {_clock(machine)} {_excess_over_derived(paper, machine)}"
         )
     assert printed.bandwidth_byte_per_s is not None  # every row of the chips' table has one
     return (

@@ -11,6 +11,7 @@ FIRST = "before buying a faster chip"
 
 ADVICE = {
     remedies.LARGER_BATCH: f"collect inputs into batches {FIRST}",
+    remedies.KEPT_MEMORY: f"keep memory between operators {FIRST}",
     remedies.FUSION: f"fuse operators {FIRST}",
     remedies.LOWER_PRECISION: f"lower the precision {FIRST}",
     remedies.OTHER_LAYOUT: f"try another layout of the convolutions {FIRST}",

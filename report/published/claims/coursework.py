@@ -142,9 +142,8 @@ def saturates(paper: Paper) -> Ruling:
     within = int(rows.batch.between(low, high).sum())
     return Ruling(
         low <= median <= high,
-        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput "
-        f"is {median:.0f} in the median, and from {low} to {high} in {within or 'none'} of "
-        f"{number(len(rows), 'model')}.",
+        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput is "
+        f"{median:.0f} in the median, and from {low} to {high} in {within or 'none'} of {number(len(rows), 'model')}.",
     )
 
 

@@ -210,6 +210,21 @@ def test_distance(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("remedy", [remedies.KEPT_MEMORY, remedies.FUSION, *remedies.BY_TERM.values()])
+def test_every_remedy_has_its_advice(monkeypatch, remedy):
+    rows = pd.DataFrame({"term": ["convolution"] * 3, "remedy": [remedy] * 3})
+    monkeypatch.setattr(remedies, "largest", lambda paper, machine: rows)
+    found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert f"in 3 the remedy by rule is {remedy}." in text(found)
+
+
+def test_kept_memory(monkeypatch):
+    rows = pd.DataFrame({"term": ["convolution"] * 3, "remedy": [remedies.KEPT_MEMORY] * 2 + [remedies.FUSION]})
+    monkeypatch.setattr(remedies, "largest", lambda paper, machine: rows)
+    found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert "keep memory between operators before buying a faster chip: the time of a call" in text(found)
+
+
 def test_fusion():
     def bounds(factor):
         return cpu(lambda cells: cells.assign(model_bound_s=0.1, operator_bound_s=0.1 * factor))
