@@ -4,11 +4,10 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, finding, lacking, missing
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import chips, counts, models, steps
-from report.published.comparisons import compared, comparisons
-from report.published.estimates import MILLISECONDS
 from report.published.models import SUMMARY
+from report.published.steps import MILLISECONDS
 from report.published.training import LINEAR_ONLY, ONE_GRADIENT
-from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison
+from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison, compared, comparisons
 from report.text.frame_rows import each
 from report.text.quantities import capitalised, listing, number, percent, si, significant
 

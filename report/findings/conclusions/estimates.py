@@ -10,8 +10,7 @@ from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medi
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.published.comparisons import comparisons
-from report.published.verdict import DIFFERS, OPEN, Comparison
+from report.published.verdict import DIFFERS, OPEN, Comparison, comparisons
 from report.text.frame_rows import extremes
 from report.text.quantities import number, si, significant
 

@@ -7,9 +7,8 @@ from report.analysis.available import DataMissingError, lacking
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import steps
 from report.published.claims.ruling import Ruling, claim, whole
-from report.published.comparisons import compared
 from report.published.steps import Step, chip_roof
-from report.published.verdict import AGREES, OPEN
+from report.published.verdict import AGREES, OPEN, compared
 from report.text.quantities import intensity, listing, si
 
 GPUS = ("NVIDIA T4", "NVIDIA L4", "NVIDIA V100")

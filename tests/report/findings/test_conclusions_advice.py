@@ -170,7 +170,7 @@ def test_peak():
 
 
 def comparison(printed, outcome):
-    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, "counted", Verdict(outcome, "so"))
+    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, Verdict(outcome, "so"))
 
 
 def test_printed_figures(monkeypatch):

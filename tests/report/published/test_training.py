@@ -62,7 +62,7 @@ def test_a_ratio_of_times_that_was_measured(monkeypatch):
     step = pd.Series({"time_ratio": 2.1, "time_ratio_low": 2.0, "time_ratio_high": 2.2})
     monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example (2 cores)", step))
     row = of(printed(), "madani2026", "alexnet", "time, backward/forward")
-    assert (row.verdict.outcome, row.interval, row.source) == (AGREES, (2.0, 2.2), "Example (2 cores)")
+    assert (row.verdict.outcome, row.interval, row.machine) == (AGREES, (2.0, 2.2), "Example (2 cores)")
     # printed 0.41 forward over backward; 1 / 2.1 = 0.476, from 1 / 2.2 to 1 / 2.0, is more than 10 % from it
     other = of(printed(), "daugherty", "vgg19", "time, forward/backward")
     assert other.ours == pytest.approx(0.476, abs=0.001)
