@@ -8,7 +8,7 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import each, extremes, highest
+from report.text.frame_rows import each, extremes, highest, matching
 from report.text.quantities import SPACE, by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
 
 SIXTEEN_BITS = ("bf16", "fp16")
@@ -17,11 +17,8 @@ SIXTEEN_BITS = ("bf16", "fp16")
 def count(paper: Paper) -> str:
     """Say how many chips of which kinds the table holds."""
     chips = available.chips(paper)
-    kinds = [
-        number(chips[chips.chip_kind == kind].chip.nunique(), name)
-        for kind, name in table.KINDS.items()
-        if (chips.chip_kind == kind).any()
-    ]
+    counts = chips.groupby("chip_kind").chip.nunique()
+    kinds = [number(int(counts[kind]), name) for kind, name in table.KINDS.items() if kind in counts]
     return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
 
 
@@ -31,8 +28,7 @@ def tensor_beside_vector(chips: pd.DataFrame) -> pd.DataFrame:
     The columns of the latter end in ``_vector``; ``ratio`` is the former's peak over the latter's.
     """
     tensor = table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & (chips.unit == "tensor")])
-    vector = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
+    pairs = tensor.merge(matching(chips, precision="fp32", unit="vector"), on="chip", suffixes=("", "_vector"))
     return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
 
 
@@ -56,11 +52,9 @@ def on_chip(paper: Paper) -> str:
     names = sorted(set(chips[table.on_chip(chips)].chip))
     if not names:
         return "All bandwidths are those of memory outside the chip."
-    noun = by_number(len(names), "bandwidth", "bandwidths")
-    return (
-        f"The {noun} of {listing([f'the {name}' for name in names])} {by_number(len(names), 'is', 'are')} that of "
-        "memory on the chip (marked †), which no roof of DRAM compares with."
-    )
+    noun, verb = by_number(len(names), "bandwidth", "bandwidths"), by_number(len(names), "is", "are")
+    owners = listing([f"the {name}" for name in names])
+    return f"The {noun} of {owners} {verb} that of memory on the chip (marked †), which no roof of DRAM compares with."
 
 
 @finding
@@ -209,11 +203,12 @@ def matrix_units(paper: Paper) -> str:
     ]
     have = by_number(len(pairs), "has", "have")
     text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {have} such units: {listing(parts)}."
-    vector = cpus[(cpus.unit == "vector") & (cpus.precision == "fp32")]
+    vector = matching(cpus, unit="vector", precision="fp32")
     tensor = cpus[(cpus.unit == "tensor") & cpus.precision.isin(SIXTEEN_BITS)]
     without = vector[~vector.chip.isin(tensor.chip)]
     if without.empty:
         return text
     best = highest(without, "peak_flop_per_s")
-    peak = si(best.peak_flop_per_s, "FLOP/s")
-    return f"{text} The fastest CPU without them, the {best.chip}, reaches {peak} at fp32."
+    return (
+        f"{text} The fastest CPU without them, the {best.chip}, reaches {si(best.peak_flop_per_s, 'FLOP/s')} at fp32."
+    )

@@ -12,7 +12,7 @@ from report.analysis.product_lines import DATA_CENTER_GPUS, LINES, PHONES, Serie
 from report.findings.chips import tensor_beside_vector
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import extremes, highest
+from report.text.frame_rows import extremes, highest, matching
 from report.text.quantities import (
     SPACE,
     by_number,
@@ -53,7 +53,7 @@ def leading_kinds(paper: Paper) -> str:
 def data_center_and_phone(paper: Paper) -> str:
     """Hold the median data-center GPU against the median SoC of a phone, at fp32 on vector units, which both have."""
     chips = available.chips(paper)
-    rows = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
+    rows = matching(chips, precision="fp32", unit="vector")
     gpus, phones = DATA_CENTER_GPUS.of(rows), PHONES.of(rows)
     if gpus.empty or phones.empty:
         name = (DATA_CENTER_GPUS if gpus.empty else PHONES).name
@@ -152,8 +152,7 @@ def wall(paper: Paper) -> str:
         )
         growths.append({"name": series.name, "peak": peak, "bandwidth": bandwidth, "lead": peak - bandwidth})
     rates = pd.DataFrame(growths)
-    most = highest(rates, "lead")
-    ahead = int((rates.lead > 0).sum())
+    most, ahead = highest(rates, "lead"), int((rates.lead > 0).sum())
     text = f"Peaks outgrew bandwidths in {ahead} of {number(len(rates), 'row')} of the table"
     if not ahead:
         return f"{text}."

@@ -23,18 +23,17 @@ def shown(paper: Paper) -> str:
     machines = available.machines(paper)
     names = listing([f"the {available.title(machine)}" for machine in machines])
     newest = {kind: or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")}
+    gaps = [machine for machine in newest.values() if isinstance(machine, Missing)]
     parts = [
         f"for the {KINDS[kind]} the {available.title(machine)}"
         for kind, machine in newest.items()
         if not isinstance(machine, Missing)
     ]
-    sentences = [
+    text = (
         f"The cache holds {number(len(machines), 'machine')}: {names}. Figures show, of each kind of device, the one "
-        f"measured last: {listing(parts)}.",
-        *(str(machine) for machine in newest.values() if isinstance(machine, Missing)),
-        outcome(paper),
-    ]
-    return " ".join(sentences)
+        f"measured last: {listing(parts)}."
+    )
+    return " ".join([text, *gaps, outcome(paper)])
 
 
 @finding

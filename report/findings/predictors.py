@@ -61,16 +61,12 @@ def correlated(paper: Paper) -> str:
 @on_each_machine
 def estimates(paper: Paper, machine: Machine) -> str:
     """Say whether FLOP and parameters are good estimates of latency."""
-    ranked = {
-        batch: {rank.predictor: rank for rank in ranks}
-        for batch, ranks in ranked_of(machine).items()
-        if batch is not None
-    }
+    ranked = {batch: ranks for batch, ranks in ranked_of(machine).items() if batch is not None}
     parts = []
     for predictor in (FLOP, PARAMETERS):
-        ranks = {batch: found[predictor] for batch, found in ranked.items() if predictor in found}
-        if ranks:
-            parts.append(_estimate(machine, predictor.name, ranks))
+        found = {batch: rank for batch, ranks in ranked.items() for rank in ranks if rank.predictor == predictor}
+        if found:
+            parts.append(_estimate(machine, predictor.name, found))
     return " ".join([*parts, _better(available.cells(machine), list(ranked))]).strip()
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from report.analysis import available, ratio_reasons
-from report.analysis.available import DataMissingError, finding, missing, on_each_machine
+from report.analysis.available import finding, missing, on_each_machine, or_missing
 from report.analysis.layer_costs import at_shown_batch
 from report.findings.utilisation import named
 from report.findings.waterfall import counts
@@ -218,13 +218,11 @@ def flop_ratios(paper: Paper) -> str:
     return f"{text}; everything but products adds {percent(other)} to its FLOP in the median. {_lacking_to_two(paper)}"
 
 
+@or_missing
 def _lacking_to_two(paper: Paper) -> str:
     """Say in how many models the products that a ratio of two lacks are those of the first layer's input."""
     rows = available.trained(paper).set_index("model")
-    try:
-        layers = available.layers(paper, int(rows.batch.iloc[0]))
-    except DataMissingError as gap:
-        return str(gap)
+    layers = available.layers(paper, int(rows.batch.iloc[0]))
     working = layers[layers.forward_flop > 0].sort_values("position")
     first = working.drop_duplicates("model").set_index("model").forward_flop
     lacking = (2 * rows.forward_flop - rows.backward_flop).reindex(first.index)

@@ -140,11 +140,11 @@ def growth_limits(paper: Paper) -> str:
 @finding
 def gaps(paper: Paper) -> str:
     """Name the models that could not be counted and why, and the operators that have no formula."""
-    failures = paper.not_counted
-    sentences = []
-    for (status, reason), rows in failures.groupby(["status", "reason"], sort=False):
-        sentences.append(f"Not counted: {listing(sorted(set(rows.model)))} ({status}: {reason}).")
-    if failures.empty:
+    sentences = [
+        f"Not counted: {listing(sorted(set(rows.model)))} ({status}: {reason})."
+        for (status, reason), rows in paper.not_counted.groupby(["status", "reason"], sort=False)
+    ]
+    if paper.not_counted.empty:
         available.workloads(paper)
         sentences.append("Every model that was tried was counted.")
     gaps = paper.workloads[paper.workloads.backward_gap.notna()]

@@ -96,7 +96,7 @@ def product(text: str) -> float:
     return prod(float(factor[1]) * SCALE[factor[2] or ""] for factor in factors)
 
 
-def own_arithmetic(paper: Paper) -> Iterator[Comparison]:
+def roof_products(paper: Paper) -> Iterator[Comparison]:
     """Yield the printed roofs whose study prints the product behind them, beside what the product is."""
     quantities = (("peak", "FLOP/s", "peak_flop_per_s"), ("bandwidth", "B/s", "bandwidth_byte_per_s"))
     for row in each(paper.published.chips):
