@@ -214,11 +214,11 @@ def flop_ratios(paper: Paper) -> str:
     text += f"median of {number(len(rows), 'model')}"
     if most.ratio > least.ratio:
         text += f", from {significant(least.ratio, 4)} ({least.model}) to {significant(most.ratio, 4)} ({most.model})"
+    lacking_to_two = or_missing(_lacking_to_two)(paper)
     other = (rows.backward_other_flop / rows.backward_flop).median()
-    return f"{text}; everything but products adds {percent(other)} to its FLOP in the median. {_lacking_to_two(paper)}"
+    return f"{text}; everything but products adds {percent(other)} to its FLOP in the median. {lacking_to_two}"
 
 
-@or_missing
 def _lacking_to_two(paper: Paper) -> str:
     """Say in how many models the products that a ratio of two lacks are those of the first layer's input."""
     rows = available.trained(paper).set_index("model")
