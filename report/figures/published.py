@@ -14,8 +14,7 @@ from report.figures.marks import panel, styles
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import steps
-from report.published.comparisons import comparisons
-from report.published.verdict import AGREES, DIFFERS
+from report.published.verdict import AGREES, DIFFERS, comparisons
 from report.text.quantities import intensity, number, percent, si, significant
 
 HEIGHT = 300

@@ -17,11 +17,9 @@ def quickest_and_slowest(cells: pd.DataFrame) -> str:
     parts = []
     for batch, rows in cells.groupby("batch"):
         quick, slow = extremes(rows, "latency_s")
-        text = f"{si(quick.latency_s, 's')} ({quick.model}"
-        if len(rows) == 1:
-            parts.append(f"at batch size {batch} {text}, the only one measured)")
-        else:
-            parts.append(f"at batch size {batch} from {text}) to {si(slow.latency_s, 's')} ({slow.model})")
+        least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"
+        found = f"{least}, the only one measured)" if len(rows) == 1 else f"from {least}) to {most}"
+        parts.append(f"at batch size {batch} {found}")
     return f"Latency is {'; '.join(parts)}."
 
 
@@ -79,10 +77,8 @@ def lower_precision(cells: pd.DataFrame) -> str:
 def latency(paper: Paper, machine: Machine) -> str:
     cells = available.cells(machine)
     models = cells.model.nunique()
-    return (
-        f"On the {available.title(machine)} {number(models, 'model')} {by_number(models, 'was', 'were')} measured at "
-        f"{BASE_PRECISION}. {quickest_and_slowest(cells)} {widths(cells)}"
-    )
+    tried = f"{number(models, 'model')} {by_number(models, 'was', 'were')} measured at {BASE_PRECISION}"
+    return f"On the {available.title(machine)} {tried}. {quickest_and_slowest(cells)} {widths(cells)}"
 
 
 @on_each_machine

@@ -78,9 +78,8 @@ def crossings(paper: Paper) -> str:
     """Say on each chip that serves as an example which models are memory-bound, and what a larger batch changes."""
     found = bounds.held_against_chips(paper)
     sentences = [_crossing(named_roof, models) for named_roof, models in found]
-    lacking = {named_roof.precision for named_roof in bounds.example_chips(paper)} - {
-        named_roof.precision for named_roof, _ in found
-    }
+    known = {named_roof.precision for named_roof, _ in found}
+    lacking = {named_roof.precision for named_roof in bounds.example_chips(paper)} - known
     sentences += [str(or_missing(available.workloads)(paper, precision)) for precision in sorted(lacking)]
     return " ".join(sentences)
 

@@ -1,4 +1,4 @@
-"""What the chips' datasheets say."""
+"""What the chips' datasheets say, and what precision, sparsity and units do to a roof."""
 
 from typing import Any
 
@@ -8,18 +8,8 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import extremes, highest
-from report.text.quantities import (
-    SPACE,
-    by_number,
-    intensity,
-    listing,
-    number,
-    rate_unit,
-    ridge_unit,
-    si,
-    significant,
-)  # fmt: skip
+from report.text.frame_rows import each, extremes, highest, matching
+from report.text.quantities import SPACE, by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
 
 SIXTEEN_BITS = ("bf16", "fp16")
 
@@ -27,11 +17,8 @@ SIXTEEN_BITS = ("bf16", "fp16")
 def count(paper: Paper) -> str:
     """Say how many chips of which kinds the table holds."""
     chips = available.chips(paper)
-    kinds = [
-        number(chips[chips.chip_kind == kind].chip.nunique(), name)
-        for kind, name in table.KINDS.items()
-        if (chips.chip_kind == kind).any()
-    ]
+    counts = chips.groupby("chip_kind").chip.nunique()
+    kinds = [number(int(counts[kind]), name) for kind, name in table.KINDS.items() if kind in counts]
     return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
 
 
@@ -41,8 +28,7 @@ def tensor_beside_vector(chips: pd.DataFrame) -> pd.DataFrame:
     The columns of the latter end in ``_vector``; ``ratio`` is the former's peak over the latter's.
     """
     tensor = table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & (chips.unit == "tensor")])
-    vector = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
+    pairs = tensor.merge(matching(chips, precision="fp32", unit="vector"), on="chip", suffixes=("", "_vector"))
     return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
 
 
@@ -66,11 +52,9 @@ def on_chip(paper: Paper) -> str:
     names = sorted(set(chips[table.on_chip(chips)].chip))
     if not names:
         return "All bandwidths are those of memory outside the chip."
-    noun = by_number(len(names), "bandwidth", "bandwidths")
-    return (
-        f"The {noun} of {listing([f'the {name}' for name in names])} {by_number(len(names), 'is', 'are')} that of "
-        "memory on the chip (marked †), which no roof of DRAM compares with."
-    )
+    noun, verb = by_number(len(names), "bandwidth", "bandwidths"), by_number(len(names), "is", "are")
+    owners = listing([f"the {name}" for name in names])
+    return f"The {noun} of {owners} {verb} that of memory on the chip (marked †), which no roof of DRAM compares with."
 
 
 @finding
@@ -154,3 +138,77 @@ def leaders(paper: Paper, kind: str) -> str:
     owner = "the same chip" if widest.chip == first.chip else f"the {widest.chip}"
     flow = si(widest.bandwidth_byte_per_s, "B/s")
     return f"{text} The highest bandwidth of memory outside the chip is {flow}, of {owner}."
+
+
+FEWER_BITS = ("fp8", "fp6", "fp4", "int8", "int4")
+
+
+def _beside(chips: pd.DataFrame, precision: str) -> pd.DataFrame:
+    """Return rates at a precision, with their ``ratio`` to the chip's fastest 16-bit rate on the same unit."""
+    base = chips[chips.precision.isin(SIXTEEN_BITS)].groupby(["chip", "unit"]).peak_flop_per_s.max()
+    pairs = chips[chips.precision == precision].join(base.rename("base"), on=["chip", "unit"], how="inner")
+    return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.base)
+
+
+@finding
+def low_precision(paper: Paper) -> str:
+    """Say how far 8 bits and fewer lift a roof above that of 16 bits."""
+    chips = available.chips(paper)
+    parts = []
+    for precision in FEWER_BITS:
+        pairs = _beside(chips, precision)
+        if pairs.empty:
+            continue
+        least, most = extremes(pairs, "ratio")
+        text = f"at {precision} the dense peak is {significant(pairs.ratio.median())} times as high in the median of "
+        text += number(len(pairs), "roof")
+        if most.ratio > least.ratio:
+            text += f", from {significant(least.ratio)} ({least.chip}) to {significant(most.ratio)} ({most.chip})"
+        parts.append(text)
+    if not parts:
+        raise DataMissingError(
+            "No chip in data/chips.csv has a rate at 8 bits or fewer beside one at 16 bits on the same unit; add rows."
+        )
+    return f"Against 16-bit floating point on the same unit of the same chip, {'; '.join(parts)}."
+
+
+@finding
+def sparsity(paper: Paper) -> str:
+    chips = available.chips(paper)
+    both = chips[chips.sparse_peak_flop_per_s.notna()]
+    if both.empty:
+        return "No roof of the table has a sparse peak beside the dense one."
+    both = both.assign(ratio=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
+    most = highest(both, "ratio")
+    return (
+        f"For {number(len(both), 'roof')} the vendor prints a sparse peak beside the dense one, in the median "
+        f"{significant(both.ratio.median())} times as high and at most {significant(most.ratio)} times ({most.chip} at "
+        f"{most.precision}): whoever takes the one for the other is wrong by that factor."
+    )
+
+
+@finding
+def matrix_units(paper: Paper) -> str:
+    """Hold tensor units of CPUs against the vector units of the same chip, and against CPUs without."""
+    cpus = available.chips(paper, "cpu")
+    pairs = tensor_beside_vector(cpus)
+    if pairs.empty:
+        return "No CPU of the table has a 16-bit rate on tensor units beside one at fp32 on vector units."
+    parts = [
+        f"the {row.chip} computes {si(row.peak_flop_per_s, 'FLOP/s')} at {row.precision} on its tensor "
+        f"units against {si(row.peak_flop_per_s_vector, 'FLOP/s')} at fp32 on its vector units, "
+        f"{significant(row.ratio)} times as much, which moves its ridge point "
+        f"from {intensity(row.ridge_flop_per_byte_vector)} to {intensity(row.ridge_flop_per_byte)}"
+        for row in each(pairs)
+    ]
+    have = by_number(len(pairs), "has", "have")
+    text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {have} such units: {listing(parts)}."
+    vector = matching(cpus, unit="vector", precision="fp32")
+    tensor = cpus[(cpus.unit == "tensor") & cpus.precision.isin(SIXTEEN_BITS)]
+    without = vector[~vector.chip.isin(tensor.chip)]
+    if without.empty:
+        return text
+    best = highest(without, "peak_flop_per_s")
+    return (
+        f"{text} The fastest CPU without them, the {best.chip}, reaches {si(best.peak_flop_per_s, 'FLOP/s')} at fp32."
+    )

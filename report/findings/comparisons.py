@@ -1,4 +1,4 @@
-"""Chips of one kind or class against those of others."""
+"""Chips of one kind, class or year against those of others."""
 
 from typing import Any
 
@@ -7,12 +7,24 @@ import pandas as pd
 from measure.cache.hand_kept import CHIP_PRECISIONS
 from report.analysis import available
 from report.analysis.available import MORE_ROWS, DataMissingError, finding, lacking
-from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES
+from report.analysis.growth import fit
+from report.analysis.product_lines import DATA_CENTER_GPUS, LINES, PHONES, Series
 from report.findings.chips import tensor_beside_vector
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import extremes
-from report.text.quantities import by_number, intensity, listing, number, rate_unit, si, significant
+from report.text.frame_rows import extremes, highest, matching
+from report.text.quantities import (
+    SPACE,
+    by_number,
+    change,
+    intensity,
+    listing,
+    number,
+    percent,
+    rate_unit,
+    si,
+    significant,
+)
 
 
 @finding
@@ -41,7 +53,7 @@ def leading_kinds(paper: Paper) -> str:
 def data_center_and_phone(paper: Paper) -> str:
     """Hold the median data-center GPU against the median SoC of a phone, at fp32 on vector units, which both have."""
     chips = available.chips(paper)
-    rows = chips[(chips.precision == "fp32") & (chips.unit == "vector")]
+    rows = matching(chips, precision="fp32", unit="vector")
     gpus, phones = DATA_CENTER_GPUS.of(rows), PHONES.of(rows)
     if gpus.empty or phones.empty:
         name = (DATA_CENTER_GPUS if gpus.empty else PHONES).name
@@ -102,3 +114,49 @@ def efficiency(paper: Paper) -> str:
 
 def _per_watt(row: Any) -> str:
     return f"{si(row.peak_per_watt, rate_unit(row.precision))}/W"
+
+
+def growing_kinds(paper: Paper) -> list[Series]:
+    """Return the kinds of chips, not the lines of products, with chips enough for a rate of growth; maybe none."""
+    lines = {line.name for line in LINES}
+    return [series for series in available.growing(paper) if series.name not in lines]
+
+
+def _growth(series: Series) -> str:
+    rows = series.rows
+    ridge = fit(rows.year.tolist(), rows.ridge_flop_per_byte.tolist())
+    text = (
+        f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} (n = {len(rows)}, {series.rate}, "
+        f"{rows.year.min():.0f} to {rows.year.max():.0f})"
+    )
+    if ridge.low <= 0 <= ridge.high:
+        return f"{text}, which may be chance"
+    verb = "doubling" if ridge.rate > 0 else "halving"
+    return f"{text}, {verb} every {significant(abs(ridge.doubling_years), 2)}{SPACE}years"
+
+
+@finding
+def ridge_growth(paper: Paper) -> str:
+    """Say how fast the ridge points of each kind moved."""
+    return f"Ridge points moved by these rates a year: {'; '.join(map(_growth, growing_kinds(paper)))}."
+
+
+@finding
+def wall(paper: Paper) -> str:
+    """Say whose arithmetic outgrew its memory most."""
+    growths = []
+    for series in available.growing(paper):
+        peak, bandwidth = (
+            fit(series.rows.year.tolist(), series.rows[column].tolist()).rate
+            for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
+        )
+        growths.append({"name": series.name, "peak": peak, "bandwidth": bandwidth, "lead": peak - bandwidth})
+    rates = pd.DataFrame(growths)
+    most, ahead = highest(rates, "lead"), int((rates.lead > 0).sum())
+    text = f"Peaks outgrew bandwidths in {ahead} of {number(len(rates), 'row')} of the table"
+    if not ahead:
+        return f"{text}."
+    return (
+        f"{text}, most for {most['name']}: by {percent(most.peak)} a year for the peaks against "
+        f"{percent(most.bandwidth)} for the bandwidths."
+    )

@@ -11,7 +11,7 @@ from report.analysis.available import DataMissingError, finding, lacking, missin
 from report.analysis.operator_groups import OTHER, group_of_kernel
 from report.analysis.operator_shares import CELL, GAP, PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import each, extremes, highest
+from report.text.frame_rows import each, extremes, highest, matching
 from report.text.quantities import by_number, listing, number, percent, si, signed_percent, significant
 
 NAMED = 4
@@ -47,16 +47,15 @@ def spent(paper: Paper, machine: Machine) -> str:
         f"On the {available.title(machine)}, of the time of all "
         f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} there is spent, in the median, {groups}."
     )
-    if unmatched == 0:
-        return f"{text} Every operator is matched by a rule."
-    return f"{text} The share that no rule matches is {percent(unmatched)}."
+    if unmatched:
+        return f"{text} The share that no rule matches is {percent(unmatched)}."
+    return f"{text} Every operator is matched by a rule."
 
 
 @on_each_machine
 def gaps(paper: Paper, machine: Machine) -> str:
     """Say in what part of a call nothing runs, under the profiler and without."""
-    rows = operator_shares.parts(paper, machine)
-    rows = rows[rows.group == GAP]
+    rows = matching(operator_shares.parts(paper, machine), group=GAP)
     least, most = extremes(rows, "part")
     text = (
         f"On the {available.title(machine)} the times of the groups sum to {signed_percent(1 - rows.part.median())} of "
@@ -68,8 +67,7 @@ def gaps(paper: Paper, machine: Machine) -> str:
             f"{signed_percent(1 - least.part)} in {least.model} ({_phase(least)})"
         )
     text += "; the rest is the framework's, and the profiler's own."
-    busy = operator_shares.profiled(machine)
-    busy = busy[busy.busy_s.notna()]
+    busy = operator_shares.profiled(machine).dropna(subset="busy_s")
     if busy.empty:
         return text
     busy = busy.assign(idle=1 - busy.busy_s / busy.plain_s)
@@ -186,7 +184,7 @@ def printed(paper: Paper) -> str:
 def candidates(paper: Paper) -> str:
     """Hold the FLOP that the study's rates imply for a step against exact counts of what it may have trained."""
     rows, asked = paper.training_steps, paper.workloads
-    asked = asked[(asked.batch == STUDIED_BATCH) & (asked.precision == BASE_PRECISION)]
+    asked = matching(asked, batch=STUDIED_BATCH, precision=BASE_PRECISION)
     asked = asked[asked.backward_flop.notna() & asked.model.isin(STUDIED)]
     if rows.empty or asked.empty:
         raise missing(

@@ -1,11 +1,11 @@
 """Which machines were measured, and what became of their cells."""
 
 from report.analysis import available
-from report.analysis.available import Missing, finding, or_missing
+from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.load.chips import KINDS
-from report.load.paper import Machine, Paper
-from report.text.quantities import by_number, listing, number
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.quantities import by_number, intensity, listing, number, percent, si
 
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
 
@@ -23,18 +23,17 @@ def shown(paper: Paper) -> str:
     machines = available.machines(paper)
     names = listing([f"the {available.title(machine)}" for machine in machines])
     newest = {kind: or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")}
+    gaps = [machine for machine in newest.values() if isinstance(machine, Missing)]
     parts = [
         f"for the {KINDS[kind]} the {available.title(machine)}"
         for kind, machine in newest.items()
         if not isinstance(machine, Missing)
     ]
-    sentences = [
+    text = (
         f"The cache holds {number(len(machines), 'machine')}: {names}. Figures show, of each kind of device, the one "
-        f"measured last: {listing(parts)}.",
-        *(str(machine) for machine in newest.values() if isinstance(machine, Missing)),
-        outcome(paper),
-    ]
-    return " ".join(sentences)
+        f"measured last: {listing(parts)}."
+    )
+    return " ".join([text, *gaps, outcome(paper)])
 
 
 @finding
@@ -95,3 +94,19 @@ def _outcome(machine: Machine) -> str:
             "which leaves out how processes differ."
         )
     return " ".join(sentences)
+
+
+@on_each_machine
+def measured(paper: Paper, machine: Machine) -> str:
+    """Count for the abstract the machine's cells, and say its roof and how near the models come to it."""
+    text = f"On the {available.title(machine)}, {cells(machine)}."
+    try:
+        roof, rows = available.roof(machine), available.cells(machine)
+    except DataMissingError as gap:
+        return f"{text} {gap}"
+    return (
+        f"{text} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and "
+        f"{si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at {intensity(roof.ridge_flop_per_byte)}; the "
+        f"models achieve {percent(rows.attained.median())} of what it allows in the median of "
+        f"{number(len(rows), 'cell')}."
+    )

@@ -1,16 +1,18 @@
-"""How much faster one machine is than another."""
+"""How much faster one machine is than another, and variants are than eager mode."""
+
+from typing import Any
 
 import pandas as pd
 
 from report.analysis import available, speed_ups
-from report.analysis.available import Missing, finding, or_missing
+from report.analysis.available import Missing, finding, on_each_machine, or_missing
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
-from report.text.quantities import number, significant
+from report.text.quantities import listing, number, significant
 
 
 @finding
-def measured(paper: Paper) -> str:
+def of_machines(paper: Paper) -> str:
     """Say the speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
     return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_ups.between_machines(paper))
 
@@ -36,3 +38,22 @@ def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
         f"times in the median; the speed-up is {significant(share.median())} of that in the median, from "
         f"{significant(share.min())} to {significant(share.max())}."
     )
+
+
+@on_each_machine
+def of_variants(paper: Paper, machine: Machine) -> str:
+    """Say what each variant that was measured brings."""
+    gains = [_gain(str(name), rows) for name, rows in speed_ups.over_eager(machine).groupby("variant")]
+    return f"On the {available.title(machine)}, against the same cells in eager mode, {listing(gains)}."
+
+
+def _gain(name: str, rows: pd.DataFrame) -> str:
+    least, most = map(_speed_up, extremes(rows, "speed_up"))
+    text = f"{name} multiplies the speed of {number(len(rows), 'cell')} by"
+    if len(rows) == 1:
+        return f"{text} {most}"
+    return f"{text} {significant(rows.speed_up.median())} in the median, from {least} to {most}"
+
+
+def _speed_up(row: Any) -> str:
+    return f"{significant(row.speed_up)} ({row.model} at {row.precision} and batch size {row.batch})"

@@ -5,7 +5,7 @@ import pandas as pd
 from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import extremes, highest
+from report.text.frame_rows import each, extremes, highest
 from report.text.quantities import by_number, intensity, listing, number, percent, si, significant
 
 WANDERING = 0.03
@@ -46,9 +46,8 @@ def _expected(paper: Paper, machine: Machine) -> str:
     share = percent(measured.peak_flop_per_s / printed.peak_flop_per_s)
     if machine.chip_kind == "cpu":
         return (
-            f"Its datasheet roof is derived: {printed.derivation} = "
-            f"{si(printed.peak_flop_per_s, 'FLOP/s')}, of which {share} was measured. {_clock(machine)} "
-            f"{_excess_over_derived(paper, machine)}"
+            f"Its datasheet roof is derived: {printed.derivation} = {si(printed.peak_flop_per_s, 'FLOP/s')}, of which "
+            f"{share} was measured. {_clock(machine)} {_excess_over_derived(paper, machine)}"
         )
     assert printed.bandwidth_byte_per_s is not None  # every row of the chips' table has one
     return (
@@ -130,17 +129,14 @@ def above(machine: Machine) -> str:
         return "No point is above the measured roof."
     beyond = over[over.forward_flop / over.latency_high_s.fillna(over.latency_s) > _highest(machine, over)]
     parts = []
-    for count, how in (
-        (len(over) - len(beyond), "no more than both error bars."),
-        (len(beyond), "more than both error bars: "),
-    ):
+    for count, how in ((len(over) - len(beyond), "no more than"), (len(beyond), "more than")):
         if count:
-            verb = by_number(count, "lies", "lie")
-            parts.append(f"{number(count, 'cell').capitalize()} {verb} above the measured roof by {how}")
+            lie = f"{number(count, 'cell').capitalize()} {by_number(count, 'lies', 'lie')}"
+            parts.append(f"{lie} above the measured roof by {how} both error bars")
     if not beyond.empty:
         models = [_excess(str(model), rows) for model, rows in beyond.groupby("model")]
-        parts[-1] += f"{listing(models)}; {_causes(beyond)}."
-    return " ".join(parts)
+        parts[-1] += f": {listing(models)}; {_causes(beyond)}"
+    return f"{'. '.join(parts)}."
 
 
 def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
@@ -152,10 +148,7 @@ def _highest(machine: Machine, cells: pd.DataFrame) -> pd.Series:
 
 def _excess(model: str, cells: pd.DataFrame) -> str:
     """Say at which batch sizes and precisions a model is above the roof, and by how much at most."""
-    where = [
-        f"{batch}" if precision == BASE_PRECISION else f"{batch} ({precision})"
-        for batch, precision in zip(cells.batch, cells.precision, strict=True)
-    ]
+    where = [f"{row.batch}" + (f" ({row.precision})" if row.precision != BASE_PRECISION else "") for row in each(cells)]
     sizes = by_number(len(where), "size", "sizes")
     return f"{model} at batch {sizes} {listing(where)} by up to {percent(cells.attained.max() - 1)}"
 

@@ -31,8 +31,7 @@ def waiting(paper: Paper, machine: Machine) -> str:
     rows = rows[rows.batch.isin(common_batches(cells)) & rows.model.isin(cells.model)]
     sums = rows.assign(memory_s=rows.bound_s.where(rows.memory_bound, 0.0)).groupby(["batch", "model"])
     shares = (sums.memory_s.sum() / sums.bound_s.sum()).rename("share").reset_index()
-    medians = shares.groupby("batch").share.median()
-    parts = [f"{percent(median)} at {batch}" for batch, median in medians.items()]
+    parts = [f"{percent(median)} at {batch}" for batch, median in shares.groupby("batch").share.median().items()]
     least, most = extremes(shares, "share")
     return (
         f"On the {available.title(machine)}, of the least time of all operators one after the other, those that "
@@ -111,8 +110,7 @@ def lowered(machine: Machine, at_base: pd.DataFrame, at_lower: pd.DataFrame) -> 
 def system(paper: Paper) -> str:
     """Say what the operating system takes of the calls on the processor that was measured last."""
     machine = available.machine(paper, "cpu")
-    cells = waterfall.profiled(machine)
-    known = cells[cells.system_share.notna()]
+    known = waterfall.profiled(machine).dropna(subset="system_share")
     if known.empty:
         raise DataMissingError(
             f"What the operating system takes of a call on the {available.title(machine)} has not been measured; "

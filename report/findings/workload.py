@@ -5,6 +5,7 @@ import pandas as pd
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands
+from report.findings import chips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, extremes
 from report.text.quantities import intensity, listing, number, percent, si, significant
@@ -14,6 +15,17 @@ def count(paper: Paper) -> str:
     models = available.workloads(paper)
     families = models.family.nunique()
     return f"{number(models.model.nunique(), 'model')} of {number(families, 'family', 'families')}"
+
+
+@finding
+def scope(paper: Paper) -> str:
+    """Say for the abstract what was counted and collected, without any machine."""
+    least, most = extremes(available.workloads(paper, batch=1), "forward_flop")
+    return (
+        f"We count what {count(paper)} ask for, from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
+        f"{si(most.forward_flop, 'FLOP')} ({most.model}) a forward pass, and set it against the sourced roofs of "
+        f"{chips.count(paper)}."
+    )
 
 
 def _span(models: pd.DataFrame, column: str, unit: str) -> str:
@@ -128,11 +140,11 @@ def growth_limits(paper: Paper) -> str:
 @finding
 def gaps(paper: Paper) -> str:
     """Name the models that could not be counted and why, and the operators that have no formula."""
-    failures = paper.not_counted
-    sentences = []
-    for (status, reason), rows in failures.groupby(["status", "reason"], sort=False):
-        sentences.append(f"Not counted: {listing(sorted(set(rows.model)))} ({status}: {reason}).")
-    if failures.empty:
+    sentences = [
+        f"Not counted: {listing(sorted(set(rows.model)))} ({status}: {reason})."
+        for (status, reason), rows in paper.not_counted.groupby(["status", "reason"], sort=False)
+    ]
+    if paper.not_counted.empty:
         available.workloads(paper)
         sentences.append("Every model that was tried was counted.")
     gaps = paper.workloads[paper.workloads.backward_gap.notna()]

@@ -9,12 +9,9 @@ from typing import Any
 import pandas as pd
 
 from report.load.paper import BASE_PRECISION, Paper
-from report.published.comparisons import compares
-from report.published.verdict import OPEN, Comparison, Verdict, judge, printed
+from report.published.verdict import OPEN, Comparison, Verdict, compares, judge, printed
 from report.text.frame_rows import each
 from report.text.quantities import rate_unit
-
-DATASHEET = "datasheet"
 
 CORES_AND_CLOCK = re.compile(r"(\d+) cores? x ([\d.]+) GHz")
 CHANNELS = re.compile(r"(\d+) ch")
@@ -44,8 +41,7 @@ def _compared(
     if ours is None and not others:
         known = f"data/chips.csv holds no chip {row.chip_key}"
         verdict = Verdict(OPEN, known if row.chip_key else "it does not say which chip it means")
-    source = DATASHEET if ours else ""
-    return Comparison(row.study, _name(row), quantity, unit, getattr(row, column), ours, source, verdict)
+    return Comparison(row.study, _name(row), quantity, unit, getattr(row, column), ours, verdict)
 
 
 def _name(row: Any) -> str:
@@ -56,9 +52,7 @@ def _peak(row: Any, known: pd.DataFrame) -> Comparison:
     """Compare the peak: without a precision with the one models run at by default, of some cores with theirs."""
     precision = row.precision or BASE_PRECISION
     share = _share_of_cores(row, known)
-    alike: dict[str, float] = {}
-    others: dict[str, float] = {}
-    ours = None
+    ours, alike, others = None, dict[str, float](), dict[str, float]()
     for rate in each(known.sort_values("peak_flop_per_s", ascending=False)):
         dense = rate.peak_flop_per_s * share
         if rate.precision != precision or ours is not None:
@@ -102,7 +96,7 @@ def product(text: str) -> float:
     return prod(float(factor[1]) * SCALE[factor[2] or ""] for factor in factors)
 
 
-def own_arithmetic(paper: Paper) -> Iterator[Comparison]:
+def roof_products(paper: Paper) -> Iterator[Comparison]:
     """Yield the printed roofs whose study prints the product behind them, beside what the product is."""
     quantities = (("peak", "FLOP/s", "peak_flop_per_s"), ("bandwidth", "B/s", "bandwidth_byte_per_s"))
     for row in each(paper.published.chips):
@@ -111,4 +105,4 @@ def own_arithmetic(paper: Paper) -> Iterator[Comparison]:
         for text, (quantity, unit, column) in zip(products, quantities, strict=False):
             value, (figure, rounding) = product(text), printed(row, column)
             verdict = judge(figure, rounding, value, {})
-            yield Comparison(row.study, _name(row), quantity, unit, figure, value, "arithmetic", verdict)
+            yield Comparison(row.study, _name(row), quantity, unit, figure, value, verdict)

@@ -6,15 +6,12 @@ import pandas as pd
 
 from report.load.counting_programs import OURS
 from report.load.paper import BASE_PRECISION, Paper
-from report.text.frame_rows import each
-
-COUNTED = "counted"
+from report.text.frame_rows import each, matching
 
 
 def workload(paper: Paper, model: str, batch: int) -> Any | None:
     """Return the row of a model at a batch size and the base precision; None where it was not counted."""
-    rows = paper.workloads
-    rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
+    rows = matching(paper.workloads, model=model, batch=batch, precision=BASE_PRECISION)
     return None if rows.empty else rows.iloc[0]
 
 
@@ -38,13 +35,8 @@ def whole_step_flop(row: Any | None) -> float | None:
 
 def by_program(paper: Paper, model: str, input_shape: str | None = None) -> dict[str, float]:
     """Return the multiply-adds of one input by each counting program, where they were given this shape (None: any)."""
-    rows = paper.counting_programs
-    if rows.empty:
-        return {}
-    rows = rows[(rows.model == model) & rows.forward_mac.notna()]
-    if input_shape is not None:
-        rows = rows[rows.input_shape == input_shape]
-    return {str(row.program): float(row.forward_mac) for row in each(rows)}
+    rows = matching(paper.counting_programs, model=model, input_shape=input_shape)
+    return {str(row.program): float(row.forward_mac) for row in each(rows) if pd.notna(row.forward_mac)}
 
 
 def forward_flop(paper: Paper, model: str) -> float | None:

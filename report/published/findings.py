@@ -4,11 +4,10 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, finding, lacking, missing
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import chips, counts, models, steps
-from report.published.comparisons import compared, comparisons
-from report.published.estimates import MILLISECONDS
 from report.published.models import SUMMARY
+from report.published.steps import MILLISECONDS
 from report.published.training import LINEAR_ONLY, ONE_GRADIENT
-from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison
+from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison, compared, comparisons
 from report.text.frame_rows import each
 from report.text.quantities import capitalised, listing, number, percent, si, significant
 
@@ -46,12 +45,12 @@ def summary(paper: Paper) -> str:
 def theoretical_times(paper: Paper) -> str:
     """Say whether the printed theoretical times are FLOP over peak."""
     found = _figures(paper, "step_estimates", "theoretical time")
-    wrong = [row for row in found if MILLISECONDS in row.verdict.reason]
+    wrong = sum(MILLISECONDS in comparison.verdict.reason for comparison in found)
     row = next(each(paper.published.step_estimates))
     return (
         f"A step of {si(row.flop, 'FLOP')} at {si(row.peak_flop_per_s, 'FLOP/s')} takes "
         f"{si(row.flop / row.peak_flop_per_s, 's')}, where {significant(found[0].printed, 4)} s is printed: "
-        f"{len(wrong) or 'none'} of {number(len(found), 'theoretical time')} are milliseconds printed as seconds."
+        f"{wrong or 'none'} of {number(len(found), 'theoretical time')} are milliseconds printed as seconds."
     )
 
 
@@ -76,8 +75,7 @@ def peaks(paper: Paper) -> str:
     reasons: dict[str, list[str]] = {}
     for row in wrong:
         factor = f" (by {significant(row.ratio)})" if row.ratio else ""
-        reason = row.verdict.reason.removeprefix("because it is ")
-        reasons.setdefault(reason, []).append(f"{row.subject}{factor}")
+        reasons.setdefault(row.verdict.reason.removeprefix("because it is "), []).append(f"{row.subject}{factor}")
     parts = [f"{reason}: {listing(names)}" for reason, names in reasons.items()]
     return (
         f"Of {number(len(found), 'printed peak')}, {len(wrong)} are not the dense one at the precision that they are "
@@ -103,9 +101,9 @@ def tensor_roof(paper: Paper) -> str:
 
 
 @finding
-def own_arithmetic(paper: Paper) -> str:
+def roof_products(paper: Paper) -> str:
     """Say whether printed roofs are the products printed beside them."""
-    found = _some(list(chips.own_arithmetic(paper)), "chips")
+    found = _some(list(chips.roof_products(paper)), "chips")
     wrong = [row for row in found if row.verdict.outcome != AGREES]
     text = f"Studies print the product behind {number(len(found), 'roof')}; {len(found) - len(wrong)} are that product"
     parts = [
@@ -160,10 +158,9 @@ def meant_models(paper: Paper) -> str:
     if paper.training_steps.empty:
         raise lacking("published/training_steps", "step")
     parts = []
-    for model in steps.CANDIDATES:
+    for model, others in steps.CANDIDATES.items():
         rows = [step for step in steps.steps(paper) if step.row.model_key == model]
-        if rows:
-            parts += _meant(paper, rows, (model, *steps.CANDIDATES[model]))
+        parts += _meant(paper, rows, (model, *others)) if rows else []
     if not parts:
         names = " ".join(name for model, others in steps.CANDIDATES.items() for name in (model, *others))
         raise missing(
@@ -207,11 +204,10 @@ def counters_betrayed(paper: Paper) -> str:
 @finding
 def footprints(paper: Paper) -> str:
     """Say what the printed footprints are."""
-    rows = _figures(paper, "models", "footprint")
-    found = [row for row in rows if row.verdict.outcome != OPEN]
-    alike = [row for row in found if SUMMARY in row.verdict.reason]
+    found = [row for row in _figures(paper, "models", "footprint") if row.verdict.outcome != OPEN]
+    alike = sum(SUMMARY in row.verdict.reason for row in found)
     return (
-        f"Of {number(len(found), 'footprint')} that can be compared, {len(alike) or 'none'} are parameters, inputs and "
+        f"Of {number(len(found), 'footprint')} that can be compared, {alike or 'none'} are parameters, inputs and "
         "twice all outputs, in MiB and printed as MB."
     )
 
@@ -240,17 +236,16 @@ def backward_flop(paper: Paper) -> str:
 @finding
 def roofs_kept(paper: Paper) -> str:
     """Say how near the printed steps come to the datasheet's roofs."""
-    shares = []
-    for step in steps.steps(paper):
-        roof = steps.chip_roof(paper, step.row.chip_key)
-        if roof:
-            shares.append((step.row.flop_per_s / roof.attainable(step.intensity), step.name))
+    shares = [
+        (step.row.flop_per_s / roof.attainable(step.intensity), step.name)
+        for step in steps.steps(paper)
+        if (roof := steps.chip_roof(paper, step.row.chip_key))
+    ]
     if not shares:
         raise DataMissingError(
             "No chip of data/published/training_steps.csv has a roof in data/chips.csv; restore both."
         )
-    (least, worst), (most, best) = min(shares), max(shares)
-    above = sum(share > 1 for share, _ in shares)
+    (least, worst), (most, best), above = min(shares), max(shares), sum(share > 1 for share, _ in shares)
     return (
         f"Of what the {BASE_PRECISION} roofs allow at the counted intensity, the steps attain {percent(least)} "
         f"({worst}) to {percent(most)} ({best}); {above or 'none'} lie above."

@@ -8,10 +8,8 @@ import pandas as pd
 from report.load import counting_programs
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import counts
-from report.published.comparisons import compares
-from report.published.counts import COUNTED
-from report.published.verdict import AGREES, OPEN, TOLERANCE, Comparison, Verdict, judge, printed
-from report.text.frame_rows import each
+from report.published.verdict import AGREES, OPEN, TOLERANCE, Comparison, Verdict, compares, judge, printed
+from report.text.frame_rows import each, matching
 
 MEBI = 1024**2 / 1000**2
 """A mebibyte in megabytes: studies print one for the other."""
@@ -64,22 +62,23 @@ def _compared(
     else:
         verdict = judge(*printed(row, column), ours, others, tolerance)
         if verdict.outcome != AGREES and asked is not None and asked.input_shape != USUAL_SHAPE:
-            size = f"it does not say at which size of input; ours is counted at {asked.input_shape}"
-            verdict = Verdict(OPEN, size)
-    source = COUNTED if ours else ""
-    return Comparison(row.study, row.model, quantity, unit, getattr(row, column), ours, source, verdict)
+            verdict = Verdict(OPEN, f"it does not say at which size of input; ours is counted at {asked.input_shape}")
+    return Comparison(row.study, row.model, quantity, unit, getattr(row, column), ours, verdict)
 
 
 def _other_counts(paper: Paper, model: str, asked: Any | None) -> dict[str, float]:
     """Return the FLOP of one input by other ways of counting: with everything but products, and by other programs."""
-    found, shape = {}, None
+    found = {}
     if asked is not None:
         found["products and everything else together"] = float(asked.forward_flop + asked.forward_other_flop)
-        shape = str(asked.input_shape)
-    for program, mac in counts.by_program(paper, model, shape).items():
-        if program != counting_programs.OURS:
-            found[f"what {counting_programs.name(program)} counts"] = 2 * mac
-    return found
+    shape = None if asked is None else str(asked.input_shape)
+    return found | {f"what {name} counts": flop for name, flop in _by_other_programs(paper, model, shape).items()}
+
+
+def _by_other_programs(paper: Paper, model: str, input_shape: str | None) -> dict[str, float]:
+    """Return the FLOP of one input, twice the multiply-adds, by the name of each program but ours."""
+    found = counts.by_program(paper, model, input_shape)
+    return {counting_programs.name(key): 2 * mac for key, mac in found.items() if key != counting_programs.OURS}
 
 
 def footprints(paper: Paper, model: str) -> dict[str, float]:
@@ -105,8 +104,7 @@ def output_byte(paper: Paper, model: str) -> float:
     A layer that does that has no activations of its own: of its traffic a half is written, and of a sum of
     two inputs, which moves three numbers for each FLOP, a third.
     """
-    rows = paper.layers
-    rows = rows[(rows.model == model) & (rows.batch == 1) & (rows.precision == BASE_PRECISION)]
+    rows = matching(paper.layers, model=model, batch=1, precision=BASE_PRECISION)
     columns = ["activation_byte", "traffic_byte", "parameter_byte", "forward_other_flop"]
     rows = rows.astype(dict.fromkeys(columns, float))
     adds = rows.traffic_byte == 3 * NUMBER_BYTE * rows.forward_other_flop
@@ -124,11 +122,10 @@ def betrayed(paper: Paper, study: str) -> pd.DataFrame:
         asked = counts.workload(paper, row.model_key, 1)
         if asked is None:
             continue
-        ways = {"products and everything else": float(asked.forward_flop + asked.forward_other_flop)}
-        ways["products alone"] = float(asked.forward_flop)
-        for program, mac in counts.by_program(paper, row.model_key, str(asked.input_shape)).items():
-            if program != counting_programs.OURS:
-                ways[counting_programs.name(program)] = 2 * mac
+        ways = {
+            "products and everything else": float(asked.forward_flop + asked.forward_other_flop),
+            "products alone": float(asked.forward_flop),
+        } | _by_other_programs(paper, row.model_key, str(asked.input_shape))
         rows += [(way, abs(row.flop - value) <= row.flop_rounding) for way, value in ways.items()]
     ways_of_models = pd.DataFrame(rows, columns=["way", "equal"]).groupby("way", sort=False).equal
     found = ways_of_models.agg(equal="sum", models="count").reset_index()

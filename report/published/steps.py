@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from report.load.chips import datasheet, fastest
+from report.load.counting_programs import name
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import counts
-from report.published.comparisons import compares
-from report.published.counts import COUNTED
 from report.published.verdict import (
     AGREES,
     DIFFERS,
@@ -17,12 +16,13 @@ from report.published.verdict import (
     OPEN,
     Comparison,
     Verdict,
+    compares,
     interval_between,
     judge,
     near,
     printed,
 )
-from report.text.frame_rows import each
+from report.text.frame_rows import each, matching
 from report.text.quantities import percent, si
 
 CANDIDATES = {"vit_b_32": ("vit_b_16",), "mobilenet_v3_large": ("mobilenet_v2",)}
@@ -65,7 +65,7 @@ def steps(paper: Paper) -> list[Step]:
 
 def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roof | None:
     """Return the datasheet roof of a chip's fastest units at a precision; None where the table has none."""
-    rows = paper.chips[(paper.chips.chip == chip) & (paper.chips.precision == precision)]
+    rows = matching(paper.chips, chip=chip, precision=precision)
     if rows.empty:
         return None
     row = fastest(rows).iloc[0]
@@ -105,8 +105,7 @@ def _flop(paper: Paper, step: Step) -> Comparison:
     if ours is None:
         verdict = Verdict(OPEN, f"the step has not been counted; {counts.command(model, batch)} does")
     elif step.misprinted:
-        reason = "because its rate has the digits of its DRAM rate times its time: likely a misprint"
-        verdict = Verdict(DIFFERS, reason)
+        verdict = Verdict(DIFFERS, "because its rate has the digits of its DRAM rate times its time: likely a misprint")
     else:
         verdict = judge(step.flop, 0, ours, step_counts(paper, model, batch), COUNTERS_TOLERANCE)
         if not verdict.explained and step.flop < ours:
@@ -115,15 +114,13 @@ def _flop(paper: Paper, step: Step) -> Comparison:
                 f"because the counters saw {percent(step.flop / ours)} of the count: convolution by a fast algorithm "
                 "takes fewer multiplications, and FLOP of tensor cores are not among those counted",
             )
-    source = COUNTED if ours else ""
-    return Comparison(step.row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, source, verdict)
+    return Comparison(step.row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, verdict)
 
 
 def _intensity(step: Step) -> Comparison:
     figure, rounding = printed(step.row, "intensity_flop_per_byte")
     verdict = judge(figure, rounding, step.intensity, {})
-    source = "its own rates"
-    return Comparison(step.row.study, step.name, "intensity", "FLOP/B", figure, step.intensity, source, verdict)
+    return Comparison(step.row.study, step.name, "intensity", "FLOP/B", figure, step.intensity, verdict)
 
 
 def _bandwidth(paper: Paper, step: Step) -> Comparison:
@@ -137,19 +134,14 @@ def _bandwidth(paper: Paper, step: Step) -> Comparison:
         verdict = Verdict(AGREES, f"with the roof: {percent(rate / ours)} of it")
     else:
         verdict = Verdict(DIFFERS, "because it is above the roof, which is impossible")
-    source = "datasheet" if ours else ""
-    return Comparison(row.study, step.name, "DRAM rate", "B/s", rate, ours, source, verdict)
+    return Comparison(row.study, step.name, "DRAM rate", "B/s", rate, ours, verdict)
 
 
 def measured_step(paper: Paper, chip: str, model: str, batch: int) -> Any | None:
     """Return the step as we measured it on the same chip at the base precision; None where it was not."""
     for machine in paper.machines:
-        rows = machine.steps
-        if chip not in set(datasheet(paper.chips, machine.environment.name).chip) or rows.empty:
-            continue
-        rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
-        rows = rows[rows.latency_s.notna()]
-        if not rows.empty:
+        rows = matching(machine.steps, model=model, batch=batch, precision=BASE_PRECISION).dropna(subset="latency_s")
+        if not rows.empty and chip in set(datasheet(paper.chips, machine.environment.name).chip):
             return rows.iloc[0]
     return None
 
@@ -162,10 +154,7 @@ def _time(paper: Paper, step: Step) -> Comparison:
         ours = float(measured.latency_s)
         interval = interval_between(float(measured.latency_low_s), float(measured.latency_high_s))
         verdict = judge(*printed(row, "time_s"), ours, {}, MEASURED_TOLERANCE)
-        source = row.chip_key
-        return Comparison(
-            row.study, step.name, quantity, "s", row.time_s, ours, source, verdict, interval, is_measured=True
-        )
+        return Comparison(row.study, step.name, quantity, "s", row.time_s, ours, verdict, interval, row.chip_key)
     flop = counts.step_flop(counts.workload(paper, row.model_key, int(row.batch)))
     roof = chip_roof(paper, row.chip_key)
     reason = "no step was measured on that chip"
@@ -176,4 +165,49 @@ def _time(paper: Paper, step: Step) -> Comparison:
             reason += f", {percent(least / row.time_s)} of the printed time"
         else:
             reason += ", more than the printed time: the model or the precision is another"
-    return Comparison(row.study, step.name, quantity, "s", row.time_s, None, "", Verdict(OPEN, reason))
+    return Comparison(row.study, step.name, quantity, "s", row.time_s, None, Verdict(OPEN, reason))
+
+
+MILLISECONDS = "the time in milliseconds, printed as seconds"
+
+ROUNDED_COUNTS = 0.05
+"""Studies print counts at two digits and take them from each other: up to this share one is recognised."""
+
+
+@compares("step_estimates", 5)
+def estimate_comparisons(paper: Paper) -> Iterator[Comparison]:
+    """Yield two of each estimate: the FLOP that it begins with, and the time that follows from them."""
+    batches = {(row.study, row.model): int(row.batch) for row in each(paper.training_steps)}
+    for row in each(paper.published.step_estimates):
+        subject = f"{row.model}, {row.gpu}"
+        ours, verdict = _estimated_flop(paper, row, batches.get((row.study, row.model)))
+        yield Comparison(row.study, subject, "FLOP, estimate", "FLOP", row.flop, ours, verdict)
+        time_s, rounding = printed(row, "time_s_as_printed")
+        ours = float(row.flop / row.peak_flop_per_s)
+        verdict = judge(time_s, rounding, ours, {MILLISECONDS: 1000 * ours})
+        yield Comparison(row.study, subject, "theoretical time", "s", time_s, ours, verdict)
+
+
+def _estimated_flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | None, Verdict]:
+    """Return the FLOP of a step at the batch size at which the study measured that model, and the verdict on it.
+
+    The printed figure is ours, a count by another rule, or roughly that, or what another program counts.
+    """
+    if batch is None:
+        return None, Verdict(OPEN, "it does not say at which batch size")
+    ours = counts.step_flop(counts.workload(paper, row.model_key, batch))
+    if ours is None:
+        return None, Verdict(OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does")
+    rules = step_counts(paper, row.model_key, batch)
+    verdict = judge(*printed(row, "flop"), ours, rules)
+    if not verdict.explained:
+        rough = {f"about {what}": value for what, value in rules.items()}
+        verdict = judge(*printed(row, "flop"), ours, rough, ROUNDED_COUNTS)
+    if not verdict.explained:
+        others = {
+            f"about the multiply-adds of {row.model_key}'s forward pass alone by {name(program)}": batch * mac
+            for program, mac in counts.by_program(paper, row.model_key).items()
+        }
+        nearest = dict(sorted(others.items(), key=lambda pair: abs(pair[1] - row.flop)))
+        verdict = judge(*printed(row, "flop"), ours, nearest, ROUNDED_COUNTS)
+    return ours, verdict

@@ -9,19 +9,18 @@ from measure.cache.hand_kept import BACKWARD_TO_FORWARD, FLOP
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import counts
-from report.published.comparisons import compares
-from report.published.counts import COUNTED
 from report.published.verdict import (
     DIFFERS,
     MEASURED_TOLERANCE,
     OPEN,
     Comparison,
     Verdict,
+    compares,
     interval_between,
     judge,
     printed,
 )
-from report.text.frame_rows import each
+from report.text.frame_rows import each, highest, matching
 
 LINEAR_ONLY = "the backward pass of the linear layers alone; that of convolutions is missing"
 ONE_GRADIENT = "the backward pass with one of its two gradients, that of the weights"
@@ -46,15 +45,8 @@ def comparisons(paper: Paper) -> Iterator[Comparison]:
 
 def _repeated(rows: pd.DataFrame, row: Any) -> int:
     """Count the models for which the study prints this very ratio of this quantity."""
-    same = rows[(rows.study == row.study) & (rows.quantity == row.quantity)]
-    return int(same[same.ratio_as_printed == row.ratio_as_printed].model.nunique())
-
-
-def _linear_backward_flop(paper: Paper, model: str, batch: int) -> float:
-    """Return the backward products of the linear layers of a model."""
-    rows = paper.layers
-    rows = rows[(rows.model == model) & (rows.batch == batch) & (rows.precision == BASE_PRECISION)]
-    return float(rows[rows.layer_kind == "linear"].backward_flop.astype(float).sum())
+    same = matching(rows, study=row.study, quantity=row.quantity, ratio_as_printed=row.ratio_as_printed)
+    return int(same.model.nunique())
 
 
 def _name(row: Any) -> str:
@@ -83,17 +75,16 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         if forward and backward:
             ours["ratio"] = _turned(row, forward, backward)
         others["forward"] = {"the forward pass of one input": forward / batch}
-        linear = _linear_backward_flop(paper, row.model, batch)
-        others["backward"] = {LINEAR_ONLY: linear, ONE_GRADIENT: forward}
+        cell = {"model": row.model, "batch": batch, "precision": BASE_PRECISION}
+        linear = matching(paper.layers, **cell, layer_kind="linear").backward_flop.astype(float).sum()
+        others["backward"] = {LINEAR_ONLY: float(linear), ONE_GRADIENT: forward}
         others["ratio"] = {what: _turned(row, forward, flop) for what, flop in others["backward"].items() if flop > 0}
     missing = Verdict(OPEN, f"its step has not been counted; {counts.command(row.model, batch)} counts it")
-    source = COUNTED if ours else ""
     for stage in STAGES:
         figure, rounding = printed(row, stage)
         if pd.notna(figure):
             verdict = judge(figure, rounding, ours[stage], others[stage]) if ours else missing
-            quantity = f"FLOP, {stage}"
-            yield Comparison(row.study, _name(row), quantity, "FLOP", figure, ours.get(stage), source, verdict)
+            yield Comparison(row.study, _name(row), f"FLOP, {stage}", "FLOP", figure, ours.get(stage), verdict)
     figure, rounding = printed(row, "ratio_as_printed")
     ratio, verdict = ours.get("ratio"), missing
     if ours:
@@ -101,10 +92,8 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         if not verdict.explained:
             verdict = judge(figure, rounding, ratio, others["ratio"], ROUGH)
     if models > 1 and not verdict.explained:
-        reason = f"because the same number stands for {models} models, whose ratios are their own"
-        verdict = Verdict(DIFFERS, reason)
-    quantity = f"FLOP, {row.ratio_means}"
-    yield Comparison(row.study, _name(row), quantity, "", figure, ratio, source, verdict)
+        verdict = Verdict(DIFFERS, f"because the same number stands for {models} models, whose ratios are their own")
+    yield Comparison(row.study, _name(row), f"FLOP, {row.ratio_means}", "", figure, ratio, verdict)
 
 
 def _times(row: Any) -> Iterator[Comparison]:
@@ -113,19 +102,16 @@ def _times(row: Any) -> Iterator[Comparison]:
     for stage in STAGES:
         figure, _ = printed(row, stage)
         if pd.notna(figure):
-            yield Comparison(row.study, _name(row), f"time, {stage}", "s", figure, None, "", verdict)
+            yield Comparison(row.study, _name(row), f"time, {stage}", "s", figure, None, verdict)
 
 
 def measured(paper: Paper, model: str, batch: float) -> tuple[str, Any] | None:
     """Return the first machine shown that trained a model at a batch size (any: the largest), and its row."""
     for machine in paper.shown:
-        rows = machine.steps
-        if rows.empty:
-            continue
-        rows = rows[(rows.model == model) & (rows.precision == BASE_PRECISION) & rows.time_ratio.notna()]
-        rows = rows if pd.isna(batch) else rows[rows.batch == batch]
+        asked = None if pd.isna(batch) else batch
+        rows = matching(machine.steps, model=model, precision=BASE_PRECISION, batch=asked).dropna(subset="time_ratio")
         if not rows.empty:
-            return available.title(machine), rows.sort_values("batch").iloc[-1]
+            return available.title(machine), highest(rows, "batch")
     return None
 
 
@@ -139,7 +125,7 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
             f"no such step was measured; python -m measure --sections workload training --models {row.model} "
             f"--training-batch-sizes {_batch(row)} measures it"
         )
-        return Comparison(row.study, _name(row), quantity, "", figure, None, "", Verdict(OPEN, reason))
+        return Comparison(row.study, _name(row), quantity, "", figure, None, Verdict(OPEN, reason))
     title, step = found
     ours, one, other = (
         _turned(row, 1.0, float(ratio)) for ratio in (step.time_ratio, step.time_ratio_low, step.time_ratio_high)
@@ -148,6 +134,5 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
     uncertain = max(abs(end - ours) for end in interval) if interval else 0.0
     verdict = judge(figure, max(rounding, uncertain), ours, {}, MEASURED_TOLERANCE)
     if not verdict.explained:
-        reason = "because it was measured on another chip, where the passes take other shares"
-        verdict = Verdict(DIFFERS, reason)
-    return Comparison(row.study, _name(row), quantity, "", figure, ours, title, verdict, interval, is_measured=True)
+        verdict = Verdict(DIFFERS, "because it was measured on another chip, where the passes take other shares")
+    return Comparison(row.study, _name(row), quantity, "", figure, ours, verdict, interval, title)

@@ -1,10 +1,12 @@
 """Printed figures beside ours, and what follows, by rule."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan
 from typing import Any
 
+from report.load.paper import Paper
 from report.text.quantities import percent, significant
 
 AGREES, DIFFERS, OPEN = "agrees", "differs", "cannot be compared"
@@ -46,9 +48,8 @@ def interval_between(one: float, other: float) -> tuple[float, float] | None:
 class Comparison:
     """A printed figure: whose (``study``, a key of the bibliography), of what, and what we have beside it.
 
-    ``ours`` is None where there is nothing; ``interval`` only of what was measured (``is_measured``), in
-    samples enough for one; ``source`` says how ours was found: counted, from a datasheet, by arithmetic, or on which
-    machine. ``unit`` is that of both, "" of a ratio.
+    ``ours`` is None where there is nothing; where it was measured, ``machine`` is on what, and ``interval`` stands if
+    there were samples enough. ``unit`` is that of both, "" of a ratio.
     """
 
     study: str
@@ -57,10 +58,9 @@ class Comparison:
     unit: str
     printed: float
     ours: float | None
-    source: str
     verdict: Verdict
     interval: tuple[float, float] | None = None
-    is_measured: bool = False
+    machine: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -89,10 +89,37 @@ def judge(
     if ours is not None and near(printed, rounding, ours, tolerance):
         off = abs(printed / ours - 1)
         return Verdict(AGREES, "exactly" if off == 0 else f"within {percent(max(off, 0.0001), 2)}")
-    what = next((name for name, value in others.items() if near(printed, rounding, value, tolerance)), None)
-    if what:
-        return Verdict(DIFFERS, f"because it is {what}")
+    for name, value in others.items():
+        if near(printed, rounding, value, tolerance):
+            return Verdict(DIFFERS, f"because it is {name}")
     if ours is None:
         return Verdict(OPEN, "nothing of ours means the same")
-    factor = significant(printed / ours)
-    return Verdict(DIFFERS, f"by a factor of {factor}, for no reason known here", explained=False)
+    return Verdict(DIFFERS, f"by a factor of {significant(printed / ours)}, for no reason known here", explained=False)
+
+
+Compare = Callable[[Paper], Iterator[Comparison]]
+
+TABLES: dict[str, tuple[int, Compare]] = {}
+"""The place and the function of each table of ``data/published`` that is compared."""
+
+
+def compares(table: str, place: int) -> Callable[[Compare], Compare]:
+    """Mark the function that holds a table's figures against ours; places give the chapter's order."""
+
+    def register(function: Compare) -> Compare:
+        TABLES[table] = place, function
+        return function
+
+    return register
+
+
+@lru_cache(maxsize=32)
+def compared(paper: Paper, table: str) -> tuple[Comparison, ...]:
+    """Return the printed figures of a table beside ours."""
+    return tuple(TABLES[table][1](paper))
+
+
+def comparisons(paper: Paper) -> list[Comparison]:
+    """Return all printed figures beside ours."""
+    names = sorted(TABLES, key=lambda table: TABLES[table][0])
+    return [comparison for table in names for comparison in compared(paper, table)]

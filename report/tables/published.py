@@ -4,8 +4,7 @@ from report.analysis.available import at_least_one, lacking, or_missing
 from report.load.paper import Paper
 from report.published import claims
 from report.published.claims import MARKS
-from report.published.comparisons import compared
-from report.published.verdict import Comparison
+from report.published.verdict import Comparison, compared
 from report.tables.pipe import NONE, cited, known, pipe, quantity, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
@@ -16,12 +15,12 @@ def _ours(comparison: Comparison) -> str:
     if comparison.ours is None:
         return NONE
     value, interval = quantity(comparison.ours, comparison.unit, 4), ""
-    if not comparison.is_measured:
+    if not comparison.machine:
         return value
     if comparison.interval is not None:
         value, enclosed = with_interval(comparison.ours, *comparison.interval, comparison.unit)
         interval = f" ({enclosed})"
-    return f"{value}{interval}, {escape(comparison.source)}"
+    return f"{value}{interval}, {escape(comparison.machine)}"
 
 
 def _compared(paper: Paper, table: str) -> str:

@@ -4,9 +4,8 @@ from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect, median_of
 from report.analysis.growth import fit
-from report.findings.comparisons import tensor_gpus
+from report.findings.comparisons import growing_kinds, tensor_gpus
 from report.findings.conclusions.conclusion import Answer, of_paper
-from report.findings.generations import growing_kinds
 from report.load.paper import Paper
 from report.text.quantities import change, number
 

@@ -10,9 +10,8 @@ from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medi
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.published.comparisons import comparisons
-from report.published.verdict import DIFFERS, OPEN, Comparison
-from report.text.frame_rows import extremes
+from report.published.verdict import DIFFERS, OPEN, Comparison, comparisons
+from report.text.frame_rows import extremes, matching
 from report.text.quantities import number, si, significant
 
 
@@ -52,8 +51,8 @@ def predictor(paper: Paper, machine: Machine) -> Answer:
     if other is None:
         raise DataMissingError(f"On the {available.title(machine)} no predictor of latency can be held against FLOP.")
     columns = best.predictor.column, other.predictor.column
-    rows = available.cells(machine)
-    rows = rows[(rows.batch == batch) & (rows[list(columns)] > 0).all(axis=1)]
+    rows = matching(available.cells(machine), batch=batch)
+    rows = rows[(rows[list(columns)] > 0).all(axis=1)]
     effect = closer(rows[columns[0]], rows[columns[1]], rows.latency_s, rows.model)
     near, far = (best, other) if effect.factor >= 1 else (other, best)
     joint = "not" if effect.side else "or"

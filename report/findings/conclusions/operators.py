@@ -5,12 +5,14 @@ from report.analysis import available, operator_shares, remedies
 from report.analysis.available import Missing, missing, missing_on, or_missing
 from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, largest, medians, of_machine
 from report.load.paper import Machine, Paper
+from report.text.frame_rows import matching
 from report.text.quantities import number
 
 FIRST = "before buying a faster chip"
 
 ADVICE = {
     remedies.LARGER_BATCH: f"collect inputs into batches {FIRST}",
+    remedies.KEPT_MEMORY: f"keep memory between operators {FIRST}",
     remedies.FUSION: f"fuse operators {FIRST}",
     remedies.LOWER_PRECISION: f"lower the precision {FIRST}",
     remedies.OTHER_LAYOUT: f"try another layout of the convolutions {FIRST}",
@@ -69,15 +71,12 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
 @of_machine(9, "Depthwise convolution", "fig-groups-on-roof", "fig-kernel-shares")
 def depthwise(paper: Paper, machine: Machine) -> Answer:
     """Say how many times as long a FLOP takes in a depthwise convolution as in the others of the same model."""
-    rows = operator_shares.on_roof(paper, machine)
-    rows = rows[rows.phase == INFERENCE]
-    pairs = rows[rows.group == "convolution"].merge(
-        rows[rows.group == "depthwise convolution"], on=["model", "batch"], suffixes=("", "_depthwise")
-    )
+    rows = matching(operator_shares.on_roof(paper, machine), phase=INFERENCE)
+    others, depthwise = (matching(rows, group=group) for group in ("convolution", "depthwise convolution"))
+    pairs = others.merge(depthwise, on=["model", "batch"], suffixes=("", "_depthwise"))
     if pairs.empty:
         what = f"No model with depthwise convolutions was profiled on the {available.title(machine)}"
-        flags = "--models mobilenet_v2"
-        raise missing_on(machine, what, "workload", "operators", flags=flags, does="profiles one")
+        raise missing_on(machine, what, "workload", "operators", flags="--models mobilenet_v2", does="profiles one")
     effects = by_batch(pairs.assign(factor=pairs.flop_per_s / pairs.flop_per_s_depthwise), "factor")
     batch = largest(effects)
     advice = "do not trust" if effects[batch].factor > LITTLE else "trust"

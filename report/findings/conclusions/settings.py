@@ -14,6 +14,7 @@ from report.findings.conclusions.conclusion import (
     on_side,
 )  # fmt: skip
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.text.frame_rows import matching
 from report.text.quantities import listing, number, percent, significant
 
 
@@ -21,12 +22,10 @@ from report.text.quantities import listing, number, percent, significant
 def precision(paper: Paper, machine: Machine) -> Answer:
     """Say what a lower precision buys, by batch size."""
     cells = available.cells(machine, None)
-    pairs = cells[cells.precision == BASE_PRECISION].merge(
-        cells[cells.precision == LOWER_PRECISION], on=["model", "batch"], suffixes=("", "_lower")
-    )
+    base, lower = (matching(cells, precision=precision) for precision in (BASE_PRECISION, LOWER_PRECISION))
+    pairs = base.merge(lower, on=["model", "batch"], suffixes=("", "_lower"))
     if pairs.empty:
-        both = f"{BASE_PRECISION} and {LOWER_PRECISION}"
-        what = f"Nothing was measured at both {both} on the {available.title(machine)}"
+        what = f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION} on the {available.title(machine)}"
         raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {LOWER_PRECISION}", does="does")
     effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
     advice = advised(

@@ -1,11 +1,11 @@
 """What the cache says of the claims of published studies: a function a claim, found by its mark, a module a study."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from report.analysis.available import DataMissingError, finding, lacking
+from report.analysis.available import finding, lacking
 from report.discovery import import_modules
 from report.load.paper import Paper
-from report.published.claims.ruling import CLAIMS, MARKS, Ruling
+from report.published.claims.ruling import CLAIMS, MARKS, Ruling, or_undecided
 from report.text.frame_rows import each
 from report.text.quantities import number
 
@@ -13,13 +13,9 @@ import_modules(__name__)
 
 
 def ruling(paper: Paper, claim: str) -> Ruling:
-    """Return the ruling on a claim; undecided, with the command that would decide, where data are missing."""
-    if claim not in CLAIMS:
-        return Ruling(None, "No rule here decides this claim.")
-    try:
-        return CLAIMS[claim](paper)
-    except DataMissingError as gap:
-        return Ruling(None, str(gap))
+    """Return the ruling on a claim; undecided where there is no rule or data are missing."""
+    undecided = Ruling(None, "No rule here decides this claim.")
+    return or_undecided(partial(CLAIMS[claim], paper)) if claim in CLAIMS else undecided
 
 
 @lru_cache(maxsize=8)

@@ -125,8 +125,7 @@ def alexnet(paper: Paper) -> Ruling:
     def part(named_roof: NamedRoof) -> Ruling:
         held = sides(named_roof, "compute-bound", rows)
         compute_bound = [bool(side.any()) for side in held.values()]
-        text = sentence(named_roof, "compute-bound", held)
-        return Ruling(not compute_bound[0] and compute_bound[-1], text)
+        return Ruling(not compute_bound[0] and compute_bound[-1], sentence(named_roof, "compute-bound", held))
 
     return whole([partial(part, named_roof) for named_roof in named_roofs(paper, "gpu")])
 
@@ -141,9 +140,8 @@ def saturates(paper: Paper) -> Ruling:
     within = int(rows.batch.between(low, high).sum())
     return Ruling(
         low <= median <= high,
-        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput "
-        f"is {median:.0f} in the median, and from {low} to {high} in {within or 'none'} of "
-        f"{number(len(rows), 'model')}.",
+        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput is "
+        f"{median:.0f} in the median, and from {low} to {high} in {within or 'none'} of {number(len(rows), 'model')}.",
     )
 
 
@@ -170,8 +168,7 @@ def small_gap(paper: Paper) -> Ruling:
     cpu, gpu = (available.cells(available.machine(paper, kind)) for kind in ("cpu", "gpu"))
     both = cpu[cpu.batch == 1].merge(gpu[gpu.batch == 1], on="model", suffixes=("_cpu", "_gpu"))
     if both.empty:
-        what = "No model was measured at batch size 1 on both devices"
-        raise missing(what, flags="--batch-sizes 1", does="does")
+        raise missing("No model was measured at batch size 1 on both devices", flags="--batch-sizes 1", does="does")
     factor = float((both.latency_s_cpu / both.latency_s_gpu).median())
     return Ruling(
         factor <= SMALL_GAP,
@@ -272,8 +269,7 @@ def dominant(paper: Paper) -> Ruling:
     def time() -> Ruling:
         machine, kinds = layer_costs.of_shown(paper, layer_costs.of_kinds)
         rows = kinds[(kinds.stage == "forward") & (kinds.layer_kind != OUTSIDE)]
-        what = f"time of the layers in the forward pass on the {available.title(machine)}"
-        return _share(rows, "time_s", what)
+        return _share(rows, "time_s", f"time of the layers in the forward pass on the {available.title(machine)}")
 
     return whole([flop, time])
 

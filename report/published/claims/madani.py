@@ -9,7 +9,7 @@ from report.analysis.available import DataMissingError, missing, missing_on
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.claims.ruling import Ruling, at_batches, claim, whole
 from report.published.claims.sides import BATCHES, each_batch, models, ruled_by_side
-from report.text.frame_rows import each, highest, lowest
+from report.text.frame_rows import each, highest, lowest, matching
 from report.text.quantities import SPACE, intensity, listing, number, percent, si
 
 COMPARED = (
@@ -65,14 +65,12 @@ def rank_correlations(paper: Paper) -> Ruling:
         if found is None or found.interval is None:
             return Ruling(None, f"For the rank correlation of {what} too few of its models were measured.")
         low, high = found.interval
-        models = number(found.models, "model")
-        text = f"The rank correlation of {what} is {found} over {models} at batch size 1."
-        return Ruling(low <= stated <= high, text)
+        over = f"over {number(found.models, 'model')} at batch size 1"
+        return Ruling(low <= stated <= high, f"The rank correlation of {what} is {found} {over}.")
 
     def parameters() -> Ruling:
         rows = cells("cpu")
-        x, y = rows.parameter_count, rows.latency_s
-        return ruled("CPU latency with parameters", x, y, rows.model, WITH_PARAMETERS)
+        return ruled("CPU latency with parameters", rows.parameter_count, rows.latency_s, rows.model, WITH_PARAMETERS)
 
     def devices() -> Ruling:
         both = cells("cpu").merge(cells("gpu"), on="model", suffixes=("_cpu", "_gpu"))
@@ -113,7 +111,7 @@ def convolution_time(paper: Paper) -> Ruling:
     """Rule on the share of convolution in the time of AlexNet's passes, under the profiler."""
     machine, kinds = layer_costs.of_shown(paper, layer_costs.of_kinds)
     rows = kinds.assign(share=layer_costs.shares(kinds, "time_s"))
-    rows = rows[(rows.model == "alexnet") & (rows.layer_kind == "convolution")]
+    rows = matching(rows, model="alexnet", layer_kind="convolution")
     if rows.empty:
         raise DataMissingError(
             f"AlexNet's layers were not timed on the {available.title(machine)}; python -m measure --models alexnet "
@@ -138,6 +136,5 @@ def linear_memory(paper: Paper) -> Ruling:
     for batch, layers in each_batch(rows):
         sums = layers.groupby("layer_kind").byte.sum().sort_values(ascending=False)
         holds[batch] = sums.index[0] == "linear"
-        size = f"{si(sums.iloc[0], 'B')} of {si(sums.sum(), 'B')}"
-        parts.append(f"{sums.index[0]} ({size}) at batch size {batch}")
+        parts.append(f"{sums.index[0]} ({si(sums.iloc[0], 'B')} of {si(sums.sum(), 'B')}) at batch size {batch}")
     return at_batches(holds, f"Saved activations and gradients are most in {listing(parts)}.")

@@ -7,9 +7,8 @@ from report.analysis.available import DataMissingError, lacking
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import steps
 from report.published.claims.ruling import Ruling, claim, whole
-from report.published.comparisons import compared
 from report.published.steps import Step, chip_roof
-from report.published.verdict import AGREES, OPEN
+from report.published.verdict import AGREES, OPEN, compared
 from report.text.quantities import intensity, listing, si
 
 GPUS = ("NVIDIA T4", "NVIDIA L4", "NVIDIA V100")
@@ -23,10 +22,9 @@ def cost(paper: Paper, model: str) -> Ruling:
     """Rule on what the study computes a step's time from being the cost of the step."""
     for comparison in compared(paper, "step_estimates"):
         if comparison.subject.startswith(f"{model},") and comparison.unit == "FLOP":
-            holds = {AGREES: True, OPEN: None}.get(comparison.verdict.outcome, False)
             ours = f" A step takes {si(comparison.ours, 'FLOP', 4)}." if comparison.ours else ""
             text = f"The printed {si(comparison.printed, 'FLOP', 4)} {comparison.verdict.what}.{ours}"
-            return Ruling(holds, text)
+            return Ruling({AGREES: True, OPEN: None}.get(comparison.verdict.outcome, False), text)
     raise lacking("published/step_estimates", f"estimate of {model}")
 
 
@@ -61,16 +59,8 @@ def _rates(found: dict[str, Step]) -> str:
     return listing([f"{si(step.row.flop_per_s, 'FLOP/s', 4)} on the {gpu}" for gpu, step in found.items()])
 
 
-def _best_on_l4(rates: list[float]) -> bool:
-    return max(rates) == rates[GPUS.index("NVIDIA L4")]
-
-
-def _rising(rates: list[float]) -> bool:
-    return rates == sorted(rates)
-
-
-@claim("pham2024-5", _best_on_l4, "resnet50", "vit")
-@claim("pham2024-6", _rising, "mobilenet", "vit")
+@claim("pham2024-5", lambda rates: max(rates) == rates[GPUS.index("NVIDIA L4")], "resnet50", "vit")
+@claim("pham2024-6", lambda rates: rates == sorted(rates), "mobilenet", "vit")
 def ordered(paper: Paper, holds: Callable[[list[float]], bool], *models: str) -> Ruling:
     """Rule on an order of the printed rates on ``GPUS`` of some models."""
 

@@ -53,14 +53,17 @@ def claim_anywhere(key: str, *arguments: Any) -> Callable[[Rule], Rule]:
     return register
 
 
+def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
+    """Return a ruling; undecided, with the command that would decide, where data are missing."""
+    try:
+        return rule()
+    except DataMissingError as gap:
+        return Ruling(None, str(gap))
+
+
 def whole(parts: Iterable[Callable[[], Ruling]]) -> Ruling:
     """Rule on a claim that holds where all parts do: one that fails refutes it, one that lacks data leaves it open."""
-    found: list[Ruling] = []
-    for part in parts:
-        try:
-            found.append(part())
-        except DataMissingError as gap:
-            found.append(Ruling(None, str(gap)))
+    found = [or_undecided(part) for part in parts]
     holds = [part.holds for part in found]
     outcome = False if False in holds else None if None in holds else True
     return Ruling(outcome, " ".join(part.text for part in found))
@@ -68,17 +71,7 @@ def whole(parts: Iterable[Callable[[], Ruling]]) -> Ruling:
 
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:
     """Rule on a claim on each machine shown that has the data; undecided where machines contradict."""
-    found: list[Ruling] = []
-    gaps: list[str] = []
-    for machine in available.machines(paper):
-        if machine not in paper.shown:
-            continue
-        try:
-            found.append(rule(machine))
-        except DataMissingError as gap:
-            gaps.append(str(gap))
-    if not found:
-        raise DataMissingError(" ".join(gaps))
+    found = [part for _, part in available.results_of_each(paper, rule) if isinstance(part, Ruling)]
     holds = {part.holds for part in found}
     return Ruling(holds.pop() if len(holds) == 1 else None, " ".join(part.text for part in found))
 

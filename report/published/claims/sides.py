@@ -28,8 +28,7 @@ def named_roofs(paper: Paper, kind: str) -> list[NamedRoof]:
         found.append(NamedRoof(available.title(machine), kind, BASE_PRECISION, measured, measured=True))
     datasheet = chip_roof(paper, STUDIED_GPU) if kind == "gpu" else None
     if datasheet:
-        name = f"{STUDIED_GPU} by its datasheet"
-        found.append(NamedRoof(name, kind, BASE_PRECISION, datasheet, measured=False))
+        found.append(NamedRoof(f"{STUDIED_GPU} by its datasheet", kind, BASE_PRECISION, datasheet, measured=False))
     if not found:
         available.roof(available.machine(paper, kind))
     return found

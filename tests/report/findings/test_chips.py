@@ -15,7 +15,7 @@ from report import findings
 from report.analysis.available import Missing
 from report.analysis.product_lines import LINES
 
-MODULES = (findings.chips, findings.comparisons, findings.precisions, findings.generations)
+MODULES = (findings.chips, findings.comparisons)
 
 
 def calls():
@@ -115,12 +115,12 @@ def test_every_number_changes_with_some_row(function, arguments):
         (findings.comparisons.data_center_and_phone, "Apple A1 GPU", "fp32"),
         (findings.comparisons.tensor_units, "NVIDIA A1", "bf16"),
         (findings.comparisons.efficiency, "Google TPU v1", "bf16"),
-        (findings.precisions.low_precision, "NVIDIA C3", "int8"),
-        (findings.precisions.low_precision, "NVIDIA C3", "bf16"),
-        (findings.precisions.sparsity, "Bead 2", "bf16"),
-        (findings.precisions.matrix_units, "Abacus 9", "fp32"),
-        (findings.generations.ridge_growth, "Bead 2", "bf16"),
-        (findings.generations.wall, "NVIDIA B2", "bf16"),
+        (findings.chips.low_precision, "NVIDIA C3", "int8"),
+        (findings.chips.low_precision, "NVIDIA C3", "bf16"),
+        (findings.chips.sparsity, "Bead 2", "bf16"),
+        (findings.chips.matrix_units, "Abacus 9", "fp32"),
+        (findings.comparisons.ridge_growth, "Bead 2", "bf16"),
+        (findings.comparisons.wall, "NVIDIA B2", "bf16"),
     ],
 )
 def test_a_sentence_follows_its_row(function, chip, precision):
@@ -209,7 +209,7 @@ def test_efficiency():
 
 def test_low_precision():
     # fp8 2e0 on D4 and 1 on TPU v2; int8 4.8e14 / 1.6e14 = 3 on C3 and 2 on D4
-    assert plain(findings.precisions.low_precision(wide())) == (
+    assert plain(findings.chips.low_precision(wide())) == (
         "Against 16-bit floating point on the same unit of the same chip, at fp8 the dense peak is 1.50 times as "
         "high in the median of 2 roofs, from 1.00 (Google TPU v2) to 2.00 (NVIDIA D4 (SXM)); at int8 the dense peak is "
         "2.50 times as high in the median of 2 roofs, from 2.00 (NVIDIA D4 (SXM)) to 3.00 (NVIDIA C3)."
@@ -218,13 +218,13 @@ def test_low_precision():
 
 def test_sparsity():
     assert "in the median 2.00 times as high and at most 2.00 times (Bead 2 at bf16)" in plain(
-        findings.precisions.sparsity(tiny())
+        findings.chips.sparsity(tiny())
     )
-    assert "No roof" in findings.precisions.sparsity(without("Bead 2"))
+    assert "No roof" in findings.chips.sparsity(without("Bead 2"))
 
 
 def test_matrix_units():
-    assert plain(findings.precisions.matrix_units(wide())) == (
+    assert plain(findings.chips.matrix_units(wide())) == (
         "Of 2 CPUs 1 has such units: the Abacus 9 computes 32.0 TFLOP/s at bf16 on its tensor units against 2.00 "
         "TFLOP/s at fp32 on its vector units, 16.0 times as much, which moves its ridge point from 10.0 FLOP/B to 160 "
         "FLOP/B. The fastest CPU without them, the Abacus 1, reaches 1.00 TFLOP/s at fp32."
@@ -233,11 +233,11 @@ def test_matrix_units():
 
 def test_growth():
     # Without Bead 2 the GPUs are the line of four: 100, 200, 400 and 800 FLOP/B in 2016, 2018, 2020 and 2022.
-    assert plain(findings.generations.ridge_growth(without("Bead 2"))) == (
+    assert plain(findings.comparisons.ridge_growth(without("Bead 2"))) == (
         "Ridge points moved by these rates a year: 41 % (41 to 41 %) for GPUs (n = 4, 16-bit floating point on tensor "
         "units, 2016 to 2022), doubling every 2.0 years."
     )
-    text = plain(findings.generations.wall(without("Bead 2")))
+    text = plain(findings.comparisons.wall(without("Bead 2")))
     assert "in 2 of 2 rows of the table" in text
     assert "by 100 % a year for the peaks against 41 % for the bandwidths" in text
 
@@ -246,11 +246,11 @@ def test_growth_that_may_be_chance():
     level = (
         wide().chips[wide().chips.chip_kind == "gpu"].assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
     )
-    assert "which may be chance" in findings.generations.ridge_growth(replace(wide(), chips=level))
+    assert "which may be chance" in findings.comparisons.ridge_growth(replace(wide(), chips=level))
 
 
 def test_the_committed_table():
     # Intel Xeon Gold 6448Y: 32 cores * 2.1 GHz * 1024 FLOP/cycle with AMX, 64 with AVX-512.
-    text = plain(findings.precisions.matrix_units(replace(tiny(), chips=committed_chips())))
+    text = plain(findings.chips.matrix_units(replace(tiny(), chips=committed_chips())))
     assert "68.8 TFLOP/s at bf16 on its tensor units against 4.30 TFLOP/s at fp32" in text
     assert "16.0 times as much" in text

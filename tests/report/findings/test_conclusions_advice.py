@@ -158,19 +158,19 @@ def test_predictor():
 
 def test_peak():
     # Measured are 100 GFLOP/s; 2 cores x 32 FLOP a cycle at 1 and 3 GHz are 64 and 192.
-    of = cpu()
-    roofs = of.roofs.assign(peak_low_flop_per_s=90e9, peak_high_flop_per_s=120e9)
-    low = estimates.peak(many(), replace(of, roofs=roofs, clock=Clock(1e9, None)))
+    machine = cpu()
+    roofs = machine.roofs.assign(peak_low_flop_per_s=90e9, peak_high_flop_per_s=120e9)
+    low = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(1e9, None)))
     assert low.effect == Effect(pytest.approx(0.64), (pytest.approx(64 / 120), pytest.approx(64 / 90)), 1)
     assert "do not take the datasheet's peak for a bound: at fp32 it is 0.640 (0.533 to 0.711)" in text(low)
-    high = estimates.peak(many(), replace(of, roofs=roofs, clock=Clock(3e9, None)))
+    high = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(3e9, None)))
     assert "reckon with the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
     with pytest.raises(DataMissingError, match="no datasheet roof can be derived"):
-        estimates.peak(many(), replace(of, clock=None))
+        estimates.peak(many(), replace(machine, clock=None))
 
 
 def comparison(printed, outcome):
-    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, "counted", Verdict(outcome, "so"))
+    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, Verdict(outcome, "so"))
 
 
 def test_printed_figures(monkeypatch):
@@ -201,13 +201,28 @@ def test_distance(monkeypatch):
     assert "look for a faster chip or a leaner model: " in text(above)
     rows = pd.DataFrame({"term": ["framework", "pooling", "model bound"]})
     monkeypatch.setattr(
-        remedies, "largest", lambda paper, of: rows.assign(remedy=["fusion", "fusion", "lower precision"])
+        remedies, "largest", lambda paper, machine: rows.assign(remedy=["fusion", "fusion", "lower precision"])
     )
     found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
     assert "fuse operators before buying a faster chip: " in text(found)
     assert text(found).endswith(
         "In 1 of 3 profiled cells the largest term is framework; in 2 the remedy by rule is fusion."
     )
+
+
+@pytest.mark.parametrize("remedy", [remedies.KEPT_MEMORY, remedies.FUSION, *remedies.BY_TERM.values()])
+def test_every_remedy_has_its_advice(monkeypatch, remedy):
+    rows = pd.DataFrame({"term": ["convolution"] * 3, "remedy": [remedy] * 3})
+    monkeypatch.setattr(remedies, "largest", lambda paper, machine: rows)
+    found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert f"in 3 the remedy by rule is {remedy}." in text(found)
+
+
+def test_kept_memory(monkeypatch):
+    rows = pd.DataFrame({"term": ["convolution"] * 3, "remedy": [remedies.KEPT_MEMORY] * 2 + [remedies.FUSION]})
+    monkeypatch.setattr(remedies, "largest", lambda paper, machine: rows)
+    found = operators.distance(many(), cpu(lambda cells: cells.assign(attained=0.5)))
+    assert "keep memory between operators before buying a faster chip: the time of a call" in text(found)
 
 
 def test_fusion():
@@ -226,7 +241,7 @@ def test_depthwise(monkeypatch):
 
     def at(dense, depthwise):
         rates = [dense] * 6 + [depthwise] * 6
-        monkeypatch.setattr(operators.operator_shares, "on_roof", lambda paper, of: rows.assign(flop_per_s=rates))
+        monkeypatch.setattr(operators.operator_shares, "on_roof", lambda paper, machine: rows.assign(flop_per_s=rates))
         return operators.depthwise(many(), cpu())
 
     slow = at(40e9, 10e9)
@@ -257,7 +272,7 @@ def test_step():
 
 
 def test_memory():
-    def of(saved, parameters):
+    def paper_of(saved, parameters):
         rows = many().workloads
         rows = rows[rows.batch == 16].assign(
             backward_flop=1.0, training_peak_byte=600, inference_peak_byte=100, saved_byte=saved,
@@ -265,14 +280,14 @@ def test_memory():
         )  # fmt: skip
         return training.memory(replace(many(), workloads=rows))
 
-    found = of(540, 18)
+    found = paper_of(540, 18)
     assert found.effect == Effect(6, (6, 6), 8)
     assert text(found) == (
         "Keep fewer activations to train in less memory, by a smaller batch or by computing them again: at batch size "
         "16 a step's peak over that of inference is 6.00 (6.00 to 6.00) in the median of 8 models; of that peak, saved "
         "activations are 90 % in the median and parameters 3.0 %."
     )
-    assert text(of(60, 180)).startswith("Keep less of each parameter to train in less memory, by a leaner")
+    assert text(paper_of(60, 180)).startswith("Keep less of each parameter to train in less memory, by a leaner")
 
 
 def gpus(**columns):

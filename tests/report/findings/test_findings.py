@@ -73,7 +73,7 @@ def test_layers():
     # FLOP in products: 100 / 110, 510 / 515, 5000 / 5050, 4080 / 4100 (deep's normalisation does 50, attention's
     # softmax counts to attention): the median of 0.990 and 0.990. Bytes: lean 15 of 20 MB, broad 115 of 120,
     # deep 51.5 of 62.5 (its norm has 2 MB of parameters), tokens 122 of 160: the median of 0.763 and 0.824.
-    text = plain(findings.layers.layer_kinds(tiny()))
+    text = plain(findings.layers.kinds(tiny()))
     assert "do 99.0 % of the FLOP, and move 79 % of the bytes" in text
     assert "up to 25 % (lean)" in text
     # activation: (5 / 20 + 5 / 120) / 4; normalisation: (11 / 62.5 + 38 / 160) / 4
@@ -160,30 +160,30 @@ def test_crossings_at_a_precision_that_was_not_counted():
 
 def test_backward():
     # lean 1.9, broad 8032 / 4080 = 1.969, deep 1.98, tokens 2
-    text = plain(findings.backward.ratios(tiny()))
+    text = plain(findings.training.flop_ratios(tiny()))
     assert "takes 1.974 times" in text
     assert "from 1.900 (lean) to 2.000 (tokens)" in text
     # lacking to two: 80, 128, 800 and 0 MFLOP; the first layers do 720, 3264, 39200, 24000
     assert "In none of 4 models" in text
     first = tiny().layers.assign(forward_flop=tiny().layers.forward_flop.where(tiny().layers.model != "lean", 80e6))
-    text = plain(findings.backward.ratios(replace(tiny(), layers=first)))
+    text = plain(findings.training.flop_ratios(replace(tiny(), layers=first)))
     assert "In 1 of 4 models what it lacks to two is, to the last FLOP, the work of the first layer" in text
     # 3.2 of 32 GFLOP
-    assert "1 model computes parts" in plain(findings.backward.recomputation(tiny()))
-    assert "at most 10 % of the forward FLOP (tokens)" in plain(findings.backward.recomputation(tiny()))
+    assert "1 model computes parts" in plain(findings.training.recomputation(tiny()))
+    assert "at most 10 % of the forward FLOP (tokens)" in plain(findings.training.recomputation(tiny()))
     without = replace(tiny(), workloads=tiny().workloads.assign(recompute_flop=0.0))
-    assert findings.backward.recomputation(without) == "No model computes a part of the forward pass again."
+    assert findings.training.recomputation(without) == "No model computes a part of the forward pass again."
 
 
 def test_backward_without_layers():
-    text = findings.backward.ratios(replace(tiny(), layers=tiny().layers.iloc[:0]))
+    text = findings.training.flop_ratios(replace(tiny(), layers=tiny().layers.iloc[:0]))
     assert "1.974" in text
     assert "layers.csv holds no layer" in text
 
 
 def test_training_memory():
     # 60 / 20, 306 / 110, 200 / 70, 420 / 150: 3, 2.78, 2.86, 2.8
-    text = plain(findings.backward.memory(tiny()))
+    text = plain(findings.training.memory(tiny()))
     assert "At batch size 8 a training step's peak is 2.83 times that of inference in the median" in text
     assert "at most 3.00 times (lean); the highest is 420 MB (tokens)" in text
     # saved 40 / 60, 12 / 306, 72 / 200, 160 / 420: the median of 36 and 38.1 %
@@ -191,7 +191,7 @@ def test_training_memory():
     # sums 52 / 60, 312 / 306, 192 / 200, 400 / 420
     assert "is between 86.7 % and 102 % of the peak" in text
     assert "SGD with momentum is 1.00 times the parameters in the median, that of Adam 2.00 times" in plain(
-        findings.backward.optimisers(tiny())
+        findings.training.optimisers(tiny())
     )
 
 
@@ -296,14 +296,14 @@ def test_only_failed_cells():
     assert "none of 1 cell was measured; 1 ran out of memory" in plain(findings.machines.outcome(failed))
     untried = findings.machines.outcome(with_cells(lambda cells: cells.status == "never"))
     assert "no cell of inference was tried; python -m measure --device cpu --sections workload" in untried
-    assert "python -m measure" in findings.abstract.measured(failed)
+    assert "python -m measure" in findings.machines.measured(failed)
 
 
 def test_abstract():
-    text = plain(findings.abstract.scope(tiny()))
+    text = plain(findings.workload.scope(tiny()))
     assert "4 models of 4 families" in text
     assert "100 MFLOP (lean) to 5.00 GFLOP (deep)" in text
-    text = plain(findings.abstract.measured(tiny()))
+    text = plain(findings.machines.measured(tiny()))
     assert "On the Example CPU (4 cores), 8 of 9 cells were measured" in text
     assert "On the Example GPU, all 2 cells" in text
 

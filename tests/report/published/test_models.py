@@ -7,7 +7,7 @@ from report.published import models
 from report.published.verdict import AGREES, OPEN
 
 
-def of(model, quantity):
+def row_of(model, quantity):
     (found,) = (
         row for row in models.comparisons(printed()) if row.subject == model and row.quantity.startswith(quantity)
     )
@@ -15,23 +15,23 @@ def of(model, quantity):
 
 
 def test_flop():
-    row = of("alexnet", "FLOP")
+    row = row_of("alexnet", "FLOP")
     assert row.verdict.outcome == AGREES  # 1.43 and 1.428 G
     assert row.ours == 1_428_376_960
-    assert of("resnet50", "FLOP").ours == pytest.approx(8.178e9)
+    assert row_of("resnet50", "FLOP").ours == pytest.approx(8.178e9)
 
 
 def test_what_was_not_counted_names_the_command():
-    row = of("vgg11", "FLOP")
+    row = row_of("vgg11", "FLOP")
     assert row.verdict.outcome == OPEN
     assert "python -m measure --sections workload --models vgg11 --batch-sizes 1" in row.verdict.reason
-    assert "which model it means" in of("mobilenet_v3 (as printed)", "footprint").verdict.reason
+    assert "which model it means" in row_of("mobilenet_v3 (as printed)", "footprint").verdict.reason
 
 
 def test_a_footprint_in_mebibytes_with_outputs_twice():
     # (244403360 + 602112 + 2 x 4339616) / 1048576 = 241.9; printed 242.03
     assert models.output_byte(printed(), "alexnet") == ALEXNET_OUTPUT_BYTE
-    row = of("alexnet", "footprint")
+    row = row_of("alexnet", "footprint")
     assert row.ours == 244_403_360 + 602_112 + 2_366_880
     assert models.footprints(printed(), "alexnet")[models.SUMMARY] == pytest.approx(241.93e6, rel=1e-4)
 
@@ -46,7 +46,7 @@ def test_outputs_that_are_written_over_inputs():
 
 def test_an_intensity_is_the_quotient_of_what_is_printed():
     # 8.22 / 0.38462 = 21.37
-    assert "quotient of its FLOP and its footprint" in of("resnet50", "intensity").verdict.reason
+    assert "quotient of its FLOP and its footprint" in row_of("resnet50", "intensity").verdict.reason
 
 
 def test_ways_of_counting():

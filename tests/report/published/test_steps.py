@@ -12,7 +12,7 @@ def step(model, gpu):
     return found
 
 
-def of(paper, name, quantity):
+def row_of(paper, name, quantity):
     (found,) = (row for row in steps.comparisons(paper) if row.subject == name and row.quantity.startswith(quantity))
     return found
 
@@ -40,36 +40,69 @@ def test_the_row_that_contradicts_itself():
     assert row.intensity == pytest.approx(0.951, abs=0.0005)  # 204.8 / 215.4
     assert row.misprinted  # 215.4 x 0.9508 = 204.8
     assert [each.name for each in steps.steps(printed()) if each.misprinted] == [row.name]
-    assert of(printed(), row.name, "intensity").verdict.outcome == DIFFERS  # 0.9235 is printed
-    assert "likely a misprint" in of(printed(), row.name, "FLOP").verdict.reason
+    assert row_of(printed(), row.name, "intensity").verdict.outcome == DIFFERS  # 0.9235 is printed
+    assert "likely a misprint" in row_of(printed(), row.name, "FLOP").verdict.reason
     others = [row for row in steps.comparisons(printed()) if row.quantity == "intensity"]
     assert sum(row.verdict.outcome == AGREES for row in others) == 8
 
 
 def test_flop_of_the_counters_beside_exact_counts():
     # vit_b_32: 2 x 64 x (3 x 4.409 - 0.1156) = 1678 G; 1707 is 1.7 % more
-    vit = of(printed(), "vit, NVIDIA T4", "FLOP")
+    vit = row_of(printed(), "vit, NVIDIA T4", "FLOP")
     assert vit.ours == pytest.approx(1678e9, rel=0.001)
     assert vit.verdict.outcome == AGREES
     # resnet50: 2 x 64 x (3 x 4.089 - 0.118) = 1555 G, of which the counters saw 1226 / 1555 = 79 %
-    resnet = of(printed(), "resnet50, NVIDIA T4", "FLOP")
+    resnet = row_of(printed(), "resnet50, NVIDIA T4", "FLOP")
     assert resnet.ours == pytest.approx(1555e9, rel=0.001)
     assert "saw 79" in resnet.verdict.reason
     # mobilenet_v2: 2 x 64 x (3 x 0.3008 - 0.01084) = 114.1 G, with 64 x 1 M of everything else; 120 is 5 % more
-    assert of(printed(), "mobilenet, NVIDIA T4", "FLOP").verdict.outcome == DIFFERS
+    assert row_of(printed(), "mobilenet, NVIDIA T4", "FLOP").verdict.outcome == DIFFERS
 
 
 def test_times_beside_the_roof():
     # 1555 G / 8.1 T = 192 ms, 25 % of 759 ms
-    row = of(printed(), "resnet50, NVIDIA T4", "time")
+    row = row_of(printed(), "resnet50, NVIDIA T4", "time")
     assert row.verdict.outcome == OPEN
     assert "192" in row.verdict.reason
     assert "25" in row.verdict.reason
 
 
 def test_nothing_is_faster_than_the_memory():
-    row = of(printed(), "resnet50, NVIDIA L4", "DRAM")
+    row = row_of(printed(), "resnet50, NVIDIA L4", "DRAM")
     assert (row.ours, row.verdict.outcome) == (300e9, AGREES)
     paper = printed()
     faster = replace(paper, training_steps=paper.training_steps.assign(dram_byte_per_s=1e12))
-    assert "above the roof" in of(faster, "resnet50, NVIDIA L4", "DRAM").verdict.reason
+    assert "above the roof" in row_of(faster, "resnet50, NVIDIA L4", "DRAM").verdict.reason
+
+
+def estimate(paper, name, quantity):
+    (found,) = (row for row in steps.estimate_comparisons(paper) if row.subject == name and row.quantity == quantity)
+    return found
+
+
+def test_times_are_milliseconds_printed_as_seconds():
+    row = estimate(printed(), "resnet50, NVIDIA T4", "theoretical time")
+    assert row.ours == pytest.approx(0.03333, rel=1e-3)  # 270e9 / 8.1e12
+    assert steps.MILLISECONDS in row.verdict.reason
+    times = [row for row in steps.estimate_comparisons(printed()) if row.unit == "s"]
+    assert len(times) == 9
+    assert all(steps.MILLISECONDS in row.verdict.reason for row in times)
+
+
+def test_flop_are_the_multiply_adds_of_the_forward_pass():
+    # 64 x 4.089 G = 262, 3 % from 270; 64 x 4.409 G = 282, 0.8 % from 280
+    resnet, vit = (estimate(printed(), f"{model}, NVIDIA L4", "FLOP, estimate") for model in ("resnet50", "vit"))
+    assert resnet.verdict.reason == "because it is about the multiply-adds of resnet50's forward pass alone"
+    assert vit.verdict.reason == "because it is the multiply-adds of vit_b_32's forward pass alone"
+    assert resnet.ratio == pytest.approx(270 / 1555, rel=0.001)
+    # 64 x 0.2166 G = 13.9 and 64 x 0.3008 G = 19.3: neither is 15.31
+    mobilenet = estimate(printed(), "mobilenet, NVIDIA L4", "FLOP, estimate")
+    assert (mobilenet.verdict.outcome, mobilenet.verdict.explained) == (DIFFERS, False)
+
+
+def test_without_a_batch_size_there_is_no_step_to_count():
+    paper = printed()
+    alone = replace(paper, training_steps=paper.training_steps.iloc[:0])
+    row = estimate(alone, "vit, NVIDIA T4", "FLOP, estimate")
+    assert row.verdict.outcome == OPEN
+    assert "batch size" in row.verdict.reason

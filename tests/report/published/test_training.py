@@ -8,7 +8,7 @@ from report.published import training
 from report.published.verdict import AGREES, OPEN
 
 
-def of(paper, study, model, quantity):
+def row_of(paper, study, model, quantity):
     return next(
         row
         for row in training.comparisons(paper)
@@ -19,32 +19,32 @@ def of(paper, study, model, quantity):
 def test_a_backward_pass_without_that_of_convolutions():
     # 2 gradients x 2 x 64 x 58621952 = 15007219712, to the last FLOP
     assert 4 * 64 * LINEAR_MAC == 15_007_219_712
-    row = of(printed(), "madani2026", "alexnet", "FLOP, backward")
+    row = row_of(printed(), "madani2026", "alexnet", "FLOP, backward")
     assert training.LINEAR_ONLY in row.verdict.reason
-    assert of(printed(), "madani2026", "alexnet", "FLOP, forward").verdict.reason == "exactly"
+    assert row_of(printed(), "madani2026", "alexnet", "FLOP, forward").verdict.reason == "exactly"
     # 15.007 / 91.416 = 0.1642
-    assert training.LINEAR_ONLY in of(printed(), "madani2026", "alexnet", "FLOP, backward/forward").verdict.reason
+    assert training.LINEAR_ONLY in row_of(printed(), "madani2026", "alexnet", "FLOP, backward/forward").verdict.reason
 
 
 def test_a_backward_pass_with_one_gradient():
-    row = of(printed(), "a1rooflines", "alexnet", "FLOP, forward/backward")
+    row = row_of(printed(), "a1rooflines", "alexnet", "FLOP, forward/backward")
     # 0.7142 / (2 x 0.7142 - 0.0703) = 0.526 where 1.03 is printed: forward over forward is 1
     assert row.ours == pytest.approx(0.526, abs=0.001)
     assert training.ONE_GRADIENT in row.verdict.reason
 
 
 def test_a_ratio_that_stands_for_several_models():
-    row = of(printed(), "daugherty", "resnet50", "FLOP, forward/backward")
+    row = row_of(printed(), "daugherty", "resnet50", "FLOP, forward/backward")
     assert row.verdict.outcome == OPEN  # batch size 32 was not counted
     paper = printed()
     rows = paper.published.training.assign(batch=64.0)
     paper = replace(paper, published=replace(paper.published, training=rows))
-    assert "stands for 5 models" in of(paper, "daugherty", "resnet50", "FLOP, forward/backward").verdict.reason
+    assert "stands for 5 models" in row_of(paper, "daugherty", "resnet50", "FLOP, forward/backward").verdict.reason
 
 
 def test_times_need_a_chip_and_ratios_a_measurement():
-    assert "which chip" in of(printed(), "madani2026", "alexnet", "time, forward").verdict.reason
-    row = of(printed(), "daugherty", "vgg19", "time, forward/backward")
+    assert "which chip" in row_of(printed(), "madani2026", "alexnet", "time, forward").verdict.reason
+    row = row_of(printed(), "daugherty", "vgg19", "time, forward/backward")
     assert row.verdict.outcome == OPEN
     assert "--models vgg19 --training-batch-sizes 32" in row.verdict.reason
 
@@ -52,7 +52,7 @@ def test_times_need_a_chip_and_ratios_a_measurement():
 def test_a_ratio_of_times_in_one_round_of_few_samples_has_no_interval(monkeypatch):
     step = pd.Series({"time_ratio": 2.1, "time_ratio_low": float("nan"), "time_ratio_high": float("nan")})
     monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example (2 cores)", step))
-    row = of(printed(), "daugherty", "vgg19", "time, forward/backward")
+    row = row_of(printed(), "daugherty", "vgg19", "time, forward/backward")
     assert row.interval is None
     assert row.ours == pytest.approx(0.476, abs=0.001)
     assert "another chip" in row.verdict.reason
@@ -61,9 +61,9 @@ def test_a_ratio_of_times_in_one_round_of_few_samples_has_no_interval(monkeypatc
 def test_a_ratio_of_times_that_was_measured(monkeypatch):
     step = pd.Series({"time_ratio": 2.1, "time_ratio_low": 2.0, "time_ratio_high": 2.2})
     monkeypatch.setattr(training, "measured", lambda paper, model, batch: ("Example (2 cores)", step))
-    row = of(printed(), "madani2026", "alexnet", "time, backward/forward")
-    assert (row.verdict.outcome, row.interval, row.source) == (AGREES, (2.0, 2.2), "Example (2 cores)")
+    row = row_of(printed(), "madani2026", "alexnet", "time, backward/forward")
+    assert (row.verdict.outcome, row.interval, row.machine) == (AGREES, (2.0, 2.2), "Example (2 cores)")
     # printed 0.41 forward over backward; 1 / 2.1 = 0.476, from 1 / 2.2 to 1 / 2.0, is more than 10 % from it
-    other = of(printed(), "daugherty", "vgg19", "time, forward/backward")
+    other = row_of(printed(), "daugherty", "vgg19", "time, forward/backward")
     assert other.ours == pytest.approx(0.476, abs=0.001)
     assert "another chip" in other.verdict.reason

@@ -30,9 +30,9 @@ def test_a_verdict_goes_on_a_sentence():
 
 def test_a_ratio_needs_something_of_ours():
     verdict = Verdict(OPEN, "it is not measured")
-    comparison = Comparison("s", "net", "FLOP", "FLOP", 10.0, None, "", verdict)
+    comparison = Comparison("s", "net", "FLOP", "FLOP", 10.0, None, verdict)
     assert comparison.ratio is None
-    assert Comparison("s", "net", "FLOP", "FLOP", 10.0, 4.0, "counted", verdict).ratio == 2.5
+    assert Comparison("s", "net", "FLOP", "FLOP", 10.0, 4.0, verdict).ratio == 2.5
 
 
 def test_an_interval_whose_ends_are_not_known_is_none():

@@ -3,9 +3,9 @@ from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
-from report.findings import layer_costs
+from report.findings import layers
 
-FINDINGS = (layer_costs.dominant, layer_costs.remainders, layer_costs.pictured, layer_costs.single)
+FINDINGS = (layers.dominant, layers.remainders, layers.pictured, layers.single)
 
 
 @pytest.mark.parametrize("finding", FINDINGS)
@@ -14,7 +14,7 @@ def test_without_steps_the_command_is_named(finding):
 
 
 def test_dominant():
-    text = plain(layer_costs.dominant(trained(gpu=False)))
+    text = plain(layers.dominant(trained(gpu=False)))
     # lean 6 of 9 and 12 of 21 ms, deep 360 of 392 and 900 of 985 ms
     assert (
         "out of 2 and its median share in them, is for time convolution (2, 79 %) forward and convolution (2, 74 %) "
@@ -29,20 +29,20 @@ def test_dominant():
 
 
 def test_remainders():
-    text = plain(layer_costs.remainders(trained(gpu=False)))
+    text = plain(layers.remainders(trained(gpu=False)))
     # 1 of 10 and 8 of 400 ms; 3 of 24 and 15 of 1000 ms
     assert "outside the layers is 6.0 % of the forward pass in the median of 2 models, at the extreme 10 %" in text
     assert "7.0 % of the backward pass in the median of 2 models, at the extreme 1" in text
 
 
 def test_the_machine_whose_layers_are_pictured_is_named():
-    assert plain(layer_costs.pictured(trained(gpu=False))) == (
+    assert plain(layers.pictured(trained(gpu=False))) == (
         "The pies, and the layers one by one, are those of steps on the Example CPU (4 cores) at batch size 8."
     )
 
 
 def test_single():
-    text = plain(layer_costs.single(trained(gpu=False)))
+    text = plain(layers.single(trained(gpu=False)))
     # deep: 1260 of 1377 ms; lean: 18 of 30 ms
     assert "one layer takes at most 92 % of the time of all layers (features of deep, convolution)" in text
     assert "in the median of 2 models the heaviest layer takes 76 %" in text
