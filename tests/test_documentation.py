@@ -138,8 +138,8 @@ def import_the_example(words, scratch):
 
 
 @rule("python", "-m", "measure", "add-machine")
-def add_the_reference_machine(words, scratch):
-    (machine,) = (ROOT / "data" / "machines").iterdir()
+def add_an_example(words, scratch):
+    machine = TESTS / "data" / "machines" / "example-cpu"
     packed = shutil.make_archive(str(scratch / machine.name), "zip", machine.parent, machine.name)
     words = filled(words or [machine], {"FOLDER_OR_ZIP": machine, "FILE.zip": packed})  # the verb alone is its name
     assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0

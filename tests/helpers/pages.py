@@ -77,6 +77,33 @@ OVERLAPS = """svg => {
 }"""
 """Finds the names beside a chart's marks that overlap."""
 
+AXIS_OVERLAPS = """svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => {
+  const boxes = [...axis.querySelectorAll("text")]
+    .filter(text => text.textContent && getComputedStyle(text).opacity !== "0")
+    .filter(text => !/rotate/.test(text.getAttribute("transform")))
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > -3
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)
+    .map(([other]) => `${one} / ${other}`));
+})"""
+"""Finds the labels of an axis that overlap."""
+
+LUMINANCE = """async bytes => {
+  const picture = await createImageBitmap(await (await fetch("data:image/png;base64," + bytes)).blob());
+  const canvas = new OffscreenCanvas(picture.width, picture.height);
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0);
+  const pixels = context.getImageData(0, 0, picture.width, picture.height).data;
+  let sum = 0, least = 255, most = 0;
+  for (let at = 0; at < pixels.length; at += 4) {
+    const light = 0.2126 * pixels[at] + 0.7152 * pixels[at + 1] + 0.0722 * pixels[at + 2];
+    sum += light; least = Math.min(least, light); most = Math.max(most, light);
+  }
+  return { mean: sum / (pixels.length / 4), least, most };
+}"""
+"""Finds the mean, least and greatest luminance of a picture."""
+
 
 class Visit:
     """A page opened with the network off, and everything that it asked for or complained of."""

@@ -16,6 +16,7 @@ from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current
 from measure.run.arguments import parse_percent, parse_time
+from measure.run.worker import Worker
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long
@@ -252,17 +253,16 @@ def test_a_verb_has_a_help_of_its_own(verb):
     assert answer.stdout.startswith(f"usage: python -m measure {verb} ")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, number, capsys):
+def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, capsys):
     pytest.importorskip("torchvision", reason="the models are torchvision's")
     arguments = ["--data", str(tmp_path), "--machine", "box", "--models", "alexnet", "--batch-sizes", "1"]
     command = [sys.executable, "-m", "measure", *arguments]
     # A shell's background job, which these tests may be, ignores Ctrl-C, and so would what it starts.
-    heeding = partial(signal.signal, number, signal.SIG_DFL)
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heeding) as run:
         for line in run.stdout:
             if line.startswith("[2/"):
-                run.send_signal(number)
+                run.send_signal(signal.SIGINT)
                 break
         rest = run.stdout.read()
     assert run.returncode == 130
@@ -273,6 +273,27 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, num
     assert "workload alexnet fp32" not in plan
     assert "roof matmul fp32 512 sustained" not in plan
     assert "alexnet batch 1 fp32, round 1" in plan
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_a_polite_kill_stops_as_ctrl_c_does(tmp_path, capsys, monkeypatch):
+    arguments = ["--data", tmp_path, "--machine", "box", *SMALL, "--sections", "workload", "inference"]
+    before, run, done = signal.getsignal(signal.SIGTERM), Worker.run, []
+
+    def run_one_and_be_killed(worker, task, *limits):
+        if done:
+            signal.raise_signal(signal.SIGTERM)
+        done.append(task)
+        return run(worker, task, *limits)
+
+    monkeypatch.setattr(Worker, "run", run_one_and_be_killed)
+    try:
+        assert call(*arguments) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "\nStopped after 1 of 4. Everything measured so far is kept" in capsys.readouterr().out
+    assert call(*arguments, "--plan") == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("workload")] == []
 
 
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):

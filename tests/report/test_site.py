@@ -1,10 +1,11 @@
 """The paper as its readers have it: the page in a browser without a network, and the PDF."""
 
+import base64
 import re
 
 import pypdfium2
 import pytest
-from helpers.pages import DESKTOP, OVERLAPS, PHONE, Visit
+from helpers.pages import AXIS_OVERLAPS, DESKTOP, LUMINANCE, OVERLAPS, PHONE, Visit
 
 pytestmark = pytest.mark.long
 
@@ -17,6 +18,13 @@ def text(site):
 @pytest.fixture(scope="module")
 def desktop(browser, site):
     visit = Visit(browser, site / "index.html", DESKTOP)
+    yield visit
+    visit.context.close()
+
+
+@pytest.fixture(scope="module")
+def phone(browser, site):
+    visit = Visit(browser, site / "index.html", PHONE, has_touch=True, is_mobile=True)
     yield visit
     visit.context.close()
 
@@ -37,6 +45,29 @@ def test_names_beside_marks_do_not_overlap(desktop):
     charts = desktop.page.locator(".vega-embed svg.marks")
     assert sum(chart.locator("g.mark-text.role-mark text").count() for chart in charts.all()) > 100
     assert [overlap for chart in charts.all() for overlap in chart.evaluate(OVERLAPS)] == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_labels_of_axes_stand_apart_and_the_page_does_not_scroll_sideways(request, device):
+    visit = request.getfixturevalue(device)
+    visit.wait_for_charts()
+    charts = visit.page.locator(".vega-embed svg.marks")
+    assert [pair for chart in charts.all() for pair in chart.evaluate(AXIS_OVERLAPS)] == []
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= visit.page.viewport_size["width"]
+    assert visit.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_keep_their_contrast_in_the_dark(desktop, scheme):
+    desktop.wait_for_charts()
+    desktop.page.emulate_media(color_scheme=scheme)
+    for figure in desktop.page.locator("figure:has(script.chart) .chart-view").all()[:4]:
+        seen = desktop.page.evaluate(LUMINANCE, base64.b64encode(figure.screenshot()).decode())
+        assert seen["most"] - seen["least"] > 150
+        assert seen["mean"] > 190 if scheme == "light" else seen["mean"] < 65
+    desktop.page.emulate_media(color_scheme="light")
 
 
 @pytest.mark.browser
@@ -89,15 +120,6 @@ def test_a_tooltip_shows_values_with_units(desktop):
     tooltip = desktop.page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
-
-
-@pytest.mark.browser
-def test_a_phone_scrolls_only_downwards(browser, site):
-    visit = Visit(browser, site / "index.html", PHONE, has_touch=True, is_mobile=True)
-    visit.wait_for_charts()
-    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
-    assert visit.complaints == []
-    visit.context.close()
 
 
 @pytest.mark.browser

@@ -137,8 +137,11 @@ def disturbed(generator, kind, count):
     return np.where(generator.random(count) < 0.05, 0.02 * generator.uniform(1.5, 3.0, count), times)
 
 
-@pytest.mark.parametrize("kind", ["lognormal", "exponential", "outliers"])
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 3.0])
+# How a round's calls are spread matters most where the rounds do not differ.
+@pytest.mark.parametrize(
+    ("kind", "ratio"),
+    [("lognormal", 0.0), ("exponential", 0.0), ("outliers", 0.0), ("lognormal", 1.0), ("lognormal", 3.0)],
+)
 def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(kind, ratio):
     # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
     generator = np.random.default_rng(1)
