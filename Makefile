@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# One more than cores: some tests wait for processes that they start.
+TEST_WORKERS = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
 .PHONY: report test lint benchmark clean
@@ -13,7 +15,7 @@ report: .venv/.report
 	$(BIN)/python -m report
 
 test: .venv/.test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.test
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 import repeat
 
-from measure.comparing.comparison import CEILINGS, FASTER, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
 
 
 def cells(count, change):
@@ -16,5 +16,5 @@ def test_a_tenth_of_the_cells_may_be_flagged_whichever_way():
 
 def test_only_cells_with_a_result_in_both_runs_count():
     failed = Comparison(RUNS, "net", 64, a_status="ok", b_status="oom")
-    roof = Comparison(CEILINGS, kernel="fma", ratio=1.2, change=SLOWER)
+    roof = Comparison(ROOFS, roof_kernel="fma", ratio=1.2, change=SLOWER)
     assert repeat.verdict([*cells(10, WITHIN_ERROR), failed, roof]) == "0 of 10 cells flagged, within 1"

@@ -22,6 +22,10 @@ class Told:
     text: str
 
 
+STEPS = r"training\.(time_ratios|reasons|rates|estimates)"
+COSTS = r"layers\.(dominant|remainders|pictured|single)"
+"""The findings on training steps, and on what their layers cost."""
+
 EVERYTHING = r"findings\.|claims\.|tables\."
 """Sentences and tables; a figure is asked for in its name, for the sentence in its place."""
 

@@ -12,8 +12,7 @@ from helpers.papers import REFERENCES, committed_chips, empty
 from helpers.places import ROOT
 from helpers.rows import layer, workload
 from measure.cache.workload_records import Layer, Workload
-from report.load import bibliography, workloads
-from report.load import printed as printed_tables
+from report.load import bibliography, hand_tables, workloads
 from report.load.paper import Paper, frame
 
 MACS = {
@@ -67,8 +66,8 @@ def printed() -> Paper:
     return replace(
         empty(),
         chips=committed_chips(),
-        published=printed_tables.read(folder, keys),
-        training_steps=printed_tables.training_steps(folder / "training_steps.csv", keys),
+        published=hand_tables.published(folder, keys),
+        training_steps=hand_tables.training_steps(folder / "training_steps.csv", keys),
         workloads=shown,
         layers=layers,
     )

@@ -106,7 +106,7 @@ def no_timm(_root: Path, monkeypatch: Any) -> None:
 
 RUNS, BOX = "data/machines/box/runs.csv", "--machine box --plan --device cpu"
 RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,0,,"
-CEILINGS = "data/machines/box/roofs.csv"
+ROOFS = "data/machines/box/roofs.csv"
 ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained"
 MODELS = "data/workload/models.csv"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1"
@@ -204,17 +204,17 @@ COMMANDS = [
     Bad(
         f"measure --data {{root}}/data {BOX}",
         "column latency_s: the cell is 'nan'",
-        text(CEILINGS, header(RoofMeasurement), ROOF.replace("0.5", "nan")),
+        text(ROOFS, header(RoofMeasurement), ROOF.replace("0.5", "nan")),
     ),
     Bad(
         f"measure --data {{root}}/data {BOX}",
         "column latency_low_s: the cell is '0'",
-        text(CEILINGS, header(RoofMeasurement), ROOF.replace("0.4", "0")),
+        text(ROOFS, header(RoofMeasurement), ROOF.replace("0.4", "0")),
     ),
     Bad(
         f"measure --data {{root}}/data {BOX}",
         f"column size: the cell is '-{'9' * 59}…'",
-        text(CEILINGS, header(RoofMeasurement), ROOF.replace(",8,", f",-{'9' * 400},")),
+        text(ROOFS, header(RoofMeasurement), ROOF.replace(",8,", f",-{'9' * 400},")),
     ),
     Bad(f"measure --data {{root}}/data {BOX}", "models.csv", folder(MODELS)),
     Bad(

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers.paper_text import EVERYTHING, told
+from helpers.paper_text import COSTS, EVERYTHING, STEPS, told
 from helpers.papers import REFERENCES, empty, tiny
 from helpers.places import ROOT
 from helpers.published_papers import printed
@@ -84,24 +84,24 @@ class Section:
 SECTIONS = {
     "machines": Section(
         without_files("machines/*/machine.csv"),
-        r"findings\.(machines|benchmarks|predictors|exceptions|roofs|utilisation|variants|waterfall|steps|"
-        r"layer_costs)\.|findings\.(speed_ups|abstract\.measured)|tables\.(machines\.|roofs\.(measured_roofs|datasheet_roofs)|benchmarks\.latencies)",
+        r"findings\.(machines|benchmarks|predictors|roofs|utilisation|speed_ups|waterfall)\.|"
+        rf"findings\.({STEPS}|{COSTS})|"
+        r"tables\.(machines\.|roofs\.(measured_roofs|datasheet_roofs)|benchmarks\.latencies)",
         r"findings\.conclusions\.",
     ),
     "inference": Section(
         without_phases(INFERENCE),
-        r"findings\.(benchmarks|predictors|exceptions|variants|waterfall)\.|findings\.(utilisation\.attained|speed_ups)|"
-        r"findings\.(abstract\.measured|machines\.shown)|tables\.benchmarks\.(ranking|saturations)|"
+        r"findings\.(benchmarks|predictors|speed_ups|waterfall)\.|findings\.utilisation\.attained|"
+        r"findings\.machines\.(measured|shown)|tables\.benchmarks\.(ranking|saturations)|"
         r"tables\.benchmarks\.latencies|tables\.utilisation\.",
         r"tables\.benchmarks\.speed_ups|findings\.conclusions\.",
     ),
     "training": Section(
-        without_phases(*STAGES, STEP),
-        r"findings\.(steps|layer_costs)\.|findings\.training_memory\.peaks|tables\.training\.",
+        without_phases(*STAGES, STEP), rf"findings\.({STEPS}|{COSTS}|training\.peaks)|tables\.training\."
     ),
     "operators": Section(
         without_files("machines/*/profiles.csv", "machines/*/operators.csv", "machines/*/kernels.csv"),
-        r"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.layer_costs\.|findings\.steps\.reasons|"
+        rf"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.({COSTS}|training\.reasons)|"
         r"findings\.kernels\.(spent|gaps|launched|waiting)|tables\.utilisation\.(terms|remedy)",
     ),
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
@@ -112,22 +112,21 @@ SECTIONS = {
     "roofs": Section(
         without_files("machines/*/roofs.csv"),
         r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
-        r"findings\.steps\.(rates|estimates)|findings\.kernels\.waiting|"
-        r"findings\.(abstract\.measured|speed_ups\.measured|predictors\.best)|tables\.roofs\.(?!datasheet)|"
+        r"findings\.training\.(rates|estimates)|findings\.kernels\.waiting|"
+        r"findings\.(machines\.measured|speed_ups\.of_machines|predictors\.best)|tables\.roofs\.(?!datasheet)|"
         r"tables\.utilisation\.(shares|terms|remedy)",
         r"findings\.bounds\.on_roofs|tables\.roofs\.datasheet_roofs",
     ),
     "workload": Section(
         without_files("workload/models.csv", "workload/layers.csv", "workload/operators.csv"),
-        r"findings\.(workload|layers|bounds|backward|predictors|steps)\.|findings\.abstract\.scope|"
-        r"findings\.training_memory\.|tables\.workload\.(models|bounds|training)",
+        r"findings\.(workload|layers|bounds|predictors|training)\.|tables\.workload\.(models|bounds|training)",
     ),
     "counting programs": Section(
         without_files("workload/counting_programs.csv"), r"findings\.counting_programs\.|tables\.counting_programs\."
     ),
     "chips": Section(
         without_files("chips.csv"),
-        r"findings\.(chips|comparisons|precisions|generations)\.|findings\.abstract\.scope|tables\.chips\.",
+        r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",
         r"findings\.conclusions\.",
     ),
 }
@@ -173,15 +172,17 @@ def test_slower_latencies_are_told(asked, before, machine):
     after = by_code(
         asked(
             partial(slower, machine),
-            r"findings\.(abstract\.measured|benchmarks\.(latency|throughput)|utilisation\.attained)|"
-            r"findings\.(speed_ups\.measured|waterfall\.gaps|steps\.(rates|estimates))|tables\.benchmarks\.latencies|"
+            r"findings\.(machines\.measured|benchmarks\.(latency|throughput)|utilisation\.attained)|"
+            r"findings\.(speed_ups\.of_machines|waterfall\.gaps|training\.(rates|estimates))|tables\.benchmarks\.latencies|"
             r"tables\.benchmarks\.(saturations|speed_ups)|tables\.utilisation\.(shares|terms)|tables\.training\.|"
             r"findings\.conclusions\.listed",
         )
     )
     assert unchanged(before, after) == set()
     # What models ask for and chips promise does not hang on it.
-    others = by_code(asked(partial(slower, machine), r"findings\.(workload|layers|bounds|roofs|chips)\."))
+    others = by_code(
+        asked(partial(slower, machine), r"findings\.(workload|layers\.(kinds|par|dep)|bounds|roofs|chips)")
+    )
     assert unchanged(before, others) == set(others)
 
 
@@ -190,7 +191,7 @@ def test_two_models_that_swap_latencies_are_told(asked, before):
         asked(
             swapped_latencies,
             r"findings\.benchmarks\.latency|findings\.utilisation\.attained|findings\.predictors\.|"
-            r"findings\.(exceptions\.farthest|waterfall\.gaps|speed_ups\.measured)|tables\.benchmarks\.latencies",
+            r"findings\.(waterfall\.gaps|speed_ups\.of_machines)|tables\.benchmarks\.latencies",
         )
     )
     assert unchanged(before, after) == set()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.chapters import SHARED, calls
 from helpers.counted_papers import counted
+from helpers.paper_text import COSTS, STEPS
 from helpers.papers import REFERENCES, empty, many, tiny, wide, with_variants
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
@@ -45,11 +46,12 @@ PAPERS = {
     ),
     "wide": (
         wide,
-        r"(?<!published\.)findings\.(abstract|chips|comparisons|precisions|generations|workload|layers|bounds|backward|machines|"
-        r"benchmarks|utilisation|counting_programs\.(?!.*torchinfo)|predictors|exceptions|speed_ups)|chip_tables",
+        r"(?<!published\.)findings\.(chips|comparisons|workload|layers\.(kinds|par|dep)|bounds|machines|benchmarks|"
+        r"training\.(flop_ratios|recomputation|memory|optimisers)|utilisation|counting_programs\.(?!.*torchinfo)|"
+        r"predictors|speed_ups\.of_machines)|tables\.chips",
     ),
-    "many": (many, r"benchmarks\.|predictors\.|speed_ups\."),
-    "tiny": (tiny, r"findings\.(workload|bounds|benchmarks)\.|\(tables\.(workload|counting_programs|machines|roofs)\."),
+    "many": (many, r"benchmarks\.|predictors\.|speed_ups(\.of_machines|\()"),
+    "tiny": (tiny, r"findings\.(workload|bounds|benchmarks)\.|tables\.(workload|counting_programs|machines|roofs)\."),
     "profiled": (
         profiled,
         r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)|tables\.utilisation\.(?!tried)",
@@ -58,11 +60,11 @@ PAPERS = {
         partial(profiled, gpu=False),
         r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)",
     ),
-    "trained": (trained, r"findings\.(steps|layer_costs)\.|findings\.training_memory\.(?!larger)|tables\.training\."),
-    "trained, without a GPU": (partial(trained, gpu=False), r"findings\.(steps|layer_costs)\."),
+    "trained": (trained, rf"findings\.({STEPS}|{COSTS}|training\.(peaks|saved|freezing))|tables\.training\."),
+    "trained, without a GPU": (partial(trained, gpu=False), rf"findings\.({STEPS}|{COSTS})"),
     "counted": (counted, r"findings\.kernels\.(?!printed|candidates)|tables\.kernels\."),
     "printed": (printed, r"published\.|claims\."),
-    "with variants": (with_variants, r"findings\.variants\.tried"),
+    "with variants": (with_variants, r"findings\.speed_ups\.of_variants"),
 }
 
 

@@ -1,10 +1,5 @@
-"""Classification models of torchvision at their own sizes: our counts beside those of ``closed_forms``.
+"""All classification models of torchvision at their own sizes: our counts beside those of ``closed_forms``."""
 
-The closed forms are compared with what torchvision publishes for every model, and our counts with them for the
-lightest of each family: the others are made of the same layers.
-"""
-
-import re
 from functools import cache
 
 import pytest
@@ -17,25 +12,13 @@ torchvision = pytest.importorskip("torchvision", reason="counting needs torchvis
 
 NAMES = set(torchvision.models.list_models(module=torchvision.models))
 MODELS = [model for model in catalog.find(["torchvision:*"], native_size=True) if model.name in NAMES]
-COUNTED = re.compile(
-    r"alexnet|convnext_tiny|densenet121|efficientnet_b0|efficientnet_v2_s|googlenet|inception_v3|maxvit_t|mnasnet0_5|"
-    r"mobilenet_v2|mobilenet_v3_small|regnet_x_400mf|regnet_y_400mf|resnet18|resnet50|resnext50_32x4d|"
-    r"shufflenet_v2_x0_5|squeezenet1_1|swin_t|swin_v2_t|vgg11|vgg11_bn|vit_b_16|wide_resnet50_2"
-)
-LIGHTEST = [model for model in MODELS if COUNTED.fullmatch(model.name)]
-"""The lightest of each family."""
-
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 
 
 @cache
-def network_of(model):
-    return catalog.build_on_meta(model)
-
-
-@cache
 def closed_forms_flop(model):
-    return closed_forms.forward_and_backward_flop(network_of(model), *catalog.make_inputs(model, 1, "meta"))
+    network = catalog.build_on_meta(model)
+    return closed_forms.forward_and_backward_flop(network, *catalog.make_inputs(model, 1, "meta"))
 
 
 def test_all_80_are_compared():
@@ -50,13 +33,7 @@ def test_closed_forms_are_what_torchvision_publishes(model):
     assert forward / 2e9 == pytest.approx(published, abs=0.0006)
 
 
-def test_the_models_that_are_not_counted_are_made_of_the_layers_of_those_that_are():
-    layers = {model: {type(module) for module in network_of(model).modules()} for model in MODELS}
-    counted = set().union(*(layers[model] for model in LIGHTEST))
-    assert {model.name for model, types in layers.items() if types - counted} == set()
-
-
-@pytest.mark.parametrize("model", LIGHTEST, ids=lambda model: model.name)
+@every_model
 def test_forward_and_backward_are_those_of_closed_forms(model):
     row, *_ = count.count(model, 1, "fp32")
     assert (row.forward_flop, row.backward_flop) == closed_forms_flop(model)
