@@ -139,7 +139,7 @@ def run(words: Sequence[str]) -> int:
         verb, *rest = words
         if verb not in VERBS:
             raise UserError(
-                f"there is no command {verb!r}; say {', '.join(VERBS)}, or flags alone to measure"
+                f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure"
                 + did_you_mean(verb, VERBS)
             )
         code: int = importlib.import_module(f"measure.{verb.replace('-', '_')}").main(rest)

@@ -90,7 +90,7 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
             return folder, newest
         if others := folder.environments():
             raise UserError(
-                f"--machine: {folder.folder} holds another machine ({others[0].name}), which is no NVIDIA GPU; "
+                f"--machine: {folder.folder} holds another machine ({others[0].name}), which is not an NVIDIA GPU; "
                 "choose another name"
             )
     if device_name is None:

@@ -28,7 +28,7 @@ def check(device: Device) -> None:
     if device.kind != "cuda":
         raise UserError(
             "--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on "
-            f"{device.kind}; say --device cuda"
+            f"{device.kind}; use --device cuda"
         )
     ncu.find()
 

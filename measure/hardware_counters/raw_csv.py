@@ -87,7 +87,7 @@ def parse(lines: Iterable[str], name: str, steps: int) -> Counted:
     header, units, *rows = _table(lines, name)
     if KERNEL not in header or TIME[0] not in header:
         raise UserError(
-            f"{name}: this is no table with the columns {KERNEL!r} and {TIME[0]!r}; add --metrics {TIME[0]} to ncu"
+            f"{name}: this is not a table with the columns {KERNEL!r} and {TIME[0]!r}; add --metrics {TIME[0]} to ncu"
         )
     unit_of = dict(zip(header, units, strict=True))
     lines_of = [dict(zip(header, row, strict=True)) for row in rows]

@@ -286,7 +286,7 @@ def find(name: str) -> Device:
     there = available_names()
     wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
     if wanted not in there:
-        raise UserError(f"--device: there is no {name} on this machine; say {' or '.join(there)}")
+        raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(there)}")
     if wanted in ("cpu", "mps"):
         return Cpu() if wanted == "cpu" else Mps()
     return Cuda(int(wanted.partition(":")[2]))

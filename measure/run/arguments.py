@@ -158,7 +158,7 @@ def parse_time(flag: str, text: str) -> float:
     hours, minutes, seconds_left = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     seconds = 3600 * hours + 60 * minutes + seconds_left
     if seconds <= 0:
-        raise UserError(f"{flag}: {text!r} is no time; say 90s, 10m or 1h30m")
+        raise UserError(f"{flag}: {text!r} is not a valid time; use 90s, 10m or 1h30m")
     return float(seconds)
 
 
@@ -166,14 +166,14 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, smallest first, each once."""
     for text in texts:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
-            raise UserError(f"{flag}: {text!r} is no batch size; say whole numbers from 1 on, such as 1 64 256")
+            raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
     return sorted({int(text) for text in texts})
 
 
 def check_folder_name(name: str) -> None:
     """Raise UserError for what no machine's folder may be called."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise UserError(f"--machine: {name!r} is no folder name; use letters, digits, '.', '_' and '-'")
+        raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
 def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -189,9 +189,9 @@ def parse_threads(text: str | None) -> int:
     if text is None:
         return processor.physical_cores()
     if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
-        raise UserError(f"--threads: {text!r} is no number of threads; say a whole number from 1 on")
+        raise UserError(f"--threads: {text!r} is not a valid number of threads; use a whole number ≥ 1")
     if int(text) > (cores := processor.visible_cores()):
-        raise UserError(f"--threads: {text} are more than this machine's cores; say at most {cores}")
+        raise UserError(f"--threads: {text} are more than this machine's cores; use at most {cores}")
     return int(text)
 
 
@@ -199,7 +199,7 @@ def parse_percent(flag: str, text: str) -> float:
     """Return the part that ``5%`` or ``2.5 %`` is of 1."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
     if not match:
-        raise UserError(f"{flag}: {text!r} is no percentage; say 5% or 2.5%")
+        raise UserError(f"{flag}: {text!r} is not a percentage; use 5% or 2.5%")
     return float(match[1]) / 100
 
 
@@ -207,18 +207,18 @@ def parse_target(text: str) -> float:
     """Return the part of the median that the interval's half width may be: above 0, at most 100 %."""
     share = parse_percent("--target", text)
     if not 0 < share <= 1:
-        raise UserError(f"--target: {text!r} is no width; say more than 0% and at most 100% of the median")
+        raise UserError(f"--target: {text!r} is not a valid width; use more than 0% and at most 100% of the median")
     return share
 
 
 def check_together(arguments: argparse.Namespace) -> None:
     """Raise UserError for flags that say nothing, or two things, beside each other."""
     if arguments.plan and arguments.list:
-        raise UserError("--plan and --list: show different things; say one of them")
+        raise UserError("--plan and --list: show different things; give one of them")
     if arguments.json and not (arguments.plan or arguments.list):
-        raise UserError("--json: is what --plan or --list shows; say one of them with it")
+        raise UserError("--json: is what --plan or --list shows; give one of them with it")
     if arguments.accelerators and not arguments.cluster:
-        raise UserError("--accelerators: chooses among a cluster's GPUs; say --cluster with it, or --device cuda:N")
+        raise UserError("--accelerators: chooses among a cluster's GPUs; give --cluster with it, or --device cuda:N")
     if arguments.cluster and arguments.json:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
@@ -233,7 +233,7 @@ def check_device(request: Request, device: Device) -> None:
             "--device cuda"
         )
     if any(map(variants.is_autocast, request.variants)) and set(request.precisions) <= {FULL_PRECISION, TF32}:
-        raise UserError("--variants: autocast casts to fp16 or bf16; say --precisions bf16 with it")
+        raise UserError("--variants: autocast casts to fp16 or bf16; give --precisions bf16 with it")
 
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
@@ -268,5 +268,5 @@ def make_request(arguments: argparse.Namespace) -> Request:
         force=arguments.force,
     )
     if arguments.native_size and plan.measures(request):
-        raise UserError("--native-size: is counted, not measured; say --sections workload with it")
+        raise UserError("--native-size: is counted, not measured; give --sections workload with it")
     return request

@@ -97,7 +97,7 @@ def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_pa
     ("arguments", "words"),
     [
         (["nowhere.zip"], "nowhere.zip: cannot be read (No such file or directory)"),
-        (["given", "--machine", "../up"], "--machine: '../up' is no folder name"),
+        (["given", "--machine", "../up"], "--machine: '../up' is not a valid folder name"),
         (["given/box/runs.csv"], "is not a sound zip"),
         ([], "FOLDER|ZIP"),
         (["given", "--merge"], "--merge"),

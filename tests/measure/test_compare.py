@@ -77,7 +77,7 @@ def test_json_holds_both_environments_and_every_row(caches, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--fail-on-regression", "5"], "--fail-on-regression: '5' is no percentage; say 5% or 2.5%"),
+        (["--fail-on-regression", "5"], "--fail-on-regression: '5' is not a percentage; use 5% or 2.5%"),
         (["--csv", "-", "--json"], "both write to standard output; name a file for --csv"),
         (["--csv", "/nowhere/rows.csv"], "--csv: /nowhere/rows.csv cannot be written"),
     ],

@@ -32,28 +32,28 @@ def call(*arguments):
     [
         (["--models", "resnet19"], "the nearest are resnet18"),
         (["--device", "gpu"], "use cpu, cuda, cuda:N, mps or auto"),
-        (["--device", "cuda:99"], "there is no cuda:99 on this machine; say cpu"),
-        (["--batch-sizes", "0"], "'0' is no batch size"),
-        (["--batch-sizes", "64", "many"], "'many' is no batch size"),
-        (["--batch-sizes", "-1"], "'-1' is no batch size"),
-        (["--batch-sizes", "1.5"], "--batch-sizes: '1.5' is no batch size"),
-        (["--training-batch-sizes", "0"], "--training-batch-sizes: '0' is no batch size"),
+        (["--device", "cuda:99"], "there is no cuda:99 on this machine; use cpu"),
+        (["--batch-sizes", "0"], "'0' is not a valid batch size"),
+        (["--batch-sizes", "64", "many"], "'many' is not a valid batch size"),
+        (["--batch-sizes", "-1"], "'-1' is not a valid batch size"),
+        (["--batch-sizes", "1.5"], "--batch-sizes: '1.5' is not a valid batch size"),
+        (["--training-batch-sizes", "0"], "--training-batch-sizes: '0' is not a valid batch size"),
         (["--optimizers", "lion"], "--optimizers: 'lion' is not one of sgd, adam"),
-        (["--budget", "soon"], "'soon' is no time; say 90s, 10m or 1h30m"),
-        (["--budget", "0"], "'0' is no time"),
-        (["--budget", "-5m"], "is no time"),
+        (["--budget", "soon"], "'soon' is not a valid time; use 90s, 10m or 1h30m"),
+        (["--budget", "0"], "'0' is not a valid time"),
+        (["--budget", "-5m"], "is not a valid time"),
         (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
         (["--sections", "ceilings"], "--sections: 'ceilings' is not a section any more; did you mean roofs?"),
         (["--sections", "counters"], "'counters' is not a section any more; did you mean hardware-counters?"),
         (["--sections", "magic"], "'magic' is not one of workload, roofs, inference, training"),
         (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
-        (["--threads", "none"], "--threads: 'none' is no number of threads"),
-        (["--threads", "0"], "--threads: '0' is no number of threads"),
-        (["--target", "tight"], "--target: 'tight' is no percentage; say 5% or 2.5%"),
-        (["--target", "0%"], "--target: '0%' is no width; say more than 0% and at most 100% of the median"),
-        (["--target", "101%"], "--target: '101%' is no width"),
-        (["--native-size", "--quick"], "--native-size: is counted, not measured; say --sections workload with it"),
-        (["--machine", "../up"], "'../up' is no folder name"),
+        (["--threads", "none"], "--threads: 'none' is not a valid number of threads"),
+        (["--threads", "0"], "--threads: '0' is not a valid number of threads"),
+        (["--target", "tight"], "--target: 'tight' is not a percentage; use 5% or 2.5%"),
+        (["--target", "0%"], "--target: '0%' is not a valid width; use more than 0% and at most 100% of the median"),
+        (["--target", "101%"], "--target: '101%' is not a valid width"),
+        (["--native-size", "--quick"], "--native-size: is counted, not measured; give --sections workload with it"),
+        (["--machine", "../up"], "'../up' is not a valid folder name"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
@@ -102,7 +102,7 @@ def test_times(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s"])
 def test_no_times(text):
-    with pytest.raises(UserError, match=r"--call-limit: .* is no time"):
+    with pytest.raises(UserError, match=r"--call-limit: .* is not a valid time"):
         parse_time("--call-limit", text)
 
 
@@ -110,7 +110,7 @@ def test_percentages():
     assert parse_percent("--f", "5%") == 0.05
     assert parse_percent("--f", " 2.5 %") == 0.025
     for text in ("", "5", "-5%", "five%", "1e2%"):
-        with pytest.raises(UserError, match=r"--f: .* is no percentage; say 5% or 2\.5%"):
+        with pytest.raises(UserError, match=r"--f: .* is not a percentage; use 5% or 2\.5%"):
             parse_percent("--f", text)
 
 

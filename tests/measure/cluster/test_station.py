@@ -40,5 +40,5 @@ def test_threads_that_ray_set_are_not_ours(monkeypatch):
 
 
 def test_a_flag_that_is_wrong_is_said_where_the_station_begins():
-    with pytest.raises(UserError, match="--threads: 'many' is no number of threads"):
+    with pytest.raises(UserError, match="--threads: 'many' is not a valid number of threads"):
         Station("cpu", "many", Sampling()).begin()

@@ -46,7 +46,7 @@ def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_er
 
 
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
-    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on cpu; say --device cuda"):
+    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on cpu; use --device cuda"):
         counted_cell.check(devices.find("cpu"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="is not on the PATH"):

@@ -24,7 +24,7 @@ def test_a_word_that_is_no_device_is_answered_with_those_that_are(name):
 
 def test_a_device_that_is_not_there_is_answered_with_what_is(monkeypatch):
     monkeypatch.setattr(devices, "available_names", lambda: ["cuda:0", "cpu"])
-    with pytest.raises(UserError, match="there is no cuda:1 on this machine; say cuda:0 or cpu"):
+    with pytest.raises(UserError, match="there is no cuda:1 on this machine; use cuda:0 or cpu"):
         devices.find("cuda:1")
 
 
