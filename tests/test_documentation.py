@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 import tomllib
 from pathlib import Path
@@ -232,6 +233,7 @@ def test_commands(text, tmp_path, monkeypatch):
     for document in DOCUMENTS:
         for name, body in modules(read(document)).items():
             (tmp_path / name).write_text(body)
+            monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     beginnings = [known for known in RULES if tuple(words[: len(known)]) == known]
     assert beginnings, f"no rule says how to try {text!r}"

@@ -68,6 +68,7 @@ def test_models_of_libraries_do_not_change(model):
 def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_again(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(sys.modules, "mine", None)  # forgotten with the test
     wanted = ["--device", "cpu", "--sections", "workload", "--models", "mine:net", "--batch-sizes", "1"]
 
     def count(*flags):
