@@ -1,11 +1,9 @@
 # make report   set up .venv, measure this machine, render the paper
-# make test     set up .venv, run the tests
+# make test     set up .venv, run the tests: a worker a core, each with one thread
 # make lint     set up .venv, check style, types and workflows
 
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than cores: some tests wait for processes that they start.
-TEST_WORKERS = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
 .PHONY: report test lint benchmark clean
@@ -15,7 +13,7 @@ report: .venv/.report
 	$(BIN)/python -m report
 
 test: .venv/.test
-	$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.test
 	$(BIN)/ruff check .
