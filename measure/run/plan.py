@@ -1,16 +1,14 @@
 """The tasks still to do, section by section: what was asked for, less what the cache holds."""
 
-import importlib
 import logging
-import pkgutil
 
+from measure.cache.discovery import import_modules
 from measure.run import sections
 from measure.run.task import Cache, Request, Task
 
 _log = logging.getLogger(__name__)
 
-for _module in pkgutil.iter_modules(sections.__path__):
-    importlib.import_module(f"{sections.__name__}.{_module.name}")
+import_modules(sections.__name__)
 
 SECTIONS: dict[str, type[Task]] = dict(sorted(Task.sections.items(), key=lambda pair: pair[1].order))
 """All sections by name, in the order of a plan."""

@@ -3,16 +3,13 @@
 Each variant is a class in a module of this package, which finds them: a new one is a file here.
 """
 
-import importlib
-import pkgutil
-
+from measure.cache.discovery import import_modules
 from measure.cache.variants.base import Variant
 from measure.cache.words import EAGER
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(__name__)
 
 VARIANTS = tuple(sorted(Variant.known.values(), key=lambda each: each.order))
 """All variants, in the order in which a name joins them."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
+from measure.cache.discovery import import_modules
 from measure.timing.statistics import CONFIDENCE
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_missing
-from report.discovery import import_modules
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
 from report.load.paper import Paper

@@ -2,8 +2,8 @@
 
 from functools import lru_cache, partial
 
+from measure.cache.discovery import import_modules
 from report.analysis.available import finding, lacking
-from report.discovery import import_modules
 from report.load.paper import Paper
 from report.published.claims.ruling import CLAIMS, MARKS, Ruling, or_undecided
 from report.text.frame_rows import each

@@ -1,4 +1,4 @@
-"""Discovery of the modules of a package, so that a new figure, finding or table is one file and no list names it."""
+"""Discovery of the modules of a package, so that a new figure, variant or section is one file and no list names it."""
 
 import importlib
 import pkgutil
