@@ -33,12 +33,7 @@ TRAFFIC = Predictor("traffic", "traffic_byte", "B")
 BOUND = Predictor("roofline time", "operator_bound_s", "s")
 """The least time of the operators in turn (``report.load.operator_bounds``), which knows a machine's roof."""
 
-COUNTED = (
-    FLOP,
-    PARAMETERS,
-    Predictor("activations", "activation_byte", "B"),
-    Predictor("traffic", "traffic_byte", "B"),
-)
+COUNTED = (FLOP, PARAMETERS, ACTIVATIONS, TRAFFIC)
 """The quantities that are the same on every machine."""
 
 
