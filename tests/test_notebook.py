@@ -16,6 +16,7 @@ from report import __main__ as report_command
 
 pytestmark = pytest.mark.long
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
+OWN = "tests.helpers.small_network:network"
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
     given = {
         "DEVICE": "cuda",
         "BUDGET": "10m",
-        "MEASURE_FLAGS": "--quick --models squeezenet1_0 --batch-sizes 1 --sections workload inference --target 100%",
+        "MEASURE_FLAGS": f"--quick --models {OWN} --batch-sizes 1 --sections workload inference --target 100%",
         "REPORT_FLAGS": "--engine embedded --formats html --chapters benchmarks",
         "DATA": str(data),
         "PAPER": str(site),
@@ -92,7 +93,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
 
     (machine,) = (data / "machines").iterdir()
     runs = MachineFolder(data, machine.name).runs()
-    assert {(run.model, run.batch, run.status) for run in runs} == {("squeezenet1_0", 1, "ok")}
+    assert {(run.model, run.batch, run.status) for run in runs} == {(OWN, 1, "ok")}
     assert (site / "index.html").stat().st_size > 100_000
     assert "SVG object" in printed["figures"]
     with zipfile.ZipFile(site / f"{machine.name}.zip") as archive:

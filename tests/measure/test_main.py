@@ -21,6 +21,8 @@ from measure.run.worker import Worker
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long
 SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1"]
+OWN = "tests.helpers.small_network:network"
+SHORT = ["--device", "cpu", "--models", OWN, "--batch-sizes", "1"]
 
 
 def call(*arguments):
@@ -277,7 +279,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, cap
 
 @pytest.mark.usefixtures("forked_workers")
 def test_a_polite_kill_stops_as_ctrl_c_does(tmp_path, capsys, monkeypatch):
-    arguments = ["--data", tmp_path, "--machine", "box", *SMALL, "--sections", "workload", "inference"]
+    arguments = ["--data", tmp_path, "--machine", "box", *SHORT, "--sections", "workload", "inference"]
     before, run, done = signal.getsignal(signal.SIGTERM), Worker.run, []
 
     def run_one_and_be_killed(worker, task, *limits):
@@ -297,12 +299,11 @@ def test_a_polite_kill_stops_as_ctrl_c_does(tmp_path, capsys, monkeypatch):
 
 
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):
-    pytest.importorskip("torchvision", reason="the model is torchvision's")
-    arguments = ["--data", str(tmp_path), "--machine", "box", *SMALL, "--target", "50%"]
+    arguments = ["--data", str(tmp_path), "--machine", "box", *SHORT, "--target", "50%"]
     arguments += ["--sections", "workload", "inference"]
     first = python("-m", "measure", *arguments, "-v")
     assert first.returncode == 0, first.stderr
-    assert "[4/4] squeezenet1_0 batch 1 fp32, round 3: " in first.stdout
+    assert f"[4/4] {OWN} batch 1 fp32, round 3: " in first.stdout
     done = f"4 done, 0 failed, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n"
     assert done in first.stdout
     assert first.stdout.endswith(f"\nNext: python -m report --data {tmp_path}\n")
@@ -310,7 +311,7 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
         "run.worker: process",
         "timing.sampling: warm-up: ",
         "timing.sampling: sampling ends after ",
-        "run.memory_fit: squeezenet1_0 batch 1",
+        f"run.memory_fit: {OWN} batch 1",
     ):
         assert f" measure.{said}" in first.stderr
     assert re.search(r"^Of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stdout, re.M)
@@ -327,11 +328,10 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
 
 @pytest.mark.usefixtures("forked_workers")
 def test_operators_are_profiled_from_end_to_end_and_once(tmp_path, capsys):
-    pytest.importorskip("torchvision", reason="the model is torchvision's")
-    arguments = ["--data", tmp_path, "--machine", "box", *SMALL]
+    arguments = ["--data", tmp_path, "--machine", "box", *SHORT]
     arguments += ["--training-batch-sizes", "2", "--sections", "operators"]
     assert call(*arguments) == 0
-    assert "[2/2] operators of training squeezenet1_0 batch 2 fp32: " in capsys.readouterr().out
+    assert f"[2/2] operators of training {OWN} batch 2 fp32: " in capsys.readouterr().out
     folder = MachineFolder(tmp_path, "box")
     assert [(row.phase, row.status) for row in folder.profiles()] == [("inference", "ok"), ("step", "ok")]
     times = folder.operators()

@@ -3,7 +3,7 @@
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,7 @@ def head(host):
         patch.setenv("RAY_health_check_initial_delay_ms", "0")
         patch.setenv("RAY_health_check_period_ms", "500")
         patch.setenv("RAY_health_check_failure_threshold", "2")
+        patch.setenv("RAY_prestart_worker_first_driver", "0")  # processes that no station runs in
         cluster = Cluster(
             initialize_head=True,
             head_node_args={"num_cpus": 0, "include_dashboard": False, "temp_dir": str(host / "ray")},
@@ -60,16 +61,24 @@ def head(host):
         cluster.shutdown()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(head):
-    """Tests add the nodes."""
-    yield head
-    for node in list(head.worker_nodes):
-        head.remove_node(node)
+    """The cluster and, by kind, its nodes that measure, which one test leaves to the next since they start slowly."""
+    head.of_kind = defaultdict(list)
+    return head
 
 
-def add(cluster, kind):
-    return cluster.add_node(num_cpus=2, resources={kind: 1}, object_store_memory=80_000_000)
+def have(cluster, *kinds):
+    """Add and remove nodes until there is one for each of these kinds; return them."""
+    wanted = Counter(kinds)
+    for kind, nodes in cluster.of_kind.items():
+        while len(nodes) > wanted[kind]:
+            cluster.remove_node(nodes.pop())
+    for kind, count in wanted.items():
+        nodes = cluster.of_kind[kind]
+        while len(nodes) < count:
+            nodes.append(cluster.add_node(num_cpus=2, resources={kind: 1}, object_store_memory=80_000_000))
+    return [node for kind in wanted for node in cluster.of_kind[kind]]
 
 
 def run(cluster, data, flags=SMALL, station=cluster_stations.NullStation):
@@ -87,8 +96,7 @@ ALL = Counter(
 
 
 def test_machines_of_different_kinds_measure_side_by_side(cluster, tmp_path, capsys):
-    add(cluster, "left")
-    add(cluster, "right")
+    have(cluster, "left", "right")
     assert run(cluster, tmp_path) == 0
     names = machine_names(tmp_path)
     assert [name.rpartition("-")[2] for name in names] == ["left", "righ"]  # of the hardware's hash, four letters
@@ -108,7 +116,9 @@ def test_machines_of_different_kinds_measure_side_by_side(cluster, tmp_path, cap
 
 def test_when_a_node_dies_another_of_its_kind_goes_on(cluster, host, tmp_path, capsys):
     """Both nodes lie on this host and say that they are one machine, so that one at a time may measure."""
-    nodes = [add(cluster, "left") for _ in range(2)]
+    nodes = have(cluster, "left", "left")
+    for mark in host.glob("at-*"):  # of earlier tests
+        mark.unlink()
     began = threading.Thread(target=_kill_the_busy_one, args=(cluster, nodes, host, tmp_path), daemon=True)
     began.start()
     assert run(cluster, tmp_path, SMALL + " 8 16 32") == 0
@@ -131,11 +141,12 @@ def _kill_the_busy_one(cluster, nodes, host, data):
     while not any(machine_names(data)):
         time.sleep(0.02)
     (node,) = [node for node in nodes if (host / f"at-{node.node_id}").exists()]
+    cluster.of_kind["left"].remove(node)
     cluster.remove_node(node, allow_graceful=False)
 
 
 def test_a_task_that_kills_its_stations_becomes_a_row(cluster, tmp_path, capsys):
-    add(cluster, "left")
+    have(cluster, "left")
     flags = "--device cpu --sections inference --models alexnet --batch-sizes 1 13 14"
     assert run(cluster, tmp_path, flags, cluster_stations.DeadlyStation) == 0
     (name,) = machine_names(tmp_path)
@@ -147,7 +158,7 @@ def test_a_task_that_kills_its_stations_becomes_a_row(cluster, tmp_path, capsys)
 
 
 def test_a_real_station_counts_as_the_command_does_at_home(cluster, tmp_path):
-    cluster.add_node(num_cpus=2)
+    have(cluster, "plain")
     flags = "--device cpu --sections workload --models alexnet --batch-sizes 1"
     assert run(cluster, tmp_path, flags, command.Station) == 0
     (row,) = Workloads(tmp_path).models()
@@ -157,7 +168,7 @@ def test_a_real_station_counts_as_the_command_does_at_home(cluster, tmp_path):
 
 
 def test_the_plan_names_each_kind(cluster, tmp_path, capsys):
-    add(cluster, "left")
+    have(cluster, "left")
     assert run(cluster, tmp_path, SMALL + " --plan") == 0
     said = capsys.readouterr().out
     assert "18 to measure on Chip left into" in said

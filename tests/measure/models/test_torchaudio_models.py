@@ -1,3 +1,5 @@
+from functools import cache
+
 import pytest
 
 from measure.models import catalog
@@ -10,6 +12,11 @@ RUN_ON_CPU = ("emformer_rnnt_base", "Tacotron2", "hdemucs_low", "hdemucs_medium"
 """The last takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of."""
 
 RUN_ON_META = [model for model in catalog.find(["torchaudio:*"]) if model.name not in RUN_ON_CPU]
+
+
+@cache
+def built(model):
+    return catalog.build_on_meta(model)
 
 
 def test_every_factory_of_torchaudio_is_offered_or_left_out_for_a_reason():
@@ -32,7 +39,7 @@ TRAINED_ON_META = [model for model in RUN_ON_META if not model.name.endswith(SIZ
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_networks_take_their_inputs_on_meta(model, training):
-    network = catalog.build_on_meta(model).train(training)
+    network = built(model).train(training)
     with torch.no_grad():
         result = network(*catalog.make_inputs(model, 2, "meta"))
     assert all(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
@@ -77,7 +84,7 @@ def test_networks_take_their_inputs_on_the_cpu(name, shape):
 )
 def test_parameters_are_those_of_the_papers(name, million):
     (model,) = catalog.find([f"torchaudio:{name}"])
-    count = sum(parameter.numel() for parameter in catalog.build_on_meta(model).parameters())
+    count = sum(parameter.numel() for parameter in built(model).parameters())
     assert count / 1e6 == pytest.approx(million, rel=0.025)  # the papers' include the head of pre-training
 
 
