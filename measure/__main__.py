@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from measure.cache.folders import Workloads
@@ -26,6 +27,7 @@ from measure.run.arguments import (
     check_together,
     make_request,
     make_sampling,
+    make_seed,
     parse_threads,
     parse_time,
     parser,
@@ -33,7 +35,7 @@ from measure.run.arguments import (
 from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
 from measure.run.listing import models_as_json, models_as_lines, plan_as_json
 from measure.run.memory_fit import Memory
-from measure.run.task import Cache, Task
+from measure.run.task import Cache, Request, Sitting, Task
 from measure.run.worker import Worker
 
 _log = logging.getLogger("measure")
@@ -71,7 +73,7 @@ def measure(arguments: argparse.Namespace) -> int:
     machine = f"{environment.name} ({device.torch_name}"
     _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
     folder = machine_folder(arguments.data, arguments.machine, environment)
-    cache = Cache(Workloads(arguments.data), folder, environment)
+    cache = Cache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
     if not request.force:
         freshness.check(request.models, cache.workloads.models())
     tasks = plan.tasks_to_do(request, cache)
@@ -86,10 +88,11 @@ def measure(arguments: argparse.Namespace) -> int:
         section.check(device)
     check_writable(arguments.data)
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}", flush=True)
-    return _do(tasks, cache, device, Worker(device.torch_name, threads, sampling), arguments, deadline)
+    return _do(request, tasks, cache, device, Worker(device.torch_name, threads, sampling), arguments, deadline)
 
 
 def _do(
+    request: Request,
     tasks: list[Task],
     cache: Cache,
     device: devices.Device,
@@ -97,7 +100,7 @@ def _do(
     arguments: argparse.Namespace,
     deadline: float | None,
 ) -> int:
-    """Do the tasks, and say how that went."""
+    """Do the tasks, then those that their results call for, and say how that went."""
     from rich.console import Console
 
     from measure.run import summary
@@ -110,13 +113,17 @@ def _do(
     is_of_machine = any(task.is_of_machine for task in tasks)
     alone = cache.folder.locked(progress.say) if is_of_machine else nullcontext()
     places, resume = cache.places(tasks), summary.resumption(arguments.command, arguments.force)
+    outcome = runner.Summary()
     try:
         with alone, progress:
-            outcome = runner.run(tasks, worker, cache, progress, deadline, refusal)
+            while tasks and not outcome.left:
+                outcome.add(runner.run(tasks, worker, cache, progress, deadline, refusal))
+                tasks = [] if outcome.left else plan.tasks_to_do(replace(request, force=False), cache)
+                progress.extend(tasks)
     except KeyboardInterrupt:
         print(
-            f"\nStopped after {progress.done} of {len(tasks)}. Everything measured so far is kept; the files are in "
-            f"{' and '.join(places)}\n{resume}"
+            f"\nStopped after {progress.done} of {progress.total}. Everything measured so far is kept; "
+            f"the files are in {' and '.join(places)}\n{resume}"
         )
         return INTERRUPTED
     finally:

@@ -18,7 +18,9 @@ DEVICE = one_of(("cpu", "cuda", "mps"))
 STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "error"))
 
 EnvironmentId = Annotated[
-    str, "hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `threads`, `tuning`"
+    str,
+    "hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `c_library`, `huge_pages`, `threads`, "
+    "`tuning`",
 ]
 Model = Annotated[str, "the model's name"]
 Family = Annotated[str, "the family of networks that the model belongs to"]
@@ -40,6 +42,13 @@ Round = Annotated[
 Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
 Reason = Annotated[str | None, "why it is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
+Sitting = Annotated[
+    str | None,
+    "the UTC time at which the command began that measured it: cells of one sitting were measured in one random order; "
+    "empty in tables of an earlier version",
+]
+Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
+Version = Annotated[str | None, "the version of Ridgepoint that measured it, with the commit where it is a clone"]
 
 LayerKind = Annotated[str, Column("what the layer is", formerly=("kind",), form=one_of(LAYER_KINDS))]
 Stage = Annotated[

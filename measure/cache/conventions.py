@@ -53,8 +53,8 @@ TANH_GELU = {"gelu": 9, "gelu_backward": 18}
 FLOP_PER_INSTRUCTION = {"7.0": 512}
 """By compute capability, the FLOP of an instruction of tensor cores where all have the same (Yang et al. 2020)."""
 
-TARGET = 0.02
-"""The relative half width to which an interval is measured, by default."""
+TARGET = 0.05
+"""The relative half width to which the interval between rounds is measured, by default; within a round, half of it."""
 
 CALL_LIMIT_S = 60.0
 """A call that takes longer is aborted, by default."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, Column, one_of, several, some_of, table
-from measure.cache.words import BURST, EAGER, FLAGS, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import BURST, EAGER, FLAGS, HUGE_PAGES, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 
 
 class Cell(NamedTuple):
@@ -91,11 +91,18 @@ class Environment:
             form=several(r"[A-Z_]+=[^;]+", "NAME=value"),
         ),
     ] = None
+    c_library: Annotated[str | None, "the C library and its version, which allocates a processor's memory"] = None
+    hypervisor: Annotated[str | None, "what the machine runs on, where it is a virtual one; `none` where it is not"] = (
+        None
+    )
+    huge_pages: Annotated[
+        str | None, Column("whether the system backs memory by huge pages by itself", form=one_of(HUGE_PAGES))
+    ] = None
 
 
 @table(
     f"{MACHINE}/roofs.csv",
-    key=("environment_id", "roof_kernel", "precision", "size", "pace"),
+    key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"),
     formerly=("ceilings.csv",),
 )
 @dataclass(frozen=True)
@@ -134,6 +141,18 @@ class RoofMeasurement:
             form=one_of((BURST, SUSTAINED)),
         ),
     ] = None
+    round: Annotated[
+        int | None,
+        Column(
+            "counts the rounds from 0 of a stream through memory, whose rate is a roof; empty of all else, and in "
+            "tables of an earlier version",
+            NUMBER,
+        ),
+    ] = None
+    recorded_at: Annotated[str | None, "the UTC time of the record; empty in tables of an earlier version"] = None
+    sitting: columns.Sitting = None
+    seed: columns.Seed = None
+    version: columns.Version = None
 
 
 @dataclass(frozen=True)
@@ -150,11 +169,14 @@ class OfCell:
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
-    """The columns that say how it went to run a cell."""
+    """The columns that say how it went to run a cell, and in which sitting."""
 
     status: columns.Status
     reason: columns.Reason
     recorded_at: columns.RecordedAt
+    sitting: columns.Sitting = None
+    seed: columns.Seed = None
+    version: columns.Version = None
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)

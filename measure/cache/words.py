@@ -33,6 +33,10 @@ VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2"
 """What a processor's flags say of its vector units, widest first."""
 
 
+HUGE_PAGES = ("always", "madvise", "never")
+"""Linux's settings of transparent huge pages: for all memory, where a program asks for them, not at all."""
+
+
 def shape_name(shape: Iterable[int]) -> str:
     """Return a shape as tables write it: ``3x224x224``."""
     return "x".join(map(str, shape))

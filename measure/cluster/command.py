@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
@@ -10,9 +11,9 @@ from measure.cluster.crew import Manned, connected, dismiss, manned
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
 from measure.errors import UserError
-from measure.run.arguments import make_request, make_sampling, parse_time
+from measure.run.arguments import make_request, make_sampling, make_seed, parse_time
 from measure.run.destination import check_writable, data_flag
-from measure.run.plan import SECTIONS
+from measure.run.plan import SECTIONS, tasks_to_do
 from measure.run.runner import Summary
 from measure.run.summary import lines, resumption
 from measure.run.task import Request
@@ -61,15 +62,14 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
     with connected(arguments.cluster):
         crew.fill()
         try:
-            kinds = kinds_of(crew.open, request, arguments.data, arguments.machine)
+            seed = make_seed(arguments.seed)
+            kinds = kinds_of(crew.open, request, arguments.data, arguments.machine, seed)
             if arguments.plan:
                 _show(kinds)
             elif any(kind.tasks for kind in kinds.values()):
                 check_writable(arguments.data)
-                fleet = Fleet(kinds, _say, deadline, arguments.try_anyway)
-                while (lost := fleet.work(crew.open)) and fleet.left and crew.replace(lost):
-                    pass
-                _sum_up(kinds, fleet.left, arguments)
+                left = _do(kinds, crew, request, deadline, arguments.try_anyway)
+                _sum_up(kinds, left, arguments)
             else:
                 print(f"Nothing left to measure on the cluster: see {arguments.data}")
         except KeyboardInterrupt:
@@ -78,6 +78,20 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
         finally:
             dismiss(crew.open)
     return 0
+
+
+def _do(kinds: dict[str, Kind], crew: Crew, request: Request, deadline: float | None, try_anyway: bool) -> int:
+    """Do the tasks of all kinds, then those that their results call for; return how many are left."""
+    while True:
+        fleet = Fleet(kinds, _say, deadline, try_anyway)
+        while (lost := fleet.work(crew.open)) and fleet.left and crew.replace(lost):
+            pass
+        if fleet.left:
+            return fleet.left
+        for kind in kinds.values():
+            kind.tasks = tasks_to_do(replace(request, force=False), kind.cache)
+        if not any(kind.tasks for kind in kinds.values()):
+            return 0
 
 
 def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) -> None:

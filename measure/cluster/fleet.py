@@ -18,7 +18,7 @@ from measure.run.destination import machine_folder
 from measure.run.memory_fit import Memory
 from measure.run.plan import tasks_to_do
 from measure.run.progress import TimeLeft, duration
-from measure.run.task import Cache, Request, Task
+from measure.run.task import Cache, Request, Sitting, Task
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Kind:
     summary: runner.Summary = field(default_factory=runner.Summary)
 
 
-def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str | None) -> dict[str, Kind]:
+def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str | None, seed: int) -> dict[str, Kind]:
     """Return the kinds of machine among the stations, by environment, each with what it has to measure.
 
     Workloads that several kinds lack are counted by the first of them. Raises UserError where ``machine`` names one
@@ -42,7 +42,7 @@ def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str 
     kinds: dict[str, Kind] = {}
     taken: set[Task] = set()
     for environment in {each.environment.environment_id: each.environment for each in crew}.values():
-        cache = Cache(workloads, machine_folder(data, machine, environment), environment)
+        cache = Cache(workloads, machine_folder(data, machine, environment), environment, Sitting(seed=seed))
         tasks = [task for task in tasks_to_do(request, cache) if task not in taken]
         taken |= {task for task in tasks if not task.is_of_machine}
         kinds[environment.environment_id] = Kind(cache, tasks)

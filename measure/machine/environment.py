@@ -4,15 +4,21 @@ import hashlib
 import importlib.metadata
 import platform
 import re
+import subprocess
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from measure.cache.memory_levels import text_of
 from measure.cache.records import Environment
 from measure.errors import UserError
-from measure.machine import processor
+from measure.machine import processor, system
 from measure.machine.devices import Device
 from measure.machine.tuning import check_precisions, tuning
 from measure.utc import now
+
+ROOT = Path(__file__).parents[2]
+"""The clone, or the folder of installed packages."""
 
 
 def _hash(facts: dict[str, Any], length: int) -> str:
@@ -28,6 +34,20 @@ def installed_version(package: str) -> str | None:
         return None
 
 
+@cache
+def version() -> str:
+    """Return this program's version, with the commit where it runs from a clone, and ``+`` where files differ."""
+    installed = installed_version("ridgepoint") or "unknown"
+    described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
+    if not (ROOT / ".git").exists():
+        return installed
+    try:
+        commit = subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return installed
+    return f"{installed} ({commit})"
+
+
 def current(device: Device, threads: int) -> Environment:
     """Describe this machine as it is now. Raises UserError if torch is missing or a variable changes precisions."""
     torch_version = installed_version("torch")
@@ -37,8 +57,9 @@ def current(device: Device, threads: int) -> Environment:
     hardware_id = _hash(identity, 12)
     check_precisions()
     cpu_vendor, cpu_family, cpu_model = processor.numbers()
+    c_library, huge_pages, tuned = system.c_library(), system.huge_pages(), tuning()
     checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
-    tuned = tuning()
+    checked |= {"c_library": c_library, "huge_pages": huge_pages}
     if tuned:  # not otherwise, so that the identity of what was never tuned stays
         checked["tuning"] = tuned
     return Environment(
@@ -63,6 +84,9 @@ def current(device: Device, threads: int) -> Environment:
         physical_cores=processor.physical_cores(),
         caches=text_of(processor.caches()) if device.kind == "cpu" else None,
         tuning=tuned,
+        c_library=c_library,
+        hypervisor=system.hypervisor(),
+        huge_pages=huge_pages,
     )
 
 

@@ -42,20 +42,24 @@ STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256
 """The smallest working set of a core, and what that of all its kernels is a multiple of: whole lines of each array."""
 
-CACHE_MULTIPLE, UNKNOWN_CACHE_BYTE = 12, 64 * 2**20
-"""The largest working set over the last cache: STREAM asks that each array be four times as large as all caches. And
-the last cache where the system reports none."""
+CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
+"""A working set through memory is so many times as large as the last cache, and no smaller than this (B).
+
+STREAM asks that each array be four times as large as all caches; its copy has two of them."""
+
+STREAM_ROUNDS = 3
+"""As of a cell: of fewer, the spread between processes cannot be told."""
 
 GPU_BYTE = (2**20, 2**30)
 """The smallest and the largest working set of a GPU: 8 KB for each of some hundred multiprocessors, and far more than
 any cache."""
 
 
-def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """List the roof kernels of a kind of device: name, precision, size, pace. A clock is a processor's alone.
+def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str, int | None]]:
+    """List the roof kernels of a kind of device: name, precision, size, pace, round. A clock is a processor's alone.
 
-    Every kernel is measured at a sustained pace; those whose calls are short, and of the streams the one that is
-    surely in memory, at a burst as well.
+    Every kernel is measured at a sustained pace; those whose calls are short, and of the streams those through the
+    largest working set, at a burst as well. These streams, which the memory's roof is read from, have several rounds.
     """
     rows, sets = MATMUL_ROWS[device_kind], _working_sets(device_kind)
     sustained: list[tuple[str, str, int]] = [("matmul", precision, size) for precision in precisions for size in rows]
@@ -69,11 +73,13 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str,
         burst += multiply_adds
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
     streams = [(kernel, STREAM_PRECISION[device_kind], size) for size in sets[::-1] for kernel in STREAM_ARRAYS]
-    sustained += streams
-    burst += streams[: len(STREAM_ARRAYS)]
+    through_memory, within = streams[: len(STREAM_ARRAYS)], streams[len(STREAM_ARRAYS) :]
+    sustained += within
+    burst += through_memory
     if device_kind == "cpu":
         sustained += [("chain", precision, size) for precision, size in CHAINS]
-    return [(*task, SUSTAINED) for task in sustained] + [(*task, BURST) for task in burst]
+    rounds = [(*task, SUSTAINED, number) for number in range(STREAM_ROUNDS) for task in through_memory]
+    return [*rounds, *((*task, SUSTAINED, None) for task in sustained), *((*task, BURST, None) for task in burst)]
 
 
 def _working_sets(device_kind: str) -> list[int]:
@@ -82,9 +88,10 @@ def _working_sets(device_kind: str) -> list[int]:
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
         unit, least = cores * unit, cores * LEAST_BYTE_PER_CORE
-        most = CACHE_MULTIPLE * (caches[-1].byte if caches else UNKNOWN_CACHE_BYTE)
+        most = max(MEMORY_BYTE, CACHE_MULTIPLE * caches[-1].byte if caches else 0)
     steps = ceil(2 * log2(most / least))
-    return [round(least * 2 ** (step / 2) / unit) * unit for step in range(steps + 1)]
+    *smaller, largest = (least * 2 ** (step / 2) / unit for step in range(steps + 1))
+    return [*(round(units) * unit for units in smaller), ceil(largest) * unit]
 
 
 def _home(kernel: str, device_kind: str) -> str:

@@ -2,12 +2,13 @@
 
 import argparse
 import dataclasses
-import math
 import re
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache import variants
+from measure.cache.conventions import TARGET
 from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
@@ -17,14 +18,20 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.run import plan
-from measure.run.task import ROUNDS, Request
+from measure.run.task import MOST_ROUNDS, ROUNDS, Request
 from measure.timing.sampling import Sampling
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
 TRAINING_BATCH_SIZES = (32,)
-QUICK_LIMIT_S = 24.0
-"""The longest that a cell is sampled in a quick run, all rounds together."""
+ROUND_LIMIT_S, QUICK_ROUND_LIMIT_S = 12.0, 8.0
+"""The longest that a round is sampled, unless its fewest samples take longer: rounds differ by more than samples."""
+
+FEWEST_SAMPLES = 2
+"""Of one sample it is not known whether warm-up had ended."""
+
+SEEDS = 10**6
+"""Seeds are below this."""
 
 RENAMED_SECTIONS = {"ceilings": "roofs", "counters": "hardware-counters"}
 """The names that sections had before."""
@@ -83,7 +90,12 @@ def _add_what(flags: CommandLine) -> None:
     sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"
     add("--optimizers", "O", sgd, [variants.SGD])
     add("--precisions", "P", "fp32, tf32, fp16, bf16 (default: fp32)", [FULL_PRECISION])
-    add("--variants", "V", f"{known}, or several joined by '+' (default: eager)", [EAGER])
+    add(
+        "--variants",
+        "V",
+        f"{known}, or several joined by '+' (default: eager, on a processor under Linux kept_memory as well; in a "
+        "quick run eager)",
+    )
     flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
     add("--sections", "S", _sections_help())
 
@@ -114,8 +126,17 @@ def _add_how_long(flags: CommandLine) -> None:
     flags.add_argument(
         "--target",
         metavar="P",
-        default="2%",
-        help="the width of a median's 95 %% interval to reach, as ± per cent of it (default: 2%%)",
+        default=f"{TARGET:.0%}",
+        help=f"the width of a latency's 95 %% interval to reach, as ± per cent of it (default: {TARGET:.0%}%)",
+    )
+    flags.add_argument(
+        "--max-rounds",
+        metavar="N",
+        help=f"rounds of a cell at most, each in a fresh process: {ROUNDS}, then one more while the interval is wider "
+        f"than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})",
+    )
+    flags.add_argument(
+        "--seed", metavar="N", help="draw the order of the cells with this number (default: another each time)"
     )
     flags.add_argument("--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory")
     flags.add_argument(
@@ -195,6 +216,13 @@ def parse_threads(text: str | None) -> int:
     return int(text)
 
 
+def parse_count(flag: str, text: str, least: int) -> int:
+    """Return a whole number, ``least`` or more."""
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
+        raise UserError(f"{flag}: {text!r} is not a valid number; use a whole number ≥ {least}")
+    return int(text)
+
+
 def parse_percent(flag: str, text: str) -> float:
     """Return the part that ``5%`` or ``2.5 %`` is of 1."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
@@ -237,13 +265,25 @@ def check_device(request: Request, device: Device) -> None:
 
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
-    """Say when a round of a cell has been sampled enough: the cell's limits, shared by its rounds."""
-    whole = Sampling(
-        target=parse_target(arguments.target), call_limit_s=parse_time("--call-limit", arguments.call_limit)
+    """Say when a round of a cell has been sampled enough."""
+    sampling = Sampling(
+        target=parse_target(arguments.target) / 2,  # what differs between rounds comes on top
+        call_limit_s=parse_time("--call-limit", arguments.call_limit),
+        limit_s=ROUND_LIMIT_S,
+        fewest=FEWEST_SAMPLES,
     )
-    if arguments.quick:
-        whole = dataclasses.replace(whole, limit_s=QUICK_LIMIT_S)
-    return dataclasses.replace(whole, limit_s=whole.limit_s / ROUNDS, fewest=math.ceil(whole.fewest / ROUNDS))
+    return dataclasses.replace(sampling, limit_s=QUICK_ROUND_LIMIT_S) if arguments.quick else sampling
+
+
+def make_seed(text: str | None) -> int:
+    """Return the seed of the order of cells: the given one, or another each time."""
+    return secrets.randbelow(SEEDS) if text is None else parse_count("--seed", text, 0)
+
+
+def _most_rounds(arguments: argparse.Namespace) -> int:
+    if arguments.max_rounds is None:
+        return ROUNDS if arguments.quick else MOST_ROUNDS
+    return parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
 
 
 def make_request(arguments: argparse.Namespace) -> Request:
@@ -260,10 +300,12 @@ def make_request(arguments: argparse.Namespace) -> Request:
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
         sections=sections,
-        variants=list(dict.fromkeys(map(variants.named, arguments.variants))),
+        variants=list(dict.fromkeys(map(variants.named, arguments.variants or ([EAGER] if arguments.quick else [])))),
         training_models=catalog.find(trained),
         training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
+        most_rounds=_most_rounds(arguments),
+        target=parse_target(arguments.target),
         quick=arguments.quick,
         force=arguments.force,
     )

@@ -2,16 +2,19 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, ClassVar, Self
 
+from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
 from measure.cache.words import INFERENCE, STEP
 from measure.run.task import Cache, Columns, Failure, Request, Task, latency
 from measure.timing.sampling import Timing
-from measure.timing.statistics import estimate_median
+from measure.timing.statistics import estimate_median, estimate_rounds
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +31,10 @@ class CellTask(Task):
     @property
     def label(self) -> str:
         return self.cell.label
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return variants.variables(self.cell.variant)
 
     @property
     def columns(self) -> Columns:
@@ -55,30 +62,43 @@ class RoundTask(CellTask):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        """Return the rounds to do: those of one batch size together, and all cells once before any of them again.
+        """Return the rounds to do. A cell of which a round failed is not tried again.
 
-        A run that is cut short still makes a paper, and the rounds of a cell lie apart in time. A cell of which a round
-        failed is not tried again.
+        Cells of one model, batch size and phase get as many rounds as one another, so that what compares precisions or
+        variants compares rounds of the same blocks. Once they have the fewest they get one more where the interval of
+        any of them is too wide. By force, all that they have are done again.
         """
-        tasks = [
-            cls(model, cell, number)
-            for group in request.cells(cls.phases[-1])
-            for number in range(request.rounds)
-            for model, cell in group
-        ]
-        if request.force:
-            return tasks
+        cells = request.cells(cls.phases[-1])
         runs = cache.rows(cache.folder.runs())
-        measured = {(Cell.of(row), row.round) for row in runs}
-        failed = {Cell.of(row): row for row in runs if row.status != "ok"}
-        for cell in dict.fromkeys(task.cell for task in tasks if task.cell in failed):
-            why = f"{failed[cell].status} ({failed[cell].reason})"
-            _log.info("not tried again without --force: %s, %s", cell.describe(), why)
-        return [task for task in tasks if task.cell not in failed and (task.cell, task.round) not in measured]
+        measured: dict[Cell, set[int]] = defaultdict(set)
+        failed: dict[Cell, Run] = {}
+        for row in runs:
+            measured[Cell.of(row)].add(row.round)
+            if row.status != "ok":
+                failed[Cell.of(row)] = row
+        if request.force:
+            most = {cell: max([request.rounds, *(number + 1 for number in measured[cell])]) for _, cell in cells}
+            return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
+        for _, cell in cells:
+            if cell in failed:
+                why = f"{failed[cell].status} ({failed[cell].reason})"
+                _log.info("not tried again without --force: %s, %s", cell.describe(), why)
+        left = [(model, cell) for model, cell in cells if cell not in failed]
+        wanted = _rounds_wanted(request, [cell for _, cell in left], measured, cache)
+        return [
+            cls(model, cell, number)
+            for model, cell in left
+            for number in range(wanted[cell])
+            if number not in measured[cell]
+        ]
 
     @property
     def round_of(self) -> Cell:
         return self.cell
+
+    @property
+    def block(self) -> int:
+        return self.round
 
     @property
     def effort(self) -> float:
@@ -134,6 +154,37 @@ class RoundTask(CellTask):
         return f"{latency(estimate.median)} ({spread}, {len(latencies_s)} samples)"
 
 
+def _rounds_wanted(
+    request: Request, cells: Sequence[Cell], measured: Mapping[Cell, Collection[int]], cache: Cache
+) -> dict[Cell, int]:
+    """Return how many rounds each cell should have, as far as those that it has can tell."""
+    groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.model, cell.batch, cell.phase].append(cell)
+    widths: dict[Cell, float] | None = None
+    wanted: dict[Cell, int] = {}
+    for group in groups.values():
+        fewest, most = min(len(measured[cell]) for cell in group), max(len(measured[cell]) for cell in group)
+        rounds = max(request.rounds, most)
+        if fewest == most == rounds < request.most_rounds:
+            widths = _widths(cache) if widths is None else widths
+            wide = [cell for cell in group if widths.get(cell, inf) > request.target]
+            rounds += bool(wide)
+            for cell in wide:
+                _log.info("one more round: %s is known to ±%.1f %%", cell.describe(), 100 * widths.get(cell, inf))
+        wanted |= dict.fromkeys(group, rounds)
+    return wanted
+
+
+def _widths(cache: Cache) -> dict[Cell, float]:
+    """Return the relative half width of each cell's interval, of those that have one."""
+    rounds: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in cache.rows(cache.folder.samples()):
+        rounds[Cell.of(row)][row.round].append(row.latency_s)
+    widths = {cell: estimate_rounds(list(of_cell.values())).relative_half_width for cell, of_cell in rounds.items()}
+    return {cell: width for cell, width in widths.items() if width is not None}
+
+
 @dataclass(frozen=True)
 class LookTask(CellTask):
     """Look into a model's forward pass, or into its training step, once."""
@@ -150,11 +201,7 @@ class LookTask(CellTask):
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         seen = set() if request.force else set(map(Cell.of, cache.rows(cls.looked_into(cache))))
         return [
-            cls(model, cell)
-            for phase in (INFERENCE, STEP)
-            for group in request.cells(phase)
-            for model, cell in group
-            if cell not in seen
+            cls(model, cell) for phase in (INFERENCE, STEP) for model, cell in request.cells(phase) if cell not in seen
         ]
 
     @property

@@ -1,10 +1,11 @@
 """The tasks still to do, section by section: what was asked for, less what the cache holds."""
 
 import logging
+from random import Random
 
 from measure.cache.discovery import import_modules
 from measure.run import sections
-from measure.run.task import Cache, Request, Task
+from measure.run.task import AFTER, BEFORE, Cache, Request, Task
 
 _log = logging.getLogger(__name__)
 
@@ -21,14 +22,28 @@ QUICK_SECTIONS = tuple(name for name in USUAL_SECTIONS if SECTIONS[name].is_quic
 
 
 def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
-    """Return the tasks of the request that the cache does not hold, or all of them by force."""
+    """Return the tasks of the request that the cache does not hold, or all of them by force, block by block.
+
+    A block has a round of every cell, in an order that the sitting's seed draws across batch sizes, precisions,
+    variants, phases and profiles: what drifts with the hours is in every cell's interval then, and in no comparison
+    (R. A. Fisher, The Design of Experiments, 1935). A run that is cut short still makes a paper.
+    """
     tasks: list[Task] = []
+    request = request.on(cache.environment)
     for name, section in SECTIONS.items():
         if name in request.sections:
             missing = section.missing(request, cache)
             tasks += missing
             _log.info("%s: %d to do, what else was asked for is in the cache", name, len(missing))
-    return tasks
+    return [task for block in sorted({task.block for task in tasks}) for task in _in_order(block, tasks, cache)]
+
+
+def _in_order(block: int, tasks: list[Task], cache: Cache) -> list[Task]:
+    """Return the tasks of a block: before the rounds and after them section by section, a round in random order."""
+    chosen = [task for task in tasks if task.block == block]
+    if BEFORE < block < AFTER:
+        Random(f"{cache.sitting.seed} {block}").shuffle(chosen)
+    return chosen
 
 
 def measures(request: Request) -> bool:

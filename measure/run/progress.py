@@ -1,7 +1,7 @@
 """What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -37,6 +37,9 @@ class TimeLeft:
     def skip(self, task: Task) -> None:
         self._left.remove(task)
 
+    def extend(self, tasks: Iterable[Task]) -> None:
+        self._left += tasks
+
     def seconds(self) -> float | None:
         """Return the seconds left; None until a task is done. The latest tasks count: they resemble the next most."""
         latest = self._done[-12:]
@@ -55,7 +58,8 @@ class RunProgress:
 
     def __init__(self, tasks: list[Task], console: Console) -> None:
         self._console = console
-        self._total = len(tasks)
+        self.total = len(tasks)
+        """The tasks that are known of: rounds may call for further ones."""
         self.done = 0
         """The tasks that have ended, skipped ones among them."""
         self._time_left = TimeLeft(tasks)
@@ -68,7 +72,7 @@ class RunProgress:
             console=console,
             disable=not console.is_interactive,
         )
-        self._shown: TaskID = self._bar.add_task("", total=self._total, left="")
+        self._shown: TaskID = self._bar.add_task("", total=self.total, left="")
 
     def __enter__(self) -> "RunProgress":
         self._bar.start()
@@ -76,6 +80,12 @@ class RunProgress:
 
     def __exit__(self, *_problem: object) -> None:
         self._bar.stop()
+
+    def extend(self, tasks: Sequence[Task]) -> None:
+        """Take in tasks that earlier ones' results call for."""
+        self.total += len(tasks)
+        self._time_left.extend(tasks)
+        self._bar.update(self._shown, total=self.total)
 
     def begin(self, task: Task) -> None:
         self._began = time.monotonic()
@@ -86,7 +96,7 @@ class RunProgress:
         self._advance()
         line = f"{task.label}: {task.describe(outcome)}"
         if not self._console.is_interactive:
-            line = f"[{self.done}/{self._total}] {line}; {self._time_left.text()}"
+            line = f"[{self.done}/{self.total}] {line}; {self._time_left.text()}"
         self.say(line, "red" if isinstance(outcome, Failure) else None)
 
     def skip(self, task: Task) -> None:

@@ -6,25 +6,34 @@ tasks, which say what they are, do themselves and put what comes of it into the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from measure.cache.conventions import TARGET
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.models import Model
 from measure.cache.records import Cell, Environment
-from measure.cache.variants import SGD, with_optimizer
+from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE
 from measure.machine.devices import Device
+from measure.machine.environment import version
 from measure.timing.sampling import Sampling
 from measure.utc import now
 
-ROUNDS = 3
-"""Rounds of a cell: of fewer, the spread between processes cannot be told."""
+ROUNDS, MOST_ROUNDS = 3, 9
+"""The fewest rounds of a cell, since of fewer the spread between processes cannot be told; and the most, by default."""
+
+BEFORE, AFTER = -1, 10**9
+"""The blocks of what is done before all rounds, and after them."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for; ``training_models`` are those of ``models`` that are trained."""
+    """What a user asked for; ``training_models`` are those of ``models`` that are trained.
+
+    Without ``variants`` those are run that are usual on the machine. Cells get ``rounds``, and further ones up to
+    ``most_rounds`` while the interval between them is wider than ± ``target`` of the latency.
+    """
 
     models: Sequence[Model]
     batch_sizes: Sequence[int]
@@ -35,23 +44,27 @@ class Request:
     training_batch_sizes: Sequence[int] = ()
     optimizers: Sequence[str] = (SGD,)
     rounds: int = ROUNDS
+    most_rounds: int = 0
+    target: float = TARGET
     quick: bool = False
     force: bool = False
 
-    def cells(self, phase: str) -> list[list[tuple[Model, Cell]]]:
-        """Return the cells of inference or of training steps, those of one batch size together."""
+    def on(self, environment: Environment) -> "Request":
+        """Return what is asked of this machine."""
+        return self if self.variants else replace(self, variants=usual(environment))
+
+    def cells(self, phase: str) -> list[tuple[Model, Cell]]:
+        """Return the cells of inference or of training steps."""
         models, sizes, ways = self.models, self.batch_sizes, self.variants
         if phase != INFERENCE:
             models, sizes = self.training_models, self.training_batch_sizes
             ways = [with_optimizer(way, optimizer) for optimizer in self.optimizers for way in self.variants]
         return [
-            [
-                (model, Cell(model.name, batch, precision, phase, way))
-                for precision in self.precisions
-                for way in ways
-                for model in models
-            ]
+            (model, Cell(model.name, batch, precision, phase, way))
             for batch in sizes
+            for precision in self.precisions
+            for way in ways
+            for model in models
         ]
 
 
@@ -111,9 +124,19 @@ class Task(ABC):
     def effort(self) -> float: ...
 
     @property
+    def block(self) -> int:
+        """The place in a plan: tasks of a block are done in a random order, all of them before those of the next."""
+        return BEFORE
+
+    @property
     def round_of(self) -> Cell | None:
         """The cell that the task is one of several rounds of: it takes as long as the others, and fails with them."""
         return None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that the process must have from its start."""
+        return {}
 
     @property
     @abstractmethod
@@ -151,12 +174,22 @@ NAMED: Columns = {
 
 
 @dataclass(frozen=True)
+class Sitting:
+    """One run of the command: when it began, by what version, and the seed of the order of its cells."""
+
+    sitting: str = field(default_factory=now)
+    seed: int = 0
+    version: str = field(default_factory=version)
+
+
+@dataclass(frozen=True)
 class Cache:
-    """Where the results of one machine are, and the workloads, which are those of all."""
+    """Where the results of one machine are, and the workloads, which are those of all; and who measures now."""
 
     workloads: Workloads
     folder: MachineFolder
     environment: Environment
+    sitting: Sitting = field(default_factory=Sitting)
 
     def put(self, task: Task, outcome: Any) -> None:
         """Put a task's outcome into the cache, a failure as well as a result."""
@@ -174,7 +207,11 @@ class Cache:
 
     def row(self, cell: Cell, outcome: Any) -> Columns:
         """Return the columns that every row of a cell has: which it is, and whether there is a result."""
-        return {**self.key(cell), **became(outcome), "recorded_at": now()}
+        return {**self.key(cell), **became(outcome), **self.signature()}
+
+    def signature(self) -> Columns:
+        """Return the columns that say when a row was measured, in which sitting, and by what version."""
+        return {"recorded_at": now(), **asdict(self.sitting)}
 
     def places(self, tasks: Collection[Task]) -> list[str]:
         """Return the folders that the tasks' results go into."""

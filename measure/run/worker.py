@@ -12,6 +12,8 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -102,6 +104,21 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+@contextmanager
+def _set(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables, which a process that is started here has too."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 class Worker:
     """The parent's handle: starts the process when a task needs it, and again after it died.
 
@@ -114,6 +131,7 @@ class Worker:
         self._call_limit_s = sampling.call_limit_s
         self._process: multiprocessing.process.BaseProcess | None = None
         self._is_spent = False
+        self._variables: dict[str, str] = {}
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
@@ -122,9 +140,10 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
         up.
         """
-        if self._is_spent or not (self._process and self._process.is_alive()):
+        if self._is_spent or task.variables != self._variables or not (self._process and self._process.is_alive()):
             self.stop()  # one that died between two tasks as well, such as for others' want of memory
         if self._process is None:
+            self._variables = task.variables
             self._start(deadline)
         self._is_spent = task.is_alone
         self._connection.send(task)
@@ -142,7 +161,8 @@ class Worker:
         self._process = context.Process(
             target=serve, args=(theirs, *self._arguments, str(self._log), log_level), daemon=True
         )
-        self._process.start()
+        with _set(self._variables):
+            self._process.start()
         theirs.close()
         message = self._receive(START_LIMIT_S, deadline)
         if isinstance(message, Beat):

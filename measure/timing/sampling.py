@@ -31,7 +31,7 @@ class Sampling:
     case. A call (or the making of its model) that takes longer than ``call_limit_s`` is aborted by ``Worker``.
     """
 
-    target: float = TARGET
+    target: float = TARGET / 2
     block_s: float = 0.02
     trend: int = 3
     trend_s: float = 0.2

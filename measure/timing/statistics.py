@@ -8,6 +8,13 @@ from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
 
+CONFIDENCE_OF_ROUNDS = 0.96
+"""The confidence at which the interval between rounds is computed, to cover the median 95 times in a hundred.
+
+Rounds are added until it is narrow enough, and each look is a chance to stop at one that is so by luck. With looks
+after three to nine rounds, simulated cells are covered 93 to 97 times in a hundred, and 91 at a confidence of 95 %.
+"""
+
 ONE_STANDARD_ERROR = 0.6827
 """The confidence of an interval of one standard error to each side."""
 
@@ -91,7 +98,8 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     highest, which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers
     Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error
     times the root of R/(R - 1), and Student's quantile. Rounds may agree by luck; therefore the interval is nowhere
-    narrower than one standard error of what the samples within them leave open.
+    narrower than one standard error of what the samples within them leave open. It is an interval of the median: where
+    now and then a round is slow it lies a little above it, and covers it as often (``CONFIDENCE_OF_ROUNDS``).
 
     One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
     """
@@ -103,7 +111,7 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     logs = [log(each.median) for each in within]
     count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
     # The root of R/(R - 1) makes it the sample's deviation.
-    between = critical(CONFIDENCE, count - 1) * stdev(logs) / sqrt(count)
+    between = critical(CONFIDENCE_OF_ROUNDS, count - 1) * stdev(logs) / sqrt(count)
     below = hypot(*(log(each.median / each.low) for each in within if each.low)) / count
     above = hypot(*(log(each.high / each.median) for each in within if each.high)) / count
     return Estimate(

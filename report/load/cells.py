@@ -9,15 +9,12 @@ from measure.cache.records import CELL
 from measure.cache.words import EAGER, INFERENCE, stored_as
 from measure.timing.statistics import estimate_rounds
 from report.load import operator_bounds, workloads
-from report.load.roofs import Roof
+from report.load.roofs import TIMES, Roof
 from report.text.frame_rows import matching
 
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]
 """What tells a machine's cells of inference in eager mode apart."""
-
-TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
-"""A median and the ends of its interval."""
 
 
 def joined(runs: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from measure.cache.memory_levels import Cache, Level, levels
 from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
+from measure.timing.statistics import estimate_rounds
 from report.text.frame_rows import matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
@@ -16,6 +17,9 @@ ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_
 
 STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
 """The kernels that bandwidths are read from, likewise."""
+
+TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
+"""A median and the ends of its interval."""
 
 STEP = 2**0.5
 """From one working set of a sweep to the next."""
@@ -83,16 +87,33 @@ class MemoryLevel:
 def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
     """Return the roof measurements that are ok with their rates (``flop_per_s``, ``byte_per_s``) and intervals.
 
-    A row without a pace, of an earlier version, is a sustained one.
+    A row without a pace, of an earlier version, is a sustained one. Rounds are joined.
     """
-    roof_measurements = roof_measurements[roof_measurements.status == "ok"]
-    roof_measurements = roof_measurements.astype(dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s"), float))
+    roof_measurements = roof_measurements[roof_measurements.status == "ok"].astype(dict.fromkeys(TIMES, float))
+    roof_measurements = joined(roof_measurements)
     rates = {
         f"{work}_per_s{end}": roof_measurements[work] / roof_measurements[f"latency{bound}_s"]
         for work in ("flop", "byte")
         for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
     }
     return roof_measurements.assign(pace=roof_measurements.pace.astype(object).fillna(SUSTAINED), **rates)
+
+
+def joined(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row is a roof kernel at one size and pace: of several rounds the median, and the ends of its interval.
+
+    ``round`` is how many there were, empty where they were not numbered.
+    """
+    key = ["environment_id", "roof_kernel", "precision", "size", "pace"]
+    numbered = rows[rows["round"].notna()]
+    if numbered.empty:
+        return rows
+    joined_rows = []
+    for _, taken in numbered.groupby(key, sort=False):
+        estimate = estimate_rounds([[latency_s] for latency_s in taken.latency_s])
+        times = dict(zip(TIMES, (estimate.median, estimate.low, estimate.high), strict=True))
+        joined_rows.append(taken.iloc[0].to_dict() | times | {"round": len(taken)})
+    return pd.concat([pd.DataFrame(joined_rows), rows[rows["round"].isna()]], ignore_index=True)
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
@@ -127,10 +148,16 @@ def sweep(rows: pd.DataFrame) -> list[Level]:
 
 
 def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the sustained streams through the last level of memory: what a roof's slope is read from."""
+    """Return the sustained streams that a roof's slope is read from.
+
+    These are the ones with rounds of their own, on a working set far beyond all caches; of an earlier version, which
+    had none, those through the last level of memory.
+    """
     streams, found = sustained(rows, STREAM_ARRAYS), sweep(rows)
     if streams.empty:
         return sustained(rows, [EARLIER_STREAM])
+    if streams["round"].notna().any():
+        return streams[streams["round"].notna()]
     return streams[streams["size"] >= (found[-1].first_byte if found else streams["size"].max())]
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 from measure.cache.records import CELL
 from measure.cache.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
-from report.load.cells import TIMES, above, estimated, joined, latencies, with_workload
-from report.load.roofs import Roof
+from report.load.cells import above, estimated, joined, latencies, with_workload
+from report.load.roofs import TIMES, Roof
 from report.text.frame_rows import matching
 
 KEY = [column for column in CELL if column != "phase"]

@@ -18,7 +18,7 @@ from measure.cache.records import Run, Sample
 from measure.cache.table import append, read
 from measure.cache.workload_records import Layer, Workload
 
-SELECTION = "--device cpu --sections inference --models alexnet resnet18 vgg11 --batch-sizes 1"
+SELECTION = "--device cpu --sections inference --variants eager --models alexnet resnet18 vgg11 --batch-sizes 1"
 FAKE = [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SELECTION.split()]
 
 

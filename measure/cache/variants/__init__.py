@@ -3,6 +3,8 @@
 Each variant is a class in a module of this package, which finds them: a new one is a file here.
 """
 
+from typing import Any
+
 from measure.cache.discovery import import_modules
 from measure.cache.variants.base import Variant
 from measure.cache.words import EAGER
@@ -29,6 +31,16 @@ def joined_in(variant: str) -> tuple[Variant, ...]:
     """Return the variants that a name joins, without the optimiser."""
     names = parts(variant)
     return tuple(each for each in VARIANTS if each.name in names)
+
+
+def usual(environment: Any) -> tuple[str, ...]:
+    """Return the variants that a run which names none measures in this environment (a row of ``machine.csv``)."""
+    return (EAGER, *(each.name for each in VARIANTS if each.is_usual(environment)))
+
+
+def variables(variant: str) -> dict[str, str]:
+    """Return the environment variables that a process must have from its start for a variant."""
+    return {name: value for each in joined_in(variant) for name, value in each.variables().items()}
 
 
 def is_autocast(variant: str) -> bool:

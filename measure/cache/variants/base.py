@@ -1,6 +1,6 @@
 """What a variant of running a network says of itself, and does."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from measure.cache.call import Call
@@ -26,8 +26,17 @@ class Variant:
 
     known: ClassVar[dict[str, "Variant"]] = {}
 
-    def __init_subclass__(cls) -> None:
-        Variant.known[cls.name] = cls()
+    def __init_subclass__(cls, is_abstract: bool = False) -> None:
+        if not is_abstract:
+            Variant.known[cls.name] = cls()
+
+    def is_usual(self, environment: Any) -> bool:
+        """Return whether a run that names no variants measures this one too, in such an environment."""
+        return False
+
+    def variables(self) -> dict[str, str]:
+        """Return environment variables that the process must have when it starts."""
+        return {}
 
     def begin(self, device_kind: str, precision: str) -> None:
         """Set this process up before the network is built.

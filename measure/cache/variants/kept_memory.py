@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+from typing import Any
 
 from measure.cache.variants.base import Variant
 
@@ -15,6 +16,10 @@ class KeptMemory(Variant):
     name, order = "kept_memory", 3
     words = "has the C library's allocator keep what is freed"
     tried_on = ("cpu",)
+
+    def is_usual(self, environment: Any) -> bool:
+        """On Linux it is, whose C library's allocator returns large blocks at once, at a cost of page faults."""
+        return environment.device == "cpu" and str(environment.system).startswith("Linux")
 
     def begin(self, device_kind: str, precision: str) -> None:
         if device_kind != "cpu":

@@ -8,7 +8,7 @@ from measure.hardware_counters import counted_cell
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.devices import Device
 from measure.run.cell_tasks import LookTask
-from measure.run.task import Cache, Failure, latency
+from measure.run.task import AFTER, Cache, Failure, latency
 from measure.timing.sampling import Sampling
 
 
@@ -20,6 +20,8 @@ class HardwareCounterTask(LookTask):
     help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
     is_usual = False
     cluster_gap = "counters are read on one machine at a time"
+
+    block = AFTER
 
     @classmethod
     def looked_into(cls, cache: Cache) -> Sequence[HardwareCounterProfile]:

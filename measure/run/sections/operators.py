@@ -19,6 +19,8 @@ class ProfileTask(LookTask):
     section, order = "operators", 5
     help = "time each operator of both under torch's profiler"
 
+    block = 0  # in the same sitting as a plain round of its cell
+
     @classmethod
     def looked_into(cls, cache: Cache) -> Sequence[Profile]:
         return cache.folder.profiles()

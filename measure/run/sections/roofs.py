@@ -9,7 +9,7 @@ from measure.cache.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine.devices import Device
 from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
-from measure.run.task import Cache, Columns, Failure, Request, Task, became
+from measure.run.task import BEFORE, Cache, Columns, Failure, Request, Task, became
 from measure.timing.sampling import Sampling
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
@@ -24,6 +24,7 @@ class RoofTask(Task):
     precision: str
     size: int
     pace: str
+    round: int | None = None
 
     section, order = "roofs", 2
     help = "measure the roofs, and a processor's clock"
@@ -32,7 +33,7 @@ class RoofTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         rows = () if request.force else cache.rows(cache.folder.roof_measurements())
-        known = {(row.roof_kernel, row.precision, row.size, row.pace) for row in rows}
+        known = {(row.roof_kernel, row.precision, row.size, row.pace, row.round) for row in rows}
         listed = roofs.roof_kernels(cache.environment.device, request.precisions)
         tasks = [cls(*each) for each in listed if each not in known]
         if not request.quick:
@@ -40,8 +41,14 @@ class RoofTask(Task):
         return [task for task in tasks if task.roof_kernel in QUICK_ROOF_KERNELS and task.pace == SUSTAINED]
 
     @property
+    def block(self) -> int:
+        """Later rounds come with the cells' later ones."""
+        return self.round or BEFORE
+
+    @property
     def label(self) -> str:
-        return f"roof {self.roof_kernel} {self.precision} {self.size} {self.pace}"
+        number = "" if self.round is None else f", round {self.round + 1}"
+        return f"roof {self.roof_kernel} {self.precision} {self.size} {self.pace}{number}"
 
     @property
     def columns(self) -> Columns:
@@ -53,7 +60,7 @@ class RoofTask(Task):
     def store(self, cache: Cache, outcome: KernelTiming | Failure) -> None:
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
-        row = {**self.columns, **became(outcome), **timing._asdict(), "flop": flop, "byte": byte}
+        row = {**self.columns, **became(outcome), **timing._asdict(), **cache.signature(), "flop": flop, "byte": byte}
         cache.folder.put_roof_measurements([RoofMeasurement(environment_id=cache.environment.environment_id, **row)])
 
     def summary(self, result: KernelTiming) -> str:

@@ -88,7 +88,7 @@ def test_it_is_checked_and_planned_for(folders, capsys):
     said = []
     for data in folders:
         assert reporting.main(["check", "--data", str(data)]) == 0
-        arguments = ["--plan", "--data", str(data), "--machine", "here", "--models", "alexnet"]
+        arguments = ["--plan", "--data", str(data), "--machine", "here", "--models", "alexnet", "--seed", "1"]
         assert measuring.main([*arguments, "--sections", "roofs", "workload", "inference"]) == 0
         said.append(capsys.readouterr().out.replace(str(data), "DATA"))
     assert said[0] == said[1]

@@ -19,7 +19,7 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 pytestmark = pytest.mark.long
-SMALL = "--device cpu --sections inference --models alexnet vgg11 --batch-sizes 1 2 4"
+SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
 
 
 def test_no_cluster_is_one_sentence(tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def _kill_the_busy_one(cluster, nodes, host, data):
 
 def test_a_task_that_kills_its_stations_becomes_a_row(cluster, tmp_path, capsys):
     have(cluster, "left")
-    flags = "--device cpu --sections inference --models alexnet --batch-sizes 1 13 14"
+    flags = "--device cpu --sections inference --variants eager --models alexnet --batch-sizes 1 13 14"
     assert run(cluster, tmp_path, flags, cluster_stations.DeadlyStation) == 0
     (name,) = machine_names(tmp_path)
     runs = MachineFolder(tmp_path, name).runs()

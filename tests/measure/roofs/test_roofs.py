@@ -58,7 +58,7 @@ def test_the_work_of_a_chain():
 def test_every_kernel_stands_once_with_each_pace(kind):
     kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
-    assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace"}
+    assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace", "round"}
     burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
     assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
     assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())
@@ -81,9 +81,9 @@ def test_streams_and_multiply_adds_are_measured_once_whatever_the_precisions():
 
 
 def sizes(kind):
-    """The working sets of a stream, as they are measured."""
+    """The working sets of a stream, in the order in which they are first measured."""
     streams = [each for each in roofs.roof_kernels(kind, []) if (each[0], each[3]) == ("stream_copy", SUSTAINED)]
-    return [size for _, _, size, _ in streams]
+    return list(dict.fromkeys(size for _, _, size, *_ in streams))
 
 
 def test_the_working_sets_of_a_processor(monkeypatch):
@@ -92,16 +92,38 @@ def test_the_working_sets_of_a_processor(monkeypatch):
     swept = sizes("cpu")
     assert swept == sorted(swept, reverse=True)  # memory before any cache
     assert swept[-1] == pytest.approx(4 * 8 * 1024, rel=0.1)
-    assert 12 * 2**23 <= swept[0] < 12 * 2**23 * 2**0.5
     steps = [large / small for large, small in pairwise(swept)]
     assert all(1.2 < step < 1.7 for step in steps)  # about the square root of 2, in whole pieces for each core
     assert steps[0] == pytest.approx(2**0.5, rel=1e-3)
     assert all(size % (4 * 6 * 256) == 0 for size in swept)
 
 
-def test_a_system_that_reports_no_caches_has_working_sets_all_the_same(monkeypatch):
-    monkeypatch.setattr(processor, "caches", lambda: ())
-    assert sizes("cpu")[0] >= 12 * 64 * 2**20
+@pytest.mark.parametrize("cores", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("last", "least"),
+    [
+        ((Cache(3, 4 * 2**20, 1),), 512 * 2**20),  # eight caches are 8 * 4 = 32 MiB
+        ((Cache(2, 2**20, 1), Cache(3, 128 * 2**20, 2)), 1024 * 2**20),  # 8 * 128 MiB
+        ((), 512 * 2**20),  # the system reports none
+    ],
+    ids=["small", "large", "none"],
+)
+def test_a_working_set_smaller_than_eight_caches_or_512_mib_is_no_roofs(monkeypatch, last, least, cores):
+    monkeypatch.setattr(processor, "physical_cores", lambda: cores)
+    monkeypatch.setattr(processor, "caches", lambda: last)
+    assert least <= sizes("cpu")[0] < least * 2**0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_streams_of_the_largest_working_set_have_three_rounds_and_nothing_else_has(kind):
+    kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
+    largest = sizes(kind)[0]
+    # A round of each stream before the next of any, and these before whatever else is measured
+    expected = [(kernel, largest, SUSTAINED, number) for number in (0, 1, 2) for kernel in STREAM_ARRAYS]
+    rounds = [(kernel, size, pace, number) for kernel, _, size, pace, number in kernels if number is not None]
+    assert rounds == expected
+    assert all(number is not None for *_, number in kernels[: len(expected)])
+    assert {size for kernel, _, size, pace, _ in kernels if kernel in STREAM_ARRAYS and pace == BURST} == {largest}
 
 
 def test_the_working_sets_of_a_gpu():

@@ -1,10 +1,11 @@
 import dataclasses
 import logging
+from itertools import chain
 from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
 
-from measure.cache.records import HardwareCounterProfile, Profile, Run
+from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections.hardware_counters import HardwareCounterTask
@@ -12,15 +13,26 @@ from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import ROUNDS, Cache, Request
+from measure.run.task import ROUNDS, Cache, Request, Sitting
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
 
 
-def cache(workloads=(), roof_measurements=(), runs=(), profiles=(), counters=(), device="cpu"):
+def cache(
+    workloads=(),
+    roof_measurements=(),
+    runs=(),
+    profiles=(),
+    counters=(),
+    samples=(),
+    device="cpu",
+    system="Linux",
+    seed=1,
+):
     """A cache of these rows, in which the environment of now is this machine's."""
     tables = {
+        "samples": samples,
         "roof_measurements": roof_measurements,
         "runs": runs,
         "profiles": profiles,
@@ -29,12 +41,18 @@ def cache(workloads=(), roof_measurements=(), runs=(), profiles=(), counters=(),
     return Cache(
         SimpleNamespace(counted=lambda: workloads),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
-        SimpleNamespace(environment_id="now", device=device),
+        SimpleNamespace(environment_id="now", device=device, system=system),
+        Sitting(seed=seed),
     )
 
 
-def to_do(request, workloads=(), roof_measurements=(), runs=(), profiles=(), counters=()):
-    return plan.tasks_to_do(request, cache(workloads, roof_measurements, runs, profiles, counters))
+def to_do(request, **rows):
+    return plan.tasks_to_do(request, cache(**rows))
+
+
+def labels(tasks):
+    """Sorted, since chance decides the order within a block."""
+    return sorted(task.label for task in tasks)
 
 
 def run(model, batch, environment="now", status="ok", number=0, phase="inference"):
@@ -42,28 +60,113 @@ def run(model, batch, environment="now", status="ok", number=0, phase="inference
     return Run(**cell, status=status, reason=None, recorded_at="2026-01-01", round=number)
 
 
-def test_small_batches_of_all_models_come_before_large_ones_and_roofs_before_models():
+def test_counts_and_roofs_come_first_then_round_after_round_of_all_cells_and_counters_last():
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], plan.SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
-    order = [WorkloadTask, RoofTask, InferenceTask, TrainingTask, ProfileTask, HardwareCounterTask]
-    assert list(dict.fromkeys(kinds)) == order
-    assert kinds == sorted(kinds, key=order.index)
-    assert [task.label for task in tasks if isinstance(task, InferenceTask)] == [
-        f"{model} batch {batch} fp32, round {number}"
-        for batch in (1, 64)
-        for number in (1, 2)
-        for model in ("alexnet", "vgg11")
+    first, last = kinds.index(RoofTask), len(kinds) - kinds[::-1].index(HardwareCounterTask)
+    assert set(kinds[:first]) == {WorkloadTask}
+    assert last == len(kinds)
+    assert set(kinds[-5:]) == {HardwareCounterTask}
+    cells = {f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64)}
+    cells.add("training vgg11 batch 32 fp32")
+    rounds = [{f"{cell}, round {number}" for cell in cells} for number in (1, 2)]
+    streams = {"read", "write", "copy", "triad"}
+    timed = [task for task in tasks if isinstance(task, InferenceTask | TrainingTask | ProfileTask)]
+    assert {task.label for task in timed[:10]} == rounds[0] | {f"operators of {cell}" for cell in cells}
+    assert {task.label for task in timed[10:]} == rounds[1]
+    later = [task for task in tasks if isinstance(task, RoofTask) and task.round]
+    assert sorted((task.round, task.roof_kernel) for task in later) == sorted(
+        (number, f"stream_{name}") for number in (1, 2) for name in streams
+    )
+    assert tasks.index(later[0]) > tasks.index(timed[9])
+
+
+def test_the_order_of_a_block_is_drawn_by_the_seed():
+    request = Request([ALEXNET, VGG], [1, 2, 4, 8], ["fp32", "bf16"], ["inference", "operators"])
+
+    def order(seed):
+        return [task.label for task in to_do(request, seed=seed)]
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    assert sorted(order(1)) == sorted(order(2))
+    # A round's sixteen cells and their profiles, then a round of sixteen: each in an order of its own.
+    second, third = order(1)[32:48], order(1)[48:]
+    assert [label.replace("round 2", "round 3") for label in second] != third
+
+
+def timed(model, batch, latencies_s, precision="fp32", variant="eager"):
+    """The runs of a cell and their samples, one a round."""
+    cell = cell_columns(model, batch, "inference", environment="now", precision=precision, variant=variant)
+    runs = [
+        Run(**cell, status="ok", reason=None, recorded_at="2026-01-01", round=number)
+        for number in range(len(latencies_s))
     ]
+    samples = [
+        Sample(**cell, sample=0, block=1, latency_s=latency_s, round=number)
+        for number, latency_s in enumerate(latencies_s)
+    ]
+    return runs, samples
+
+
+STEADY, NOISY = [1.0, 1.01, 0.99], [1.0, 1.2, 0.8]
+"""Logarithms with deviations of 1 % and 20 %: 4.85 / sqrt(3) times that is ±2.8 % and more than ±50 %."""
+
+
+def measured(*cells):
+    runs, samples = map(chain.from_iterable, zip(*cells, strict=True))
+    return {"runs": list(runs), "samples": list(samples)}
+
+
+def test_a_cell_that_is_not_known_well_enough_gets_one_more_round():
+    request = Request([ALEXNET, VGG], [1], ["fp32"], ["inference"], most_rounds=9)
+    rows = measured(timed("alexnet", 1, STEADY), timed("vgg11", 1, NOISY))
+    assert labels(to_do(request, **rows)) == ["vgg11 batch 1 fp32, round 4"]
+    assert to_do(dataclasses.replace(request, target=0.9), **rows) == []
+    assert to_do(dataclasses.replace(request, most_rounds=3), **rows) == []
+    nine = measured(timed("vgg11", 1, NOISY * 3))
+    assert to_do(dataclasses.replace(request, models=[VGG]), **nine) == []
+
+
+def test_a_variant_or_a_precision_is_measured_in_the_same_rounds_as_its_baseline():
+    request = Request([ALEXNET], [1, 8], ["fp32", "bf16"], ["inference"], ["eager", "kept_memory"], most_rounds=9)
+    rows = measured(
+        timed("alexnet", 1, STEADY),
+        timed("alexnet", 1, NOISY, variant="kept_memory"),
+        timed("alexnet", 1, STEADY, precision="bf16"),
+        timed("alexnet", 1, STEADY, precision="bf16", variant="kept_memory"),
+        *(timed("alexnet", 8, STEADY, *way) for way in (("fp32",), ("bf16",), ("fp32", "kept_memory"))),
+    )
+    assert labels(to_do(request, **rows)) == sorted(
+        [
+            *(f"alexnet batch 8 bf16 kept_memory, round {number}" for number in (1, 2, 3)),
+            *(f"alexnet batch 1 {way}, round 4" for way in ("fp32", "bf16", "fp32 kept_memory", "bf16 kept_memory")),
+        ]
+    )
+
+
+def test_by_force_all_rounds_that_a_cell_has_are_done_again():
+    request = Request([VGG], [1], ["fp32"], ["inference"], most_rounds=9, force=True)
+    assert len(to_do(request, **measured(timed("vgg11", 1, [*NOISY, 1.0, 1.0])))) == 5
+
+
+def test_memory_is_kept_too_on_a_processor_under_linux_unless_variants_are_named():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference"], variants=(), rounds=1)
+    both = ["alexnet batch 1 fp32 kept_memory, round 1", "alexnet batch 1 fp32, round 1"]
+    assert labels(to_do(request)) == both
+    assert labels(to_do(request, device="cuda")) == both[1:]
+    assert labels(to_do(request, system="Darwin 23")) == both[1:]
+    assert labels(to_do(dataclasses.replace(request, variants=("eager",)))) == both[1:]
 
 
 def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["inference"], rounds=2)
     runs = [run("alexnet", 1), run("alexnet", 1, number=1), run("vgg11", 1), run("vgg11", 64, status="oom")]
-    assert [task.label for task in to_do(request, runs=runs)] == [
-        "vgg11 batch 1 fp32, round 2",
+    assert labels(to_do(request, runs=runs)) == [
         "alexnet batch 64 fp32, round 1",
         "alexnet batch 64 fp32, round 2",
+        "vgg11 batch 1 fp32, round 2",
     ]
 
 
@@ -108,15 +211,14 @@ def test_each_precision_has_its_matrix_products_and_all_share_the_memory():
     tasks = to_do(Request([], [], ["fp32", "bf16"], ["roofs"]))
     assert {task.precision for task in tasks if task.roof_kernel == "matmul"} == {"fp32", "bf16"}
     streams = [task for task in tasks if task.roof_kernel.startswith("stream_")]
-    assert len({(task.roof_kernel, task.size, task.pace) for task in streams}) == len(streams) > 0
+    assert len({(task.roof_kernel, task.size, task.pace, task.round) for task in streams}) == len(streams) > 0
 
 
 def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():
     request = Request([], [], ["fp32", "bf16"], ["roofs"])
     chains = [task for task in to_do(request) if task.roof_kernel == "chain"]
     assert [task.precision for task in chains] == ["int64", "fp64"]
-    gpu = plan.tasks_to_do(request, cache(device="cuda"))
-    assert not [task for task in gpu if task.roof_kernel == "chain"]
+    assert not [task for task in to_do(request, device="cuda") if task.roof_kernel == "chain"]
 
 
 def test_a_clock_that_could_not_be_measured_is_not_tried_again():
@@ -138,11 +240,11 @@ def test_a_quick_run_measures_few_kernels_and_none_twice():
 
 def test_a_step_is_measured_for_each_optimiser_in_rounds_of_its_own():
     request = Request([ALEXNET, VGG], [1], ["fp32"], ["training"], **TRAINED, optimizers=["sgd", "adam"], rounds=2)
-    assert [task.label for task in to_do(request)] == [
-        "training vgg11 batch 32 fp32, round 1",
+    assert labels(to_do(request)) == [
         "training vgg11 batch 32 fp32 adam, round 1",
-        "training vgg11 batch 32 fp32, round 2",
         "training vgg11 batch 32 fp32 adam, round 2",
+        "training vgg11 batch 32 fp32, round 1",
+        "training vgg11 batch 32 fp32, round 2",
     ]
 
 
@@ -183,15 +285,15 @@ def test_the_log_names_what_failed_before_and_is_left_out(caplog):
 
 def test_operators_are_profiled_once_for_each_cell_of_inference_and_of_training():
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["operators"], **TRAINED, optimizers=["sgd", "adam"])
-    labels = [
+    expected = [
         "operators of alexnet batch 1 fp32",
-        "operators of vgg11 batch 1 fp32",
         "operators of alexnet batch 64 fp32",
-        "operators of vgg11 batch 64 fp32",
         "operators of training vgg11 batch 32 fp32",
         "operators of training vgg11 batch 32 fp32 adam",
+        "operators of vgg11 batch 1 fp32",
+        "operators of vgg11 batch 64 fp32",
     ]
-    assert [task.label for task in to_do(request)] == labels
+    assert labels(to_do(request)) == expected
     known = [
         profile("alexnet", 1),
         profile("vgg11", 1, environment="before"),
@@ -199,7 +301,7 @@ def test_operators_are_profiled_once_for_each_cell_of_inference_and_of_training(
         profile("vgg11", 32, phase="step"),
     ]
     left = to_do(request, profiles=known)
-    assert [task.label for task in left] == [labels[1], labels[3], labels[5]]
+    assert labels(left) == expected[3:]
     assert len(to_do(dataclasses.replace(request, force=True), profiles=known)) == 6
 
 

@@ -19,7 +19,7 @@ from measure.roofs.roofs import KernelTiming
 from measure.run import runner
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import Cache, Failure
+from measure.run.task import Cache, Failure, Sitting
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 from measure.timing.training import StepTiming
@@ -28,6 +28,7 @@ ALEXNET = catalog.find(["alexnet"])[0]
 ENVIRONMENT = Environment(
     "e1", "h1", "cpu", "Chip", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
 )
+SITTING = Sitting("2026-01-02T00:00:00+00:00", 7, "1.2.3 (abcdef)")
 ROOF = RoofTask("matmul", "fp32", 8, "sustained")
 CELL = inference_task(ALEXNET, 4, "fp32", "eager", 0)
 STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)
@@ -81,13 +82,15 @@ def clock(monkeypatch):
 
 
 def do(tmp_path, folder, tasks, outcomes, deadline=None):
-    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT, SITTING)
     return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
 
 
-def test_results_go_into_their_tables(tmp_path, folder):
+def test_results_go_into_their_tables(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr("measure.run.task.now", lambda: "2026-01-03T00:00:00+00:00")
+    signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **dataclasses.asdict(SITTING)}
     counted = workload("alexnet")
-    roof = dataclasses.replace(roof_measurement(), pace="sustained")
+    roof = dataclasses.replace(roof_measurement(), pace="sustained", **signature)
     summary = do(
         tmp_path,
         folder,
@@ -99,8 +102,15 @@ def test_results_go_into_their_tables(tmp_path, folder):
     assert folder.environments() == [ENVIRONMENT]
     (run,) = folder.runs()
     assert (run.model, run.batch, run.status, run.reason) == ("alexnet", 4, "ok", None)
+    assert {name: getattr(run, name) for name in signature} == signature
     assert [(row.sample, row.block, row.latency_s) for row in folder.samples()] == [(0, 3, 0.1), (1, 3, 0.2)]
     assert summary.statuses == {"ok": 3}
+
+
+def test_rounds_of_a_stream_stand_beside_each_other(tmp_path, folder):
+    streams = [RoofTask("stream_read", "fp64", 1536, "sustained", number) for number in (0, 1, 2, 1)]
+    do(tmp_path, folder, streams, [KernelTiming(latency_s, 0.1, 0.9, 6) for latency_s in (0.5, 0.25, 0.5, 0.75)])
+    assert [(row.round, row.latency_s) for row in folder.roof_measurements()] == [(0, 0.5), (2, 0.5), (1, 0.75)]
 
 
 def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):

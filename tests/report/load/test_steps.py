@@ -14,7 +14,7 @@ from report.analysis.available import steps as measured
 from report.load import steps
 from report.load.paper import frame
 
-STUDENT_2 = 4.302653
+STUDENT_2 = 4.848732  # at 0.98 of 2 degrees of freedom: 0.96 * sqrt(1 / (2 * 0.98 * 0.02))
 """Student's t at 95 % for 2 degrees of freedom, from tables."""
 
 
