@@ -56,6 +56,14 @@ FLOP_PER_INSTRUCTION = {"7.0": 512}
 TARGET = 0.05
 """The relative half width to which the interval between rounds is measured, by default; within a round, half of it."""
 
+ROUNDS, MOST_ROUNDS = 3, 9
+"""The fewest rounds of a cell, since of fewer the spread between processes cannot be told; and the most, by default."""
+
+CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
+"""A working set through memory is so many times as large as the last cache, and no smaller than this (B).
+
+STREAM asks that each array be four times as large as all caches; its copy has two of them."""
+
 CALL_LIMIT_S = 60.0
 """A call that takes longer is aborted, by default."""
 

@@ -7,7 +7,15 @@ from importlib import import_module
 from math import ceil, inf, log2
 from typing import NamedTuple
 
-from measure.cache.conventions import BURST_BLOCK_S, HEAT_S, REST_S, SUSTAINED_BLOCK_S
+from measure.cache.conventions import (
+    BURST_BLOCK_S,
+    CACHE_MULTIPLE,
+    HEAT_S,
+    MEMORY_BYTE,
+    REST_S,
+    ROUNDS,
+    SUSTAINED_BLOCK_S,
+)
 from measure.cache.words import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.machine import processor
 from measure.machine.devices import Device
@@ -42,14 +50,6 @@ STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256
 """The smallest working set of a core, and what that of all its kernels is a multiple of: whole lines of each array."""
 
-CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
-"""A working set through memory is so many times as large as the last cache, and no smaller than this (B).
-
-STREAM asks that each array be four times as large as all caches; its copy has two of them."""
-
-STREAM_ROUNDS = 3
-"""As of a cell: of fewer, the spread between processes cannot be told."""
-
 GPU_BYTE = (2**20, 2**30)
 """The smallest and the largest working set of a GPU: 8 KB for each of some hundred multiprocessors, and far more than
 any cache."""
@@ -78,7 +78,7 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str,
     burst += through_memory
     if device_kind == "cpu":
         sustained += [("chain", precision, size) for precision, size in CHAINS]
-    rounds = [(*task, SUSTAINED, number) for number in range(STREAM_ROUNDS) for task in through_memory]
+    rounds = [(*task, SUSTAINED, number) for number in range(ROUNDS) for task in through_memory]
     return [*rounds, *((*task, SUSTAINED, None) for task in sustained), *((*task, BURST, None) for task in burst)]
 
 

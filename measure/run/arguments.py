@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache import variants
-from measure.cache.conventions import TARGET
+from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
@@ -18,7 +18,7 @@ from measure.machine import processor
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.run import plan
-from measure.run.task import MOST_ROUNDS, ROUNDS, Request
+from measure.run.task import Request
 from measure.timing.sampling import Sampling
 
 BATCH_SIZES = (1, 64, 256)

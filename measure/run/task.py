@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from measure.cache.conventions import TARGET
+from measure.cache.conventions import ROUNDS, TARGET
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.models import Model
 from measure.cache.records import Cell, Environment
@@ -19,9 +19,6 @@ from measure.machine.devices import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
 from measure.utc import now
-
-ROUNDS, MOST_ROUNDS = 3, 9
-"""The fewest rounds of a cell, since of fewer the spread between processes cannot be told; and the most, by default."""
 
 BEFORE, AFTER = -1, 10**9
 """The blocks of what is done before all rounds, and after them."""

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
 
+from measure.cache.conventions import ROUNDS
 from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
 from measure.models import catalog
 from measure.run import plan
@@ -13,7 +14,7 @@ from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import ROUNDS, Cache, Request, Sitting
+from measure.run.task import Cache, Request, Sitting
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
