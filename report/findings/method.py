@@ -20,7 +20,7 @@ FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_st
 TARGET = Prose(f"±{percent(conventions.TARGET, 1)}")
 """The width that an interval is measured to, by default."""
 
-FEWEST_ROUNDS = Prose(in_words(conventions.ROUNDS))
+FEWEST_ROUNDS = Prose(conventions.ROUNDS)
 
 CONFIDENCE_OF_ROUNDS = Prose(percent(statistics.CONFIDENCE_OF_ROUNDS))
 """Of the interval between rounds, as it is computed."""

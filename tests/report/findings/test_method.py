@@ -13,7 +13,7 @@ def test_the_constants_are_what_the_code_measures_by():
         # of five samples even the extremes miss the median with 2 / 2 ** 5 = 6.25 %, of six with 3.1 %
         "FEWEST_SAMPLES": "6",
         "TARGET": "±5 %",
-        "FEWEST_ROUNDS": "three",
+        "FEWEST_ROUNDS": "3",
         "CONFIDENCE_OF_ROUNDS": "96 %",
         "CALL_LIMIT": "60 s",
         "BLOCK": "20 ms",
