@@ -48,6 +48,21 @@ def common_batches(cells: pd.DataFrame) -> list[int]:
     return [int(batch) for batch in models[2 * models >= models.max()].index]
 
 
+def comparable(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows at common batch sizes of the models that have all of these: medians over models compare then.
+
+    Batch sizes with the fewest models are left out until at least half of the models are left.
+    """
+    rows = cells[cells.batch.isin(common_batches(cells))]
+    while True:
+        models = rows.groupby("model").batch.nunique()
+        shared = rows[rows.model.isin(models[models == rows.batch.nunique()].index)]
+        if 2 * shared.model.nunique() >= rows.model.nunique():
+            return shared
+        counts = rows.groupby("batch").model.nunique()
+        rows = rows[rows.batch != counts.idxmin()]
+
+
 def per_input(cells: pd.DataFrame) -> pd.DataFrame:
     """Return cells whose latency and predictors are those of one input of the batch."""
     columns = ["latency_s", *(predictor.column for predictor in (*COUNTED, BOUND) if predictor.grows)]

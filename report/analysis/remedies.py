@@ -1,43 +1,101 @@
-"""What would make a cell faster: the largest term of its waterfall, and a remedy for it by rule."""
+"""What makes a cell faster: what was measured to do so, else what its largest term suggests to try.
 
-from typing import Any
+A remedy is only what was measured to help this very cell: another variant, a lower precision or a larger batch that is
+faster, interval and all. Where nothing measured does, the largest term of the cell's waterfall gives a hypothesis,
+unless that was tried, too.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import BOUND, RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
-from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.text.frame_rows import each, matching
 
-LARGER_BATCH, KEPT_MEMORY, FUSION, LOWER_PRECISION = ("larger batch", "kept memory", "fusion", "lower precision")
-OTHER_LAYOUT, NOTHING, AGAIN = "other layout", "nothing left to gain", "measure again"
+INEFFICIENCY = "inefficiency"
+"""The term of all groups of operators together, by which the bound and the others are to be held."""
+
+MEASURED, HYPOTHESIS, NONE = "measured", "hypothesis", "none"
+"""What a remedy rests on; ``NONE``: what the term suggests was measured, and does not help."""
+
+AGAIN, NOTHING = "measure again", "nothing that was tried"
 
 HALF = 0.5
-"""A larger batch is the remedy where one that was profiled brings the term of each input to this share or less, and
-kept memory where the operating system takes this share of a group's term or more."""
+"""Where the operating system takes this share of a group's term or more, keeping memory is to be tried."""
 
-ARITHMETIC = (BOUND, "matrix product")
-"""Terms that a lower precision shortens, on a machine that is faster at one."""
+BY_TERM = {
+    BOUND: LOWER_PRECISION,
+    "matrix product": LOWER_PRECISION,
+    "convolution": "channels_last",
+    "depthwise convolution": "channels_last",
+}
+"""The hypotheses of terms. What stands nowhere here moves bytes or waits for launches: fusing saves both."""
 
-BY_TERM = {RESIDUAL: AGAIN, "convolution": OTHER_LAYOUT, "depthwise convolution": OTHER_LAYOUT}
-"""The remedies of other terms. What stands nowhere here moves bytes or waits for launches: fusion saves both."""
+FUSED, KEPT = "compile", "kept_memory"
+
+
+class Trial(NamedTuple):
+    """Another way to run a cell that was measured: how many times as fast, and the lower end of that one's interval."""
+
+    name: str
+    gain: float
+    low: float
 
 
 def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
-    """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``."""
+    """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``.
+
+    The bound and the other terms are held against the inefficiency of all groups of operators together; where that is
+    the largest, ``term`` is the group with the most of it. ``basis`` is what the remedy rests on, ``gain`` by what
+    factor it was measured to be faster.
+    """
     rows = terms(paper, machine)
-    most = rows.loc[rows.groupby(INFERENCE_CELL).time_s.idxmax()]
-    return most.assign(remedy=[_remedy(row, rows, machine) for row in each(most)])
+    kinds = rows.assign(kind=rows.term.where(~rows.term.isin(GROUPS), INEFFICIENCY))
+    sums = kinds.groupby([*INFERENCE_CELL, "kind"]).time_s.sum().reset_index()
+    most = sums.loc[sums.groupby(INFERENCE_CELL).time_s.idxmax(), [*INFERENCE_CELL, "kind"]]
+    chosen = kinds.merge(most, on=[*INFERENCE_CELL, "kind"])
+    chosen = chosen.loc[chosen.groupby(INFERENCE_CELL).time_s.idxmax()].drop(columns="kind")
+    found = [_remedy(row, machine) for row in each(chosen)]
+    return chosen.assign(**{name: [row[name] for row in found] for name in ("remedy", "basis", "gain")})
 
 
-def _remedy(row: Any, rows: pd.DataFrame, machine: Machine) -> str:
-    larger = matching(rows[rows.batch > row.batch], model=row.model, term=row.term)
-    if row.term != RESIDUAL and (larger.time_s / larger.batch <= HALF * row.time_s / row.batch).any():
-        return LARGER_BATCH
+def _remedy(row: Any, machine: Machine) -> dict[str, Any]:
+    tried = {trial.name: trial for trial in _trials(row, machine)}
+    helping = [trial for trial in tried.values() if trial.low > 1]
+    if helping:
+        best = max(helping, key=lambda trial: trial.gain)
+        return {"remedy": best.name, "basis": MEASURED, "gain": best.gain}
+    suggested = AGAIN if row.term == RESIDUAL else _suggested(row)
+    if suggested in tried:
+        return {"remedy": NOTHING, "basis": NONE, "gain": None}
+    return {"remedy": suggested, "basis": HYPOTHESIS, "gain": None}
+
+
+def _suggested(row: Any) -> str:
+    """Return the variant or precision that a cell's largest term suggests to try."""
     if row.term in GROUPS and row.system_share >= HALF * row.share:
-        return KEPT_MEMORY
-    if row.term in ARITHMETIC:
-        peaks = machine.roofs.set_index("precision").peak_flop_per_s
-        return LOWER_PRECISION if peaks.max() > peaks[BASE_PRECISION] else NOTHING
-    return BY_TERM.get(row.term, FUSION)
+        return KEPT
+    return BY_TERM.get(row.term, FUSED)
+
+
+def _trials(row: Any, machine: Machine) -> Iterator[Trial]:
+    """Yield the other ways in which the cell of a row was measured, at the same batch size or a larger one."""
+    for variant in each(matching(machine.variants, model=row.model, batch=row.batch, precision=BASE_PRECISION)):
+        yield Trial(variant.variant, variant.speed_up, variant.speed_up_low)
+    own = matching(machine.cells, model=row.model)
+    own = own[own.latency_s.notna()]
+    (cell,) = each(matching(own, batch=row.batch, precision=BASE_PRECISION))
+    for other in each(own[(own.batch == row.batch) & (own.precision != BASE_PRECISION)]):
+        yield _trial(other.precision, cell, other)
+    for other in each(own[(own.batch > row.batch) & (own.precision == BASE_PRECISION)]):
+        yield _trial(f"batch size {other.batch}", cell, other)
+
+
+def _trial(name: str, cell: Any, other: Any) -> Trial:
+    """Hold the time for an input in another cell against that in this one."""
+    larger = other.batch / cell.batch
+    return Trial(name, larger * cell.latency_s / other.latency_s, larger * cell.latency_low_s / other.latency_high_s)

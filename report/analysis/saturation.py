@@ -1,5 +1,7 @@
 """The batch size from which on a larger batch buys little."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -11,12 +13,15 @@ from report.text.frame_rows import highest, matching
 SHARE = 0.95
 """A model is saturated where it reaches this share of its best throughput."""
 
+FEWEST, STEP = 3, 4
+"""The batch sizes of a full sweep, and the largest factor from one to the next."""
+
 ARITHMETIC, MEMORY, CAPACITY, OPEN = "arithmetic", "bandwidth of memory", "size of memory", "not reached"
 """The limits of a model beyond its saturation batch; ``OPEN``: that is the largest measured, and nothing failed."""
 
 
 def saturations(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row is a model measured at several batch sizes, at one precision of one machine; none: no row.
+    """One row is a model of which a full sweep of batch sizes was measured, at one precision of one machine.
 
     ``cells`` holds failed ones too. ``batch`` is the smallest of the measured sizes with ``SHARE`` of the best
     throughput; ``gain`` the best throughput over that at the smallest size, ``kept`` that at the largest size over the
@@ -27,7 +32,7 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for model, tried in cells.groupby("model"):
         measured = tried[tried.throughput_per_s.notna()].sort_values("batch")
-        if len(measured) < 2:
+        if len(measured) < 2 or not is_full_sweep(sorted(tried.batch)):
             continue
         first, last, best = measured.iloc[0], measured.iloc[-1], highest(measured, "throughput_per_s")
         found = measured[measured.throughput_per_s >= SHARE * best.throughput_per_s].iloc[0]
@@ -47,11 +52,16 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def is_full_sweep(batches: Sequence[int]) -> bool:
+    """Return whether the batch sizes tried, in ascending order, lie close enough to see where throughput saturates."""
+    return len(batches) >= FEWEST and all(next_ <= STEP * size for size, next_ in pairwise(batches))
+
+
 def of_machine(machine: Machine) -> pd.DataFrame:
     """Return the saturations of a machine's cells at the base precision; at least one row."""
     name = available.title(machine)
-    what = f"No model was measured on the {name} at more than one batch size, so its saturation is not known"
-    gap = available.missing_on(machine, what, flags="--batch-sizes 1 64 256", does="does")
+    what = f"No model was measured on the {name} over a full sweep of batch sizes, so its saturation is not known"
+    gap = available.missing_on(machine, what, flags="--batch-sizes 1 2 4 8 16 32 64", does="measures one")
     return available.at_least_one(saturations(matching(machine.cells, precision=BASE_PRECISION)), gap)
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 from measure.cache.variants import VARIANTS
 from measure.cache.words import EAGER
 from report.analysis import available
-from report.load.cells import INFERENCE_CELL
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import matching
 
@@ -42,17 +41,15 @@ def _shared(first: Machine, other: Machine) -> pd.DataFrame:
 
 
 def over_eager(machine: Machine, precision: str | None = None) -> pd.DataFrame:
-    """One row is a measured cell of a variant, with the ``speed_up`` over eager mode; at least one.
+    """One row is a cell of a variant, with the ``speed_up`` over eager mode measured in the same sitting; at least one.
 
-    Of one precision, or of all where it is None. ``eager_s`` is the latency (s) of the same cell in eager mode.
+    Of one precision, or of all where it is None.
     """
     at, flags = ("", "") if precision is None else (f" at {precision}", f"--precisions {precision} ")
-    what = f"No cell of the {available.title(machine)} has been measured in eager mode and as a variant{at}"
+    name = available.title(machine)
+    what = f"No cell of the {name} has been measured in eager mode and as a variant in one sitting{at}"
     worth_a_trial = " ".join(variant.name for variant in VARIANTS if machine.chip_kind in variant.tried_on)
     flags += f"--variants {EAGER} {worth_a_trial}"
     gap = available.missing_on(machine, what, "workload", "inference", flags=flags, does="measures some")
     rows = matching(machine.variants, status="ok", precision=precision)
-    rows = available.at_least_one(rows[rows.latency_s.notna()], gap)
-    eager = available.cells(machine, precision)[[*INFERENCE_CELL, "latency_s"]]
-    rows = rows.merge(eager.rename(columns={"latency_s": "eager_s"}), on=INFERENCE_CELL)
-    return available.at_least_one(rows, gap).assign(speed_up=rows.eager_s / rows.latency_s)
+    return available.at_least_one(rows[rows.speed_up.notna()], gap)

@@ -9,9 +9,11 @@ The terms of a cell of latency L, whose operators take t_k under the profiler an
   plain call in the process that was profiled;
 - the residual L - P, by which that process and the cell's rounds differ.
 
-A term may be negative: b_k takes bytes from memory that a cache may serve, t_k holds what the profiler adds within an
-operator, and on a GPU kernels run while the host goes on. What a call takes longer under the profiler than without is
-no part of L.
+On a processor the profiler makes operators longer, and what is between them. Both are taken as within the calls under
+it: t_k is a plain call's time P times the operator's share of a call under the profiler, and so the framework is never
+negative. A GPU's kernels run as long with the profiler as without; there t_k is their time. Other terms may be
+negative: b_k takes bytes from memory that a cache may serve, and on a GPU kernels run while the host goes on. What a
+call takes longer under the profiler than without is no part of L.
 """
 
 from functools import cache
@@ -65,7 +67,7 @@ def terms(paper: Paper, machine: Machine, precision: str = BASE_PRECISION) -> pd
     The ``time_s`` of a cell's terms sum to its ``latency_s``; ``share`` is a term's part of it.
     """
     cells = profiled(machine, precision)
-    groups = _groups(paper, machine, cells, precision)
+    groups = _plain(_groups(paper, machine, cells, precision), cells, machine)
     cells = cells.merge(groups.groupby(INFERENCE_CELL, as_index=False).spent_s.sum(), on=INFERENCE_CELL)
     parts = {
         BOUND: cells.model_bound_s,
@@ -78,6 +80,15 @@ def terms(paper: Paper, machine: Machine, precision: str = BASE_PRECISION) -> pd
     found = [cells[columns].assign(term=term, time_s=time_s) for term, time_s in parts.items()]
     rows = pd.concat([*found, lost[[*columns, "term", "time_s"]]])
     return rows.assign(share=rows.time_s / rows.latency_s).reset_index(drop=True)
+
+
+def _plain(groups: pd.DataFrame, cells: pd.DataFrame, machine: Machine) -> pd.DataFrame:
+    """Return the groups with the time that they take of a plain call."""
+    if machine.chip_kind == "gpu":
+        return groups
+    timed = groups.merge(cells[[*INFERENCE_CELL, "plain_s", "profiled_s"]], on=INFERENCE_CELL)
+    plain_s = timed.spent_s * timed.plain_s / timed.profiled_s
+    return groups.assign(spent_s=plain_s.to_numpy())
 
 
 def _groups(paper: Paper, machine: Machine, cells: pd.DataFrame, precision: str) -> pd.DataFrame:

@@ -4,18 +4,19 @@ import pandas as pd
 
 from report.analysis import available, saturation
 from report.analysis.available import on_each_machine
+from report.analysis.predictors import comparable
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.text import quantities
-from report.text.frame_rows import extremes, highest, lowest
+from report.text.frame_rows import extremes, highest, lowest, of_models
 from report.text.quantities import by_number, listing, number, percent, si, significant
 
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
-    """Name the quickest and the slowest model at each batch size."""
+    """Name the quickest and the slowest model at each batch size, of the models that have all of these."""
     parts = []
-    for batch, rows in cells.groupby("batch"):
+    for batch, rows in comparable(cells).groupby("batch"):
         quick, slow = extremes(rows, "latency_s")
         least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"
         found = f"{least}, the only one measured)" if len(rows) == 1 else f"from {least}) to {most}"
@@ -35,14 +36,14 @@ def widths(cells: pd.DataFrame) -> str:
 
 
 def best_batches(cells: pd.DataFrame) -> str:
-    """Say at which batch size throughput was highest, over models measured at several."""
-    several = cells[cells.groupby("model").batch.transform("nunique") > 1].sort_values("batch")
-    if several.empty:
-        return "No model was measured at more than one batch size, so what a larger batch buys is not known."
+    """Say at which batch size throughput was highest, over the models measured at all that are compared."""
+    several = comparable(cells).sort_values("batch")
+    if several.batch.nunique() == 1:
+        return "Too few models were measured at several batch sizes, so what a larger batch buys is not known."
     models = several.groupby("model").throughput_per_s
     gain = models.max() / models.first()
     return (
-        f"Of the batch sizes measured, throughput is highest at "
+        f"Of {listing([str(size) for size in sorted(set(several.batch))])}, throughput is highest at batch size "
         f"{listing(_models_by(several.loc[models.idxmax()].batch, '{batch} for {models}'))}. The best batch size gives "
         f"{significant(gain.median())} times the throughput of the smallest in the median, "
         f"and {significant(gain.max())} times for {gain.idxmax()}."
@@ -64,12 +65,12 @@ def lower_precision(cells: pd.DataFrame) -> str:
             f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION}; python -m measure --precisions "
             f"{BASE_PRECISION} {LOWER_PRECISION} does."
         )
-    gain = pairs.latency_s_base / pairs.latency_s_lower
-    slower = int((gain < 1).sum())
+    pairs = pairs.assign(gain=pairs.latency_s_base / pairs.latency_s_lower)
+    gains, slower = of_models(pairs, "gain"), int((pairs.gain < 1).sum())
     return (
-        f"At {LOWER_PRECISION} the same cells run {significant(gain.median())} times as fast as at {BASE_PRECISION} in "
-        f"the median of {number(len(pairs), 'pair')}; {slower or 'none'} of them {by_number(slower, 'is', 'are')} "
-        "slower."
+        f"At {LOWER_PRECISION} {number(len(gains), 'model')}, each in the median of its batch sizes, "
+        f"{by_number(len(gains), 'runs', 'run')} {significant(gains.median())} times as fast as at {BASE_PRECISION} in "
+        f"the median; of {number(len(pairs), 'cell')} {slower or 'none'} {by_number(slower, 'is', 'are')} slower."
     )
 
 
@@ -79,6 +80,21 @@ def latency(paper: Paper, machine: Machine) -> str:
     models = cells.model.nunique()
     tried = f"{number(models, 'model')} {by_number(models, 'was', 'were')} measured at {BASE_PRECISION}"
     return f"On the {available.title(machine)} {tried}. {quickest_and_slowest(cells)} {widths(cells)}"
+
+
+@on_each_machine
+def tails(paper: Paper, machine: Machine) -> str:
+    """Say how much longer than the median one call in twenty takes, where single calls were timed."""
+    cells = available.cells(machine).dropna(subset="tail_s")
+    if cells.empty:
+        return f"On the {available.title(machine)} too few single calls were timed to tell how long the slowest take."
+    cells = cells.assign(stretch=cells.tail_s / cells.latency_s)
+    by_model, worst = of_models(cells, "stretch"), highest(cells, "stretch")
+    return (
+        f"On the {available.title(machine)}, one single call in twenty takes {significant(by_model.median())} times "
+        f"the median or longer, in the median of {number(len(by_model), 'model')}; the longest tail has {worst.model} "
+        f"at batch size {worst.batch}, {significant(worst.stretch)} times its median."
+    )
 
 
 @on_each_machine

@@ -1,10 +1,14 @@
 """Which machines were measured, and what became of their cells."""
 
+from measure.cache.conventions import TARGET
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
+from report.findings import method
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.load.roofs import STREAMED_BY
+from report.text.frame_rows import of_models
 from report.text.quantities import by_number, intensity, listing, number, percent, si
 
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
@@ -48,9 +52,16 @@ def _environment(machine: Machine) -> str:
     settings += environment.tuning.split(";") if environment.tuning else []
     how = f" with {listing(settings)}" if settings else ""
     return (
-        f"The {available.title(machine)} ran torch {environment.torch} on Python {environment.python}{how} "
-        f"(environment {environment.environment_id}, first seen {environment.recorded_at[:10]})."
+        f"The {available.title(machine)}{_virtual(machine)} ran torch {environment.torch} on Python "
+        f"{environment.python}{how} (environment {environment.environment_id}, first seen "
+        f"{environment.recorded_at[:10]})."
     )
+
+
+def _virtual(machine: Machine) -> str:
+    """Name the hypervisor, with which a machine shares its processor with others."""
+    hypervisor = machine.environment.hypervisor
+    return "" if hypervisor in (None, "none") else f", a virtual machine under {hypervisor},"
 
 
 def cells(machine: Machine) -> str:
@@ -99,14 +110,29 @@ def _outcome(machine: Machine) -> str:
 @on_each_machine
 def measured(paper: Paper, machine: Machine) -> str:
     """Count for the abstract the machine's cells, and say its roof and how near the models come to it."""
-    text = f"On the {available.title(machine)}, {cells(machine)}."
+    text = f"On the {available.title(machine)}{_virtual(machine)} {cells(machine)}{_sound(machine)}."
     try:
         roof, rows = available.roof(machine), available.cells(machine)
     except DataMissingError as gap:
         return f"{text} {gap}"
+    shares, stream = of_models(rows, "attained"), STREAMED_BY[str(machine.roofs.bandwidth_kernel.iloc[0])]
     return (
-        f"{text} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and "
-        f"{si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at {intensity(roof.ridge_flop_per_byte)}; the "
-        f"models achieve {percent(rows.attained.median())} of what it allows in the median of "
-        f"{number(len(rows), 'cell')}."
+        f"{text} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and, "
+        f"by {stream}, {si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at "
+        f"{intensity(roof.ridge_flop_per_byte)}; {number(len(shares), 'model')}, each in the median of its batch "
+        f"sizes, {by_number(len(shares), 'achieves', 'achieve')} {percent(shares.median())} of what it allows in the "
+        "median."
+    )
+
+
+def _sound(machine: Machine) -> str:
+    """Count the measured cells that are known as well as was asked, and those with a flag."""
+    ok = machine.cells[machine.cells.status == "ok"]
+    if ok.empty:
+        return ""
+    halves = (ok.latency_high_s - ok.latency_low_s) / 2 / ok.latency_s
+    known, flagged = int((halves <= TARGET).sum()), int((ok["flags"] != "").sum())
+    return (
+        f"; of the measured ones {known or 'none'} {by_number(known, 'has', 'have')} a {CONFIDENCE} interval within "
+        f"{method.TARGET}, and {flagged or 'none'} {by_number(flagged, 'carries', 'carry')} a flag"
     )

@@ -39,6 +39,11 @@ BURST_BLOCK = Prose(si(conventions.BURST_BLOCK_S, "s", 1))
 BURST_REST = Prose(si(conventions.REST_S, "s", 2))
 """Before each block of a burst."""
 
+MEMORY_SET = Prose(si(conventions.MEMORY_BYTE, "B"))
+"""No smaller is a working set that a roof's slope is read from."""
+
+CACHE_MULTIPLE = Prose(conventions.CACHE_MULTIPLE)
+
 SWEEP_STEP = Prose(significant(roofs.STEP))
 """From one working set of a sweep to the next."""
 

@@ -59,7 +59,10 @@ def levels(machine: Machine) -> str:
     text += f"The system reports {listing(names)}, all cores' together"
     missed = [f"L{cache.level}" for cache in machine.caches if cache not in agreed]
     if not missed:
-        return f"{text}; each level ends where one of these does."
+        return (
+            f"{text}; each size lies between the largest set that a level serves and the smallest that the next one "
+            "does, a step more or less."
+        )
     return f"{text}; of these the sweep shows no end of {listing(missed)}."
 
 

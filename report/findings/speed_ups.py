@@ -7,7 +7,7 @@ import pandas as pd
 from report.analysis import available, speed_ups
 from report.analysis.available import Missing, finding, on_each_machine, or_missing
 from report.load.paper import Machine, Paper
-from report.text.frame_rows import extremes
+from report.text.frame_rows import extremes, of_models
 from report.text.quantities import listing, number, significant
 
 
@@ -49,10 +49,11 @@ def of_variants(paper: Paper, machine: Machine) -> str:
 
 def _gain(name: str, rows: pd.DataFrame) -> str:
     least, most = map(_speed_up, extremes(rows, "speed_up"))
-    text = f"{name} multiplies the speed of {number(len(rows), 'cell')} by"
+    gains = of_models(rows, "speed_up")
+    text = f"{name} multiplies the speed of {number(len(gains), 'model')} by"
     if len(rows) == 1:
         return f"{text} {most}"
-    return f"{text} {significant(rows.speed_up.median())} in the median, from {least} to {most}"
+    return f"{text} {significant(gains.median())} in the median, from {least} to {most}"
 
 
 def _speed_up(row: Any) -> str:

@@ -7,7 +7,7 @@ from report.analysis import available, remedies, waterfall
 from report.analysis.available import DataMissingError, finding, on_each_machine
 from report.analysis.effect import median_of
 from report.analysis.operator_groups import GROUPS
-from report.analysis.predictors import common_batches
+from report.analysis.predictors import comparable
 from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK
 from report.findings.utilisation import named
 from report.load import operator_bounds
@@ -28,7 +28,8 @@ def waiting(paper: Paper, machine: Machine) -> str:
     """Say what part of the least time, operator by operator, waits for memory."""
     cells, roof = available.cells(machine), available.roof(machine)
     rows = operator_bounds.timed(available.operators(paper, INFERENCE), BASE_PRECISION, roof)
-    rows = rows[rows.batch.isin(common_batches(cells)) & rows.model.isin(cells.model)]
+    same = comparable(cells)
+    rows = rows[rows.batch.isin(same.batch) & rows.model.isin(same.model)]
     sums = rows.assign(memory_s=rows.bound_s.where(rows.memory_bound, 0.0)).groupby(["batch", "model"])
     shares = (sums.memory_s.sum() / sums.bound_s.sum()).rename("share").reset_index()
     parts = [f"{percent(median)} at {batch}" for batch, median in shares.groupby("batch").share.median().items()]
@@ -116,26 +117,33 @@ def system(paper: Paper) -> str:
             f"What the operating system takes of a call on the {available.title(machine)} has not been measured; "
             f"{waterfall.command(machine)} --force measures it."
         )
-    parts = [
-        f"{percent(rows.system_share.median())} at {batch} ({number(len(rows), 'model')})"
-        for batch, rows in known.groupby("batch")
-    ]
+    same = comparable(known)
+    parts = [f"{percent(rows.system_share.median())} at {batch}" for batch, rows in same.groupby("batch")]
     most = highest(known, "system_share")
     return (
-        f"On the {available.title(machine)} the operating system takes, of the threads' time in the median, by batch "
-        f"size, {listing(parts)}; the most in {most.model} at {most.batch}, {percent(most.system_share)}, where a call "
-        f"causes {exact(round(float(significant(most.page_faults))), 'page faults')}."
+        f"On the {available.title(machine)} the operating system takes, of the threads' time in the median of "
+        f"{number(same.model.nunique(), 'model')}, by batch size, {listing(parts)}; the most in {most.model} at "
+        f"{most.batch}, {percent(most.system_share)}, where a call causes "
+        f"{exact(round(float(significant(most.page_faults))), 'page faults')}."
     )
 
 
 @on_each_machine
 def largest(paper: Paper, machine: Machine) -> str:
-    """Say the largest terms, and the remedies that the rules give."""
+    """Say the largest terms, what was measured to help, and what is left to try."""
     rows = remedies.largest(paper, machine)
-    return (
-        f"On the {available.title(machine)} the largest term is {counts(rows.term, 'cell')}; the remedy is "
-        f"{counts(rows.remedy, 'cell')}."
-    )
+    text = f"On the {available.title(machine)} the largest term is {counts(rows.term, 'cell')}."
+    helped, hypotheses = (rows[rows.basis == basis] for basis in (remedies.MEASURED, remedies.HYPOTHESIS))
+    if helped.empty:
+        text += f" Nothing that was measured makes any of {number(len(rows), 'cell')} faster."
+    else:
+        text += (
+            f" Something that was measured makes {len(helped)} of {number(len(rows), 'cell')} faster, by a factor of "
+            f"{median_of(helped.gain)} in the median; what helps most is {counts(helped.remedy, 'cell')}."
+        )
+    if not hypotheses.empty:
+        text += f" For the others there are hypotheses to try: {counts(hypotheses.remedy, 'cell')}."
+    return text
 
 
 @on_each_machine

@@ -16,6 +16,12 @@ CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]
 """What tells a machine's cells of inference in eager mode apart."""
 
+TAIL, FEWEST_IN_TAIL = 0.95, 2
+"""The share of calls that are quicker than a tail's, and how many of those measured have to be slower, to trust it."""
+
+SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
+"""A ratio over eager mode and the ends of its interval."""
+
 
 def joined(runs: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell: its first failed round if one failed, else its first, with the number of measured ``rounds``.
@@ -49,6 +55,16 @@ def latencies(samples: pd.DataFrame) -> pd.DataFrame:
     return estimated(samples, "latency_s", CELL_COLUMNS, TIMES)
 
 
+def tails(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell with samples of single calls enough: their 95th percentile (s), over all rounds.
+
+    Samples of several calls show none: a slow call is averaged with quick ones.
+    """
+    single = samples[samples.block == 1].astype({"latency_s": float}).groupby(CELL_COLUMNS).latency_s
+    found = single.quantile(TAIL).where(single.size() >= FEWEST_IN_TAIL / (1 - TAIL)).dropna()
+    return found.rename("tail_s").reset_index()
+
+
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with the columns of their workloads, those that a precision stores."""
     asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
@@ -65,11 +81,33 @@ def above(cells: pd.DataFrame, roofs: Mapping[str, Roof | None]) -> Roof:
 
 
 def of_variants(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell of inference in another variant than eager: its latency with interval (s)."""
+    """One row is a cell of inference in another variant than eager: its latency with interval (s).
+
+    ``speed_up`` is how many times as fast it is as the same cell in eager mode, with the ends of its interval; empty
+    where no round of both was measured in one sitting.
+    """
     taken, wanted = (rows[(rows.phase == INFERENCE) & (rows.variant != EAGER)] for rows in (samples, runs))
     if wanted.empty:
-        return pd.DataFrame(columns=[*runs.columns, "rounds", *TIMES, "sample_count"])
-    return joined(wanted).merge(latencies(taken), on=CELL_COLUMNS, how="left")
+        return pd.DataFrame(columns=[*runs.columns, "rounds", *TIMES, "sample_count", *SPEED_UP])
+    found = joined(wanted).merge(latencies(taken), on=CELL_COLUMNS, how="left")
+    return found.merge(_over_eager(runs, samples), on=CELL_COLUMNS, how="left")
+
+
+def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds that were taken together.
+
+    These are rounds of one number in one sitting, so that what drifts with the hours is in both. Tables of an earlier
+    version name no sitting: all their rounds are taken as of one.
+    """
+    rounds = matching(samples, phase=INFERENCE).groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
+    together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]
+    sittings = runs[[*CELL_COLUMNS, "round", "sitting"]].assign(sitting=runs.sitting.astype(object).fillna(""))
+    rounds = rounds.merge(sittings, on=[*CELL_COLUMNS, "round"])
+    eager = matching(rounds, variant=EAGER)[[*together, "latency_s"]].rename(columns={"latency_s": "eager_s"})
+    pairs = rounds[rounds.variant != EAGER].merge(eager, on=together)
+    return estimated(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP).drop(
+        columns="sample_count"
+    )
 
 
 def derive(
@@ -79,7 +117,7 @@ def derive(
     operators: pd.DataFrame,
     roof_of: Callable[[str], Roof | None],
 ) -> pd.DataFrame:
-    """One row is a cell of inference, eager: its latency with interval, and what follows from its workload.
+    """One row is a cell of inference, eager: its latency with interval and tail, and what follows from its workload.
 
     ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
     over the flat part of the roof (``roof_of`` a precision). ``model_bound_s`` is the least time under the roof of the
@@ -88,7 +126,8 @@ def derive(
     counted.
     """
     taken, wanted = (matching(rows, phase=INFERENCE, variant=EAGER) for rows in (samples, runs))
-    cells = with_workload(joined(wanted).merge(latencies(taken), on=CELL_COLUMNS, how="left"), counted)
+    timed = latencies(taken).merge(tails(taken), on=CELL_COLUMNS, how="left")
+    cells = with_workload(joined(wanted).merge(timed, on=CELL_COLUMNS, how="left"), counted)
     cells[TIMES] = cells[TIMES].astype(float)
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
     roof = above(cells, roofs)

@@ -17,7 +17,8 @@ def _properties(machine: Machine) -> dict[str, str | int | None]:
         "vector units": environment.vector_extension, "driver": environment.driver,
         "system": environment.system, "Python": environment.python, "torch": environment.torch,
         "torchvision": environment.torchvision, "torchaudio": environment.torchaudio,
-        "tuned by": environment.tuning, "environment": environment.environment_id,
+        "C library": environment.c_library, "hypervisor": environment.hypervisor,
+        "huge pages": environment.huge_pages, "tuned by": environment.tuning, "environment": environment.environment_id,
         "first seen (UTC)": environment.recorded_at[:16].replace("T", " "),
     }  # fmt: skip
 

@@ -9,15 +9,13 @@ from report.analysis.available import or_missing
 from report.analysis.effect import median_of
 from report.analysis.operator_groups import GROUPS
 from report.analysis.predictors import common_batches
+from report.analysis.remedies import INEFFICIENCY
 from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL
 from report.load.paper import Paper
 from report.tables.pipe import NONE, NOT_MEASURED, known, pipe
 from report.text.frame_rows import each, highest, lowest
 from report.text.prose import escape
 from report.text.quantities import SPACE, percent, si, significant
-
-INEFFICIENCY = "inefficiency"
-"""Of all groups of operators together."""
 
 SHOWN = (BOUND, BY_OPERATOR, INEFFICIENCY, FRAMEWORK, RESIDUAL)
 
@@ -89,6 +87,13 @@ def tried(paper: Paper) -> str:
     return pipe("Device | Variant | Precision | Batch > | Models > | Speed-up > | Least | Most", rows)
 
 
+def _remedy(row: Any) -> str:
+    """Say what helps a cell: by how much, where that was measured, else that it is to be tried."""
+    if row.basis == remedies.MEASURED:
+        return f"{row.remedy}, {significant(row.gain, 2)} times as fast"
+    return f"{row.remedy} helps" if row.basis == remedies.NONE else f"try {row.remedy}"
+
+
 @or_missing
 def remedy(paper: Paper) -> str:
     """List the largest term of each cell, with its share and remedy, a column a device and batch size."""
@@ -98,7 +103,7 @@ def remedy(paper: Paper) -> str:
         for device, batch in sorted(set(zip(found.device, found.batch, strict=True)))
     }
     texts = {
-        (row.model, row.device, row.batch): escape(f"{row.term}, {percent(row.share)}: {row.remedy}")
+        (row.model, row.device, row.batch): escape(f"{row.term}, {percent(row.share)}: {_remedy(row)}")
         for row in each(found)
     }
     return _by_model(available.shown_cells(paper), texts, columns, NOT_MEASURED)

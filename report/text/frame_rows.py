@@ -18,6 +18,11 @@ def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
+def of_models(frame: pd.DataFrame, column: str) -> pd.Series:
+    """Return each model's median of a column: the median of these weighs models alike, whatever cells each has."""
+    return frame.groupby("model")[column].median()
+
+
 def highest(frame: pd.DataFrame, column: str) -> Any:
     """Return the row with the highest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmax())]

@@ -21,7 +21,7 @@ from measure.cache.workload_records import Operator, Workload
 MACHINES = {"example-cpu": "cpu-new", "example-gpu": "gpu-1"}
 """The folders of the machines, with their newest environments."""
 
-MORE, BATCHES = ("ash", "birch", "cedar", "elm", "fir", "oak"), (1, 8)
+MORE, BATCHES = ("ash", "birch", "cedar", "elm", "fir", "oak"), (1, 2, 8)
 
 
 def write_whole(data):

@@ -14,9 +14,11 @@ from measure.cache.folders import MachineFolder
 from measure.cache.records import Run
 from measure.errors import UserError
 from measure.machine import devices, processor
-from measure.machine.environment import current
+from measure.machine.environment import current, installed_version
 from measure.run.arguments import parse_percent, parse_time
 from measure.run.worker import Worker
+from measure.timing.sampling import Timing
+from measure.timing.stopwatch import TimedSample
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long
@@ -326,6 +328,32 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     assert call(*arguments) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
     assert folder.samples() == samples
+
+
+@pytest.mark.parametrize(
+    ("latencies_s", "rounds"),
+    [
+        ([1.0, 1.01, 0.99], 3),  # ±2.8 %: 4.85 / sqrt(3) times a deviation of 1 %
+        # ±70 % after three rounds; of 1.0, 1.3, 0.8 and 1.0 or of five not much less
+        ([1.0, 1.3, 0.8, 1.0, 1.0], 5),
+    ],
+)
+def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(
+    tmp_path, capsys, monkeypatch, latencies_s, rounds
+):
+    given = iter(latencies_s)
+    monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(next(given)),), (), 0.5))
+    arguments = ["--data", tmp_path, "--machine", "box", *SMALL, "--sections", "inference", "--max-rounds", "5"]
+    assert call(*arguments) == 0
+    said = capsys.readouterr().out
+    assert f"[{rounds}/{rounds}] squeezenet1_0 batch 1 fp32, round {rounds}: " in said
+    assert f"\n{rounds} done, 0 failed, 0 left; " in said
+    runs = MachineFolder(tmp_path, "box").runs()
+    assert [run.round for run in runs] == list(range(rounds))
+    assert len({(run.sitting, run.seed, run.version) for run in runs}) == 1
+    assert (runs[0].seed, runs[0].version.split()[0]) == (1, installed_version("ridgepoint"))
+    assert call(*arguments) == 0
+    assert "Nothing left to measure" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("forked_workers")

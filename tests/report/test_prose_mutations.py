@@ -190,7 +190,8 @@ def test_two_models_that_swap_latencies_are_told(asked, before):
     after = by_code(
         asked(
             swapped_latencies,
-            r"findings\.benchmarks\.latency|findings\.utilisation\.attained|findings\.predictors\.|"
+            # The sentence on latencies takes the models that have all batch sizes, which these two have not.
+            r"findings\.utilisation\.attained|findings\.predictors\.|"
             r"findings\.(waterfall\.gaps|speed_ups\.of_machines)|tables\.benchmarks\.latencies",
         )
     )

@@ -46,12 +46,16 @@ PAPERS = {
     ),
     "wide": (
         wide,
-        r"(?<!published\.)findings\.(chips|comparisons|workload|layers\.(kinds|par|dep)|bounds|machines|benchmarks|"
+        r"(?<!published\.)findings\.(chips|comparisons|workload|layers\.(kinds|par|dep)|bounds|machines|"
+        r"benchmarks\.(?!sat)|"
         r"training\.(flop_ratios|recomputation|memory|optimisers)|utilisation|counting_programs\.(?!.*torchinfo)|"
         r"predictors|speed_ups\.of_machines)|tables\.chips",
     ),
     "many": (many, r"benchmarks\.|predictors\.|speed_ups(\.of_machines|\()"),
-    "tiny": (tiny, r"findings\.(workload|bounds|benchmarks)\.|tables\.(workload|counting_programs|machines|roofs)\."),
+    "tiny": (
+        tiny,
+        r"findings\.(workload|bounds|benchmarks)\.(?!sat)|tables\.(workload|counting_programs|machines|roofs)\.",
+    ),
     "profiled": (
         profiled,
         r"findings\.waterfall\.(waiting|gaps|system|largest|profiled)|tables\.utilisation\.(?!tried)",

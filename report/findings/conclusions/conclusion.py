@@ -8,7 +8,7 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.effect import Effect, median_of
-from report.analysis.predictors import common_batches
+from report.analysis.predictors import common_batches, comparable
 from report.load.paper import Machine, Paper
 from report.text.quantities import capitalised, listing, number
 
@@ -86,23 +86,22 @@ def on(where: str, text: str) -> str:
 
 
 def by_batch(rows: pd.DataFrame, column: str) -> dict[int, Effect]:
-    """Return a column's median over models at each batch size that at least half as many have as the commonest."""
-    return {batch: median_of(rows[rows.batch == batch][column]) for batch in common_batches(rows)}
+    """Return a column's median over models at each batch size, over the same models at all of them."""
+    same = comparable(rows)
+    return {batch: median_of(same[same.batch == batch][column]) for batch in common_batches(same)}
 
 
 def largest(effects: dict[int, Effect]) -> int:
-    """Return, of the batch sizes with the most models, that with the largest effect; without any, the first."""
-    most = max(effect.count for effect in effects.values())
-    known = {batch: effect for batch, effect in effects.items() if effect.count == most}
-    return max(known, key=lambda batch: (known[batch].side != 0, known[batch].size))
+    """Return the batch size with the largest effect; without any, the first."""
+    return max(effects, key=lambda batch: (effects[batch].side != 0, effects[batch].size))
 
 
 def medians(effects: dict[int, Effect], pairs: str = "") -> str:
-    """List effects: ``1.8 (1.6 to 2.0) in the median of 24 models at batch size 1 and 2.2 of 20 at 64``."""
+    """List effects: ``1.8 (1.6 to 2.0) at batch size 1 and 2.2 (1.9 to 2.4) at 64 in the median of 20 models``."""
     (batch, first), *others = effects.items()
-    models = f"{pairs}{number(first.count, 'model')}"
-    parts = [f"{effect} of {effect.count} at {batch}" for batch, effect in others]
-    return listing([f"{first} in the median of {models} at batch size {batch}", *parts])
+    same = f"{pairs}{'the same ' if others else ''}{number(first.count, 'model')}"
+    parts = [f"{effect} at {batch}" for batch, effect in others]
+    return f"{listing([f'{first} at batch size {batch}', *parts])} in the median of {same}"
 
 
 def at(batches: list[int], effects: dict[int, Effect]) -> str:

@@ -5,7 +5,7 @@ from math import isnan
 from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
-from report.analysis.predictors import FLOP, common_batches
+from report.analysis.predictors import FLOP, common_batches, comparable
 from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
@@ -20,7 +20,8 @@ def flop(paper: Paper, machine: Machine) -> Answer:
     """Say by what factor two models differ in the time that a FLOP takes."""
     cells = available.cells(machine)
     cells = cells[cells.forward_flop > 0]
-    groups = {batch: cells[cells.batch == batch] for batch in common_batches(cells)}
+    same = comparable(cells)
+    groups = {batch: same[same.batch == batch] for batch in common_batches(same)}
     effects = {
         batch: apart(rows.latency_s / rows.forward_flop, rows.model) for batch, rows in groups.items() if len(rows) > 1
     }

@@ -10,21 +10,16 @@ from report.text.quantities import number
 
 FIRST = "before buying a faster chip"
 
-ADVICE = {
-    remedies.LARGER_BATCH: f"collect inputs into batches {FIRST}",
-    remedies.KEPT_MEMORY: f"keep memory between operators {FIRST}",
-    remedies.FUSION: f"fuse operators {FIRST}",
-    remedies.LOWER_PRECISION: f"lower the precision {FIRST}",
-    remedies.OTHER_LAYOUT: f"try another layout of the convolutions {FIRST}",
-    remedies.NOTHING: "look for a faster chip or a leaner model",
-    remedies.AGAIN: "measure again before drawing a conclusion",
-}
-"""What follows where most profiled cells have a remedy."""
+FASTER_CHIP = "look for a faster chip or a leaner model"
+"""What is left where the roof is reached."""
+
+MOST = 0.5
+"""Advice is what helps more than this share of the profiled cells."""
 
 
 @of_machine(7, "Distance from the roof", "fig-attained", "fig-waterfall", "tbl-remedies")
 def distance(paper: Paper, machine: Machine) -> Answer:
-    """Say how many times as long as the roof allows a call takes, and the remedy of most profiled cells."""
+    """Say how many times as long as the roof allows a call takes, and what was measured to help most profiled cells."""
     available.roof(machine)
     cells = available.cells(machine)
     effects = by_batch(cells.assign(factor=1 / cells.attained), "factor")
@@ -32,14 +27,14 @@ def distance(paper: Paper, machine: Machine) -> Answer:
     profiled = or_missing(remedies.largest)(paper, machine)
     advice, why = f"look at the software {FIRST}", ""
     if not isinstance(profiled, Missing):
-        terms, ways = profiled.term.value_counts(), profiled.remedy.value_counts()
-        advice = ADVICE[str(ways.index[0])]
-        why = (
-            f" In {terms.iloc[0]} of {number(len(profiled), 'profiled cell')} the largest term is {terms.index[0]}; in "
-            f"{ways.iloc[0]} the remedy by rule is {ways.index[0]}."
-        )
+        helped = profiled[profiled.basis == remedies.MEASURED].remedy.value_counts()
+        if not helped.empty:
+            best, count = helped.index[0], int(helped.iloc[0])
+            why = f" Of what was measured {best} helps most in {count} of {number(len(profiled), 'profiled cell')}."
+            if count > MOST * len(profiled):
+                advice = f"use {best} {FIRST}"
     if effects[batch].side < 0:
-        advice = ADVICE[remedies.NOTHING]
+        advice = FASTER_CHIP
     return (
         effects[batch],
         f"{advice}: the time of a call over the least that the measured roof allows is {medians(effects)}.{why}",

@@ -234,6 +234,23 @@ def has_ended(pid):
         return True
 
 
+def test_variables_that_a_process_starts_with_are_set_for_it_alone(monkeypatch):
+    monkeypatch.setenv("SET_BEFORE", "old")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    with worker._set({"SET_BEFORE": "new", "NOT_SET": "new"}):
+        assert (os.environ["SET_BEFORE"], os.environ["NOT_SET"]) == ("new", "new")
+    assert os.environ["SET_BEFORE"] == "old"
+    assert "NOT_SET" not in os.environ
+
+
+def test_a_task_of_other_variables_gets_another_process(process):
+    process.run(COUNT)
+    before = process._process.pid
+    process._variables = {"LD_PRELOAD": "liballocator.so"}  # as if that one had started with it
+    process.run(COUNT)
+    assert process._process.pid != before
+
+
 def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
     script, within = tmp_path / "hanging.py", tmp_path / "pid"
     script.write_text(HANGING)

@@ -32,33 +32,36 @@ def found(*rows):
 
 
 def test_the_smallest_batch_with_the_share_of_the_best():
-    row = found((1, 10.0, False), (64, 95.0, False), (256, 100.0, False))
-    assert (row["batch"], row["limit"], row["attained"]) == (64, ARITHMETIC, 0.5)
-    assert (row["batches"], row["first_per_s"], row["best_per_s"]) == ((1, 64, 256), 10, 100)
+    row = found((1, 10.0, False), (4, 95.0, False), (16, 100.0, False))
+    assert (row["batch"], row["limit"], row["attained"]) == (4, ARITHMETIC, 0.5)
+    assert (row["batches"], row["first_per_s"], row["best_per_s"]) == ((1, 4, 16), 10, 100)
     assert (row["gain"], row["kept"]) == (10, 1)
-    assert found((1, 10.0, False), (64, 94.9, False), (256, 100.0, False))["batch"] == 256
+    assert found((1, 10.0, False), (4, 94.9, False), (16, 100.0, False))["batch"] == 16
 
 
 def test_it_may_be_the_smallest_and_throughput_may_fall():
-    row = found((64, 40.0, False), (1, 100.0, True))
+    row = found((16, 40.0, False), (1, 100.0, True), (4, 70.0, False))
     assert (row["batch"], row["limit"], row["kept"], row["gain"]) == (1, MEMORY, 0.4, 1)
 
 
 def test_the_largest_measured_is_open_or_the_last_that_fits():
-    rising = [(1, 10.0, False), (64, 100.0, False)]
+    rising = [(1, 10.0, False), (4, 50.0, False), (16, 100.0, False)]
     assert found(*rising)["limit"] == OPEN
-    assert found(*rising, (256, None, False))["limit"] == CAPACITY
-    assert found((1, None, False), *rising[1:], (128, 200.0, False))["limit"] == OPEN  # a smaller one failed
+    assert found(*rising, (64, None, False))["limit"] == CAPACITY
+    assert found((1, None, False), *rising[1:], (64, 200.0, False))["limit"] == OPEN  # a smaller one failed
 
 
 def test_without_a_roof_the_limit_is_not_known():
-    rows = cells((1, 100.0, False), (64, 100.0, False)).assign(attained=float("nan"))
+    rows = cells((1, 100.0, False), (4, 100.0, False), (16, 90.0, False)).assign(attained=float("nan"))
     assert saturation.saturations(rows).limit.tolist() == [None]
 
 
-def test_models_of_one_batch_size_are_left_out():
-    rows = pd.concat([cells((1, 1.0, False)), cells((1, 1.0, False), (2, 2.0, False), model="other")])
-    assert saturation.saturations(rows).model.tolist() == ["other"]
+def test_models_without_a_full_sweep_are_left_out():
+    swept = cells((1, 1.0, False), (2, 2.0, False), (8, 3.0, False), model="swept")
+    # Two sizes alone, and three with a factor of 16 in between
+    two = cells((1, 1.0, False), (2, 2.0, False))
+    wide = cells((1, 1.0, False), (4, 2.0, False), (64, 3.0, False), model="wide")
+    assert saturation.saturations(pd.concat([swept, two, wide])).model.tolist() == ["swept"]
 
 
 def test_of_a_machine():
@@ -70,5 +73,5 @@ def test_of_a_machine():
     cpu = many().machine("cpu")
     both = replace(cpu, cells=pd.concat([cpu.cells, cpu.cells.assign(precision="bf16")]))
     assert len(saturation.of_machine(both)) == 8  # at the base precision alone
-    with pytest.raises(DataMissingError, match=r"Example GPU at more than one .* --device cuda --batch-sizes"):
+    with pytest.raises(DataMissingError, match=r"Example GPU over a full sweep .* --device cuda --batch-sizes"):
         saturation.of_machine(tiny().machine("gpu"))

@@ -52,14 +52,13 @@ def test_without_shared_cells_it_says_what_adds_some():
 
 def test_variants():
     paper = with_variants()
-    eager_s = paper.machines[0].cells.query("model == 'lean' and precision == 'bf16'").latency_s.item()
     rows = speed_ups.over_eager(paper.machines[0])
     found = {(row.model, row.batch, row.precision, row.variant): row.speed_up for row in rows.itertuples()}
     assert found == {
         ("lean", 1, "fp32", "kept_memory"): pytest.approx(2),
         ("lean", 8, "fp32", "kept_memory"): pytest.approx(1),
         ("deep", 1, "fp32", "kept_memory"): pytest.approx(0.5),
-        ("lean", 1, "bf16", "channels_last"): pytest.approx(eager_s / 0.004),
+        ("lean", 1, "bf16", "channels_last"): pytest.approx(1.5),
     }
     assert set(speed_ups.over_eager(paper.machines[0], "fp32").variant) == {"kept_memory"}
 
@@ -67,11 +66,12 @@ def test_variants():
 def test_without_variants_the_command_is_named():
     with pytest.raises(
         DataMissingError,
-        match=r"No cell of the Example CPU \(4 cores\) has been measured in eager mode and as a variant; python -m "
-        "measure --device cpu --sections workload inference --variants eager channels_last kept_memory measures some",
+        match=r"No cell of the Example CPU \(4 cores\) has been measured in eager mode and as a variant in one "
+        "sitting; python -m measure --device cpu --sections workload inference --variants eager channels_last "
+        "kept_memory measures some",
     ):
         speed_ups.over_eager(tiny().machine("cpu"))
-    with pytest.raises(DataMissingError, match=r"variant at fp32; .*--variants eager channels_last comp"):
+    with pytest.raises(DataMissingError, match=r"in one sitting at fp32; .*--variants eager channels_last comp"):
         speed_ups.over_eager(tiny().machine("gpu"), "fp32")
 
 
@@ -86,5 +86,26 @@ def test_cells_of_variants():
     assert list(zip(found.model, found.variant, found.status, strict=True)) == [
         ("deep", "cold", "oom"), ("lean", "cold", "ok"),
     ]  # fmt: skip
-    assert found[found.model == "lean"].latency_s.item() == 3
+    (lean,) = found[found.model == "lean"].itertuples()
+    assert lean.latency_s == 3
+    assert lean.speed_up == pytest.approx(1 / 3)
     assert inference_cells.of_variants(frame(runs[:1], Run), frame(samples[:3], Sample)).empty
+
+
+def test_a_variant_is_held_against_rounds_of_the_same_sitting():
+    # The host gets slower, and a later sitting has eager rounds alone: 4 / 2, 8 / 4 and 6 / 3 are 2 each time.
+    times = {
+        ("eager", 0, "first"): 4.0, ("eager", 1, "first"): 8.0, ("eager", 2, "first"): 6.0,
+        ("cold", 0, "first"): 2.0, ("cold", 1, "first"): 4.0, ("cold", 2, "first"): 3.0,
+        ("eager", 3, "later"): 100.0, ("cold", 3, "first"): 1.0,
+    }  # fmt: skip
+    runs = [replace(run("lean", round_=number), variant=variant, sitting=sitting) for variant, number, sitting in times]
+    samples = [
+        Sample("e1", "lean", 1, "fp32", "inference", variant, 0, 1, latency_s, number)
+        for (variant, number, _), latency_s in times.items()
+    ]
+    (lean,) = inference_cells.of_variants(frame(runs, Run), frame(samples, Sample)).itertuples()
+    assert (lean.speed_up, lean.speed_up_low, lean.speed_up_high) == pytest.approx((2, 2, 2))
+    apart = [replace(each, sitting=each.variant) for each in runs]
+    (lean,) = inference_cells.of_variants(frame(apart, Run), frame(samples, Sample)).itertuples()
+    assert lean.speed_up != lean.speed_up  # nothing was measured together

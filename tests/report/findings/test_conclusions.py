@@ -35,15 +35,16 @@ def test_every_conclusion_is_whole_sentences_with_figures_that_are_there(paper):
 
 
 def test_effects_by_batch():
-    rows = pd.DataFrame({"model": SIX * 2 + SIX[:5], "batch": [1] * 6 + [8] * 6 + [64] * 5, "factor": 3.0})
-    rows.loc[rows.batch == 8, "factor"] = 0.2
+    seven = [*SIX, "more"]
+    rows = pd.DataFrame({"model": seven * 2 + SIX, "batch": [1] * 7 + [8] * 7 + [64] * 6, "factor": 3.0})
+    rows.loc[rows.batch == 8, "factor"] = 0.1
     rows.loc[rows.batch == 64, "factor"] = 9.0
+    rows.loc[rows.model == "more", "factor"] = 50.0  # of a model that was not measured at 64
     effects = by_batch(rows, "factor")
-    # At 64 are fewer models than at the others; of these 0.2 is farther from 1 than 3.
-    assert largest(effects) == 8
+    assert largest(effects) == 8  # 0.1 is farther from 1 than 9
     assert plain(medians(effects)) == (
-        "3.00 (3.00 to 3.00) in the median of 6 models at batch size 1, 0.200 (0.200 to 0.200) of 6 at 8 and 9.0 of 5 "
-        "at 64"
+        "3.00 (3.00 to 3.00) at batch size 1, 0.100 (0.100 to 0.100) at 8 and 9.00 (9.00 to 9.00) at 64 in the median "
+        "of the same 6 models"
     )
 
 

@@ -230,11 +230,30 @@ def test_throughput():
     text = plain(findings.benchmarks.throughput(tiny()))
     assert "The highest throughput of the Example CPU (4 cores) is 500 inputs/s, by lean at batch size 8." in text
     # lean 500/250 = 2, broad 166.7/50 = 3.33, deep 25/10 = 2.5; tokens has one batch size only
-    assert "highest at 8 for 3 models" in text
+    assert "Of 1 and 8, throughput is highest at batch size 8 for 3 models" in text
     assert "2.50 times the throughput of the smallest in the median, and 3.33 times for broad" in text
     # lean at bf16 8 ms against 4 ms
-    assert "0.500 times as fast as at fp32 in the median of 1 pair; 1 of them is slower" in text
-    assert "No model was measured at more than one batch size" in findings.benchmarks.throughput(tiny())
+    assert "1 model, each in the median of its batch sizes, runs 0.500 times as fast as at fp32 in the median" in text
+    assert "Too few models were measured at several batch sizes" in findings.benchmarks.throughput(tiny())
+
+
+def test_tails():
+    # Half of the models' calls take 1.5 times the median or longer in the slowest twentieth, of b at 4 three times.
+    cpu = many().machine("cpu")
+    factor = 1.5 + 1.5 * ((cpu.cells.model == "b") & (cpu.cells.batch == 4))
+    slow = replace(cpu, cells=cpu.cells.assign(tail_s=cpu.cells.latency_s * factor))
+    text = plain(findings.benchmarks.tails(replace(many(), machines=(slow, many().machine("gpu")))))
+    assert "takes 1.50 times the median or longer, in the median of 8 models; the longest tail has b at batch " in text
+    assert "size 4, 3.00 times its median. On the Example GPU too few single calls were timed" in text
+
+
+def test_a_model_that_was_not_measured_at_all_batch_sizes_is_in_no_row_of_medians():
+    # h and g are the slowest on the CPU, and g was not measured at 16.
+    text = plain(findings.benchmarks.latency(many()))
+    assert "at batch size 1 from 10.0 ms (a) to 1.28 s (h)" in text
+    cpu = many().machine("cpu")
+    without_h = replace(many(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.model != "h"]),))
+    assert "at batch size 1 from 10.0 ms (a) to 320 ms (f)" in plain(findings.benchmarks.latency(without_h))
 
 
 def test_saturated():
@@ -251,7 +270,7 @@ def test_saturated():
     assert "1 model may gain by batches larger than were measured (h)." in text
     # On the GPU all still gain at 16.
     assert "is below the largest for no model of 8. 8 models may gain by batches larger than were measured." in text
-    assert "Example GPU at more than one batch size" in plain(findings.benchmarks.saturated(tiny()))
+    assert "Example GPU over a full sweep of batch sizes" in plain(findings.benchmarks.saturated(tiny()))
 
 
 def test_roofs():
@@ -304,8 +323,18 @@ def test_abstract():
     assert "4 models of 4 families" in text
     assert "100 MFLOP (lean) to 5.00 GFLOP (deep)" in text
     text = plain(findings.machines.measured(tiny()))
-    assert "On the Example CPU (4 cores), 8 of 9 cells were measured" in text
-    assert "On the Example GPU, all 2 cells" in text
+    assert (
+        "On the Example CPU (4 cores) 8 of 9 cells were measured; 1 ran out of memory; of the measured ones 6 have a "
+        "95 % interval within ±5 %, and none carry a flag." in text
+    )
+    # By footprint lean attains 25 and 50 %, broad 51 and 85, deep 50 and 125, tokens 80: by model 37.5, 68, 88 and 80
+    assert "4 models, each in the median of its batch sizes, achieve 74 % of what it allows in the median." in text
+    assert "On the Example GPU all 2 cells" in text
+    shared = replace(tiny().machine("cpu").environment, hypervisor="KVM")
+    virtual = replace(tiny(), machines=(replace(tiny().machine("cpu"), environment=shared),))
+    assert "On the Example CPU (4 cores), a virtual machine under KVM, 8 of 9 cells" in plain(
+        findings.machines.measured(virtual)
+    )
 
 
 def test_what_one_machine_lacks_is_said_beside_what_the_other_has():

@@ -20,6 +20,8 @@ def test_the_constants_are_what_the_code_measures_by():
         "HEAT": "3 s",
         "BURST_BLOCK": "5 ms",
         "BURST_REST": "50 ms",
+        "MEMORY_SET": "537 MB",  # 2 ** 29
+        "CACHE_MULTIPLE": "8",
         "SWEEP_STEP": "1.41",  # the root of 2
         "FEWEST_SETS": "3",
         "LIKENESS": "10 %",

@@ -33,7 +33,10 @@ def test_levels_against_what_the_system_reports():
     assert "and memory at 10.0 GB/s (triad) from 12.0 MB on" in text
     assert text.endswith("L3 of 16.8 MB, all cores' together; of these the sweep shows no end of L3.")
     agreeing = replace(CPU, caches=CPU.caches[:2])
-    assert roofs.levels(agreeing).endswith("each level ends where one of these does.")
+    assert roofs.levels(agreeing).endswith(
+        "each size lies between the largest set that a level serves and the smallest that the next one does, a step "
+        "more or less."
+    )
     assert roofs.levels(replace(CPU, caches=())).endswith("The system reports no caches to compare them with.")
 
 

@@ -120,3 +120,12 @@ def test_training_steps_and_their_stages_are_no_cells_of_inference():
     samples = [sample(2.0), *(dataclasses.replace(sample(9.0), phase=phase) for phase in phases)]
     (row,) = derived(runs, samples, counted()).itertuples()
     assert (row.phase, row.latency_s, row.sample_count) == ("inference", 2.0, 1)
+
+
+def test_a_tail_is_the_95th_percentile_of_single_calls_where_there_are_forty():
+    # Of 1 to 41 s in two rounds, 95 % of the way from the first to the last of 41: 1 + 0.95 * 40 = 39
+    single = [sample(float(index + 1), index, index % 2) for index in range(41)]
+    blocks = [dataclasses.replace(each, model="quick", block=2) for each in single]
+    few = [dataclasses.replace(each, model="slow") for each in single[:39]]
+    (found,) = cells.tails(frame([*single, *blocks, *few], Sample)).itertuples()
+    assert (found.model, found.tail_s) == ("net", 39)

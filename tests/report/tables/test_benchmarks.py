@@ -64,7 +64,7 @@ def test_one_machine_measured_at_one_batch_size_leaves_the_others():
     assert len(cells(benchmarks.saturations(replace(many(), machines=(cpu, one))))) == 8
     text = benchmarks.saturations(replace(many(), machines=(one,)))
     assert isinstance(text, Missing)
-    assert "Example GPU at more than one batch size" in text
+    assert "Example GPU over a full sweep of batch sizes" in text
 
 
 def test_speed_ups():
