@@ -1,13 +1,12 @@
-"""What the cache says of a claim, the marks of the functions that say it, and how parts make one ruling."""
+"""What the cache says of a claim, the marks of the functions that say it, and what makes one ruling of several."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.load.paper import Machine, Paper
-from report.published.agreement import together
 from report.published.verdict import NOT_COMPARABLE, UNDECIDED
 from report.text.quantities import listing
 
@@ -67,12 +66,6 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
         return rule()
     except DataMissingError as gap:
         return Ruling(None, str(gap))
-
-
-def whole(parts: Iterable[Callable[[], Ruling]]) -> Ruling:
-    """Rule on a claim that holds where all parts do: one that fails refutes it, one that lacks data leaves it open."""
-    found = [or_undecided(part) for part in parts]
-    return Ruling(together([part.holds for part in found]), " ".join(part.text for part in found))
 
 
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:

@@ -13,7 +13,7 @@ from report.analysis.correlations import Coefficient
 from report.published import claims
 from report.published.agreement import Measured
 from report.published.claims import coursework, madani
-from report.published.claims.ruling import CONFIRMED, REFUTED, Ruling, anywhere, at_batches, whole
+from report.published.claims.ruling import CONFIRMED, REFUTED, Ruling, anywhere, at_batches
 from report.published.claims.sides import Ridge
 from report.published.verdict import NOT_COMPARABLE, UNDECIDED
 from report.text.quantities import SPACE
@@ -226,15 +226,6 @@ def test_a_low_correlation(interval, low, none):
     found = Coefficient(sum(interval) / 2, interval, 9, 9)
     assert coursework._low(found) is low
     assert coursework._uncorrelated(found) is none
-
-
-def test_parts_of_a_claim():
-    def part(holds):
-        return lambda: Ruling(holds, "It is so.")
-
-    assert whole([part(True), part(True)]).mark == CONFIRMED
-    assert whole([part(True), part(None)]).mark == UNDECIDED
-    assert whole([part(None), part(False)]).mark == REFUTED
 
 
 def test_machines_that_contradict_leave_a_claim_open():
