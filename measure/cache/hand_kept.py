@@ -192,6 +192,6 @@ class PrintedEstimate:
 class Claim:
     """A sentence of a study that data can confirm or refute."""
 
-    id: Annotated[str, "names the claim: the study's key and a number"]
+    id: Annotated[str, "names the claim: the study's key, a number, and a letter where a sentence makes several"]
     study: Study
     claim: Annotated[str, "the sentence"]

@@ -7,7 +7,7 @@ from measure.cache.variants import VARIANTS
 from measure.timing import statistics
 from report.analysis import saturation
 from report.load import roofs
-from report.published import verdict
+from report.published import agreement
 from report.text.prose import Markup, Prose
 from report.text.quantities import percent, si, significant
 
@@ -56,7 +56,7 @@ LIKENESS = Prose(percent(memory_levels.LIKENESS - 1))
 SATURATED = Prose(percent(saturation.SHARE))
 """The share of its best throughput with which a model is saturated."""
 
-AGREEMENT = Prose(percent(verdict.TOLERANCE, 1))
+AGREEMENT = Prose(percent(agreement.TOLERANCE, 1))
 """Up to this two figures agree, where that is more than the printed one's rounding."""
 
 FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(conventions.FLOP_PER_INSTRUCTION["7.0"])

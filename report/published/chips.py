@@ -9,15 +9,18 @@ from typing import Any
 import pandas as pd
 
 from report.load.paper import BASE_PRECISION, Paper
-from report.published.verdict import OPEN, Comparison, Verdict, compares, judge, printed
+from report.published.verdict import NOT_COMPARABLE, Comparison, Verdict, compares, judge, printed
 from report.text.frame_rows import each
 from report.text.quantities import rate_unit
 
 CORES_AND_CLOCK = re.compile(r"(\d+) cores? x ([\d.]+) GHz")
 CHANNELS = re.compile(r"(\d+) ch")
 CHANNELS_PRINTED = re.compile(r"x (\d+) channels")
+LISTED = re.compile(r"([^;]+ lists?) ([\d.]+) GB/s")
+"""In a chip's note: who prints which other bandwidth."""
+
 FACTOR = re.compile(r"([\d.]+)(?: (GHz|MT/s))?")
-SCALE = {"GHz": 1e9, "MT/s": 1e6, "": 1.0}
+SCALE = {"GHz": 1e9, "GB/s": 1e9, "MT/s": 1e6, "": 1.0}
 
 
 @compares("chips", 1)
@@ -40,7 +43,7 @@ def _compared(
     verdict = judge(*printed(row, column), ours, others)
     if ours is None and not others:
         known = f"data/chips.csv holds no chip {row.chip_key}"
-        verdict = Verdict(OPEN, known if row.chip_key else "it does not say which chip it means")
+        verdict = Verdict(NOT_COMPARABLE, known if row.chip_key else "it does not say which chip it means")
     return Comparison(row.study, _name(row), quantity, unit, getattr(row, column), ours, verdict)
 
 
@@ -69,7 +72,13 @@ def _peak(row: Any, known: pd.DataFrame) -> Comparison:
 def _bandwidth(row: Any, known: pd.DataFrame) -> Comparison:
     """Compare the bandwidth: of some memory channels with theirs."""
     ours = None if known.empty else float(known.iloc[0].bandwidth_byte_per_s) * _share_of_channels(row, known)
-    return _compared(row, "bandwidth", "B/s", "bandwidth_byte_per_s", ours, {})
+    return _compared(row, "bandwidth", "B/s", "bandwidth_byte_per_s", ours, _listed(known))
+
+
+def _listed(known: pd.DataFrame) -> dict[str, float]:
+    """Return the other bandwidths of a chip that its notes in ``data/chips.csv`` name."""
+    found = [match for note in known.note for match in LISTED.finditer(note)]
+    return {f"what {match[1].strip()}": float(match[2]) * SCALE["GB/s"] for match in found}
 
 
 def _derived(known: pd.DataFrame, pattern: re.Pattern[str]) -> re.Match[str] | None:

@@ -7,7 +7,16 @@ from report.published import chips, counts, models, steps
 from report.published.models import SUMMARY
 from report.published.steps import MILLISECONDS
 from report.published.training import LINEAR_ONLY, ONE_GRADIENT
-from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison, compared, comparisons
+from report.published.verdict import (
+    AGREES,
+    DIFFERS,
+    NOT_COMPARABLE,
+    UNDECIDED,
+    Comparison,
+    by_cause,
+    compared,
+    comparisons,
+)
 from report.text.frame_rows import each
 from report.text.quantities import capitalised, listing, number, percent, si, significant
 
@@ -30,22 +39,35 @@ def _named(found: list[Comparison]) -> str:
 
 @finding
 def summary(paper: Paper) -> str:
-    """Say how many printed figures agree, differ, and cannot be compared."""
+    """Say how many printed figures agree, differ, for how many causes, are undecided, and are not comparable."""
     found = _some(comparisons(paper), "*")
     outcomes = [comparison.verdict.outcome for comparison in found]
-    unexplained = sum(not comparison.verdict.explained for comparison in found)
-    agreeing, differing, unclear = (outcomes.count(outcome) or "none" for outcome in (AGREES, DIFFERS, OPEN))
+    agreeing, differing, open_, apart = (
+        outcomes.count(outcome) or "none" for outcome in (AGREES, DIFFERS, UNDECIDED, NOT_COMPARABLE)
+    )
     return (
         f"Of {number(len(found), 'printed figure')}, {agreeing} agree with ours, {differing} differ, "
-        f"{unexplained or 'none'} of these for no reason known, and {unclear} cannot be compared."
+        f"{open_} are undecided because our interval holds them or too few samples were taken, and {apart} are not "
+        f"comparable. {_causes(found)}"
     )
+
+
+def _causes(found: list[Comparison]) -> str:
+    """Say how many causes differences have: one error may stand in many rows."""
+    causes = by_cause(found)
+    if not causes:
+        return "No difference needs a cause."
+    unknown = sum(not rows[0].verdict.explained for rows in causes.values())
+    most = max(causes.values(), key=len)
+    often = f"; one of them stands in {number(len(most), 'row')}" if len(most) > 1 else ""
+    return f"The differences have {number(len(causes), 'cause')}, {unknown or 'none'} of them not known{often}."
 
 
 @finding
 def theoretical_times(paper: Paper) -> str:
     """Say whether the printed theoretical times are FLOP over peak."""
     found = _figures(paper, "step_estimates", "theoretical time")
-    wrong = sum(MILLISECONDS in comparison.verdict.reason for comparison in found)
+    wrong = sum(comparison.verdict.names(MILLISECONDS) for comparison in found)
     row = next(each(paper.published.step_estimates))
     return (
         f"A step of {si(row.flop, 'FLOP')} at {si(row.peak_flop_per_s, 'FLOP/s')} takes "
@@ -79,7 +101,7 @@ def peaks(paper: Paper) -> str:
     parts = [f"{reason}: {listing(names)}" for reason, names in reasons.items()]
     return (
         f"Of {number(len(found), 'printed peak')}, {len(wrong)} are not the dense one at the precision that they are "
-        f"given for. They are {'; '.join(parts)}."
+        f"given for, for {number(len(reasons), 'reason')}. They are {'; '.join(parts)}."
     )
 
 
@@ -204,8 +226,8 @@ def counters_betrayed(paper: Paper) -> str:
 @finding
 def footprints(paper: Paper) -> str:
     """Say what the printed footprints are."""
-    found = [row for row in _figures(paper, "models", "footprint") if row.verdict.outcome != OPEN]
-    alike = sum(SUMMARY in row.verdict.reason for row in found)
+    found = [row for row in _figures(paper, "models", "footprint") if row.verdict.outcome != NOT_COMPARABLE]
+    alike = sum(row.verdict.names(SUMMARY) for row in found)
     return (
         f"Of {number(len(found), 'footprint')} that can be compared, {alike or 'none'} are parameters, inputs and "
         "twice all outputs, in MiB and printed as MB."
@@ -217,7 +239,7 @@ def backward_flop(paper: Paper) -> str:
     """Say which printed backward passes lack their convolutions, and which ratios stand for several models."""
     rows = _figures(paper, "training", "FLOP")
     linear, single, repeated = (
-        [row for row in rows if reason in row.verdict.reason] for reason in (LINEAR_ONLY, ONE_GRADIENT, "same number")
+        [row for row in rows if row.verdict.names(reason)] for reason in (LINEAR_ONLY, ONE_GRADIENT, "same number")
     )
     parts = []
     if linear:

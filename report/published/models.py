@@ -8,7 +8,7 @@ import pandas as pd
 from report.load import counting_programs
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import counts
-from report.published.verdict import AGREES, OPEN, TOLERANCE, Comparison, Verdict, compares, judge, printed
+from report.published.verdict import AGREES, NOT_COMPARABLE, Comparison, Verdict, compares, judge, printed
 from report.text.frame_rows import each, matching
 
 MEBI = 1024**2 / 1000**2
@@ -22,9 +22,6 @@ NUMBER_BYTE = 4
 
 USUAL_SHAPE = "3x224x224"
 """The input of the models of a study that prints none."""
-
-FOOTPRINT_TOLERANCE = 0.02
-"""Programs differ a little in what they take for a layer."""
 
 
 @compares("models", 2)
@@ -44,7 +41,7 @@ def comparisons(paper: Paper) -> Iterator[Comparison]:
             None if asked is None else float(asked[column]) for column in ("footprint_byte", "footprint_intensity")
         )
         others = footprints(paper, row.model_key)
-        yield _compared(row, asked, "footprint", "B", "footprint_byte", footprint, others, FOOTPRINT_TOLERANCE)
+        yield _compared(row, asked, "footprint", "B", "footprint_byte", footprint, others)
         quotient = row.flop / row.footprint_byte
         others = {"the quotient of its FLOP and its footprint, as wrong as these": quotient}
         yield _compared(row, asked, "intensity", "FLOP/B", "intensity_flop_per_byte", intensity, others)
@@ -52,17 +49,19 @@ def comparisons(paper: Paper) -> Iterator[Comparison]:
 
 def _compared(
     row: Any, asked: Any | None, quantity: str, unit: str, column: str,
-    ours: float | None, others: dict[str, float], tolerance: float = TOLERANCE,
+    ours: float | None, others: dict[str, float],
 ) -> Comparison:  # fmt: skip
-    """Compare a figure of a model; open where the study may have given it an input of its other models' size."""
+    """Compare a figure of a model; not where the study may have given it an input of its other models' size."""
     if ours is None and not row.model_key:
-        verdict = Verdict(OPEN, "it does not say which model it means")
+        verdict = Verdict(NOT_COMPARABLE, "it does not say which model it means")
     elif ours is None and asked is None:
-        verdict = Verdict(OPEN, f"it has not been counted; {counts.command(row.model_key, 1)} counts it")
+        verdict = Verdict(NOT_COMPARABLE, f"it has not been counted; {counts.command(row.model_key, 1)} counts it")
     else:
-        verdict = judge(*printed(row, column), ours, others, tolerance)
+        verdict = judge(*printed(row, column), ours, others)
         if verdict.outcome != AGREES and asked is not None and asked.input_shape != USUAL_SHAPE:
-            verdict = Verdict(OPEN, f"it does not say at which size of input; ours is counted at {asked.input_shape}")
+            verdict = Verdict(
+                NOT_COMPARABLE, f"it does not say at which size of input; ours is counted at {asked.input_shape}"
+            )
     return Comparison(row.study, row.model, quantity, unit, getattr(row, column), ours, verdict)
 
 

@@ -9,17 +9,15 @@ from report.load.counting_programs import name
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import counts
+from report.published.agreement import latency
 from report.published.verdict import (
-    AGREES,
     DIFFERS,
-    MEASURED_TOLERANCE,
-    OPEN,
+    NOT_COMPARABLE,
     Comparison,
     Verdict,
     compares,
-    interval_between,
     judge,
-    near,
+    judge_measured,
     printed,
 )
 from report.text.frame_rows import each, matching
@@ -28,11 +26,12 @@ from report.text.quantities import percent, si
 CANDIDATES = {"vit_b_32": ("vit_b_16",), "mobilenet_v3_large": ("mobilenet_v2",)}
 """What a study may have meant that prints neither which ViT nor which MobileNet it used."""
 
-MISPRINT = 0.001
-"""Two figures with all printed digits in common, within this share: more than chance."""
+MISPRINT = "because its rate has the digits of its DRAM rate times its time: likely a misprint"
 
-COUNTERS_TOLERANCE = 0.03
-"""Counters see loss, update and index arithmetic beside the model: up to this share they agree with a count."""
+NOT_SEEN = (
+    "because counters may see less than the count: convolution by a fast algorithm takes fewer multiplications, and "
+    "FLOP of tensor cores are not among those counted"
+)
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,9 @@ class Step:
 
     @property
     def misprinted(self) -> bool:
-        """True where the rate has the digits of the DRAM rate times the time, which means nothing."""
-        return near(self.row.flop_per_s, 0, self.row.dram_byte_per_s * self.row.time_s, MISPRINT)
+        """True where the rate has all digits of the DRAM rate times the time, which means nothing."""
+        rate, rounding = printed(self.row, "flop_per_s")
+        return abs(rate - self.row.dram_byte_per_s * self.row.time_s) <= rounding
 
 
 def steps(paper: Paper) -> list[Step]:
@@ -99,21 +99,17 @@ def step_counts(paper: Paper, model: str, batch: int) -> dict[str, float]:
 
 
 def _flop(paper: Paper, step: Step) -> Comparison:
-    """Compare the rate times the time. Counters may see less than the count: a fast algorithm, or tensor cores."""
+    """Compare the rate times the time."""
     model, batch = step.row.model_key, int(step.row.batch)
     ours = counts.step_flop(counts.workload(paper, model, batch))
     if ours is None:
-        verdict = Verdict(OPEN, f"the step has not been counted; {counts.command(model, batch)} does")
+        verdict = Verdict(NOT_COMPARABLE, f"the step has not been counted; {counts.command(model, batch)} does")
     elif step.misprinted:
-        verdict = Verdict(DIFFERS, "because its rate has the digits of its DRAM rate times its time: likely a misprint")
+        verdict = Verdict(DIFFERS, MISPRINT)
     else:
-        verdict = judge(step.flop, 0, ours, step_counts(paper, model, batch), COUNTERS_TOLERANCE)
+        verdict = judge(step.flop, 0, ours, step_counts(paper, model, batch))
         if not verdict.explained and step.flop < ours:
-            verdict = Verdict(
-                DIFFERS,
-                f"because the counters saw {percent(step.flop / ours)} of the count: convolution by a fast algorithm "
-                "takes fewer multiplications, and FLOP of tensor cores are not among those counted",
-            )
+            verdict = Verdict(DIFFERS, NOT_SEEN)
     return Comparison(step.row.study, step.name, "FLOP, step", "FLOP", step.flop, ours, verdict)
 
 
@@ -124,14 +120,14 @@ def _intensity(step: Step) -> Comparison:
 
 
 def _bandwidth(paper: Paper, step: Step) -> Comparison:
-    """Compare the DRAM rate with the datasheet's bandwidth, which nothing exceeds."""
+    """Hold the DRAM rate against the datasheet's bandwidth, which nothing exceeds: to stay below is no agreement."""
     row = step.row
     roof = chip_roof(paper, row.chip_key)
     ours, rate = roof.bandwidth_byte_per_s if roof else None, row.dram_byte_per_s
     if ours is None:
-        verdict = Verdict(OPEN, f"data/chips.csv holds no {BASE_PRECISION} roof of {row.chip_key}")
+        verdict = Verdict(NOT_COMPARABLE, f"data/chips.csv holds no {BASE_PRECISION} roof of {row.chip_key}")
     elif rate <= ours:
-        verdict = Verdict(AGREES, f"with the roof: {percent(rate / ours)} of it")
+        verdict = Verdict(NOT_COMPARABLE, f"any rate may be below the roof: this is {percent(rate / ours)} of it")
     else:
         verdict = Verdict(DIFFERS, "because it is above the roof, which is impossible")
     return Comparison(row.study, step.name, "DRAM rate", "B/s", rate, ours, verdict)
@@ -151,10 +147,10 @@ def _time(paper: Paper, step: Step) -> Comparison:
     row, quantity = step.row, "time of a step"
     measured = measured_step(paper, row.chip_key, row.model_key, int(row.batch))
     if measured is not None:
-        ours = float(measured.latency_s)
-        interval = interval_between(float(measured.latency_low_s), float(measured.latency_high_s))
-        verdict = judge(*printed(row, "time_s"), ours, {}, MEASURED_TOLERANCE)
-        return Comparison(row.study, step.name, quantity, "s", row.time_s, ours, verdict, interval, row.chip_key)
+        ours = latency(measured)
+        verdict = judge_measured(*printed(row, "time_s"), ours)
+        figures = row.time_s, ours.value, verdict, ours.interval
+        return Comparison(row.study, step.name, quantity, "s", *figures, row.chip_key)
     flop = counts.step_flop(counts.workload(paper, row.model_key, int(row.batch)))
     roof = chip_roof(paper, row.chip_key)
     reason = "no step was measured on that chip"
@@ -165,13 +161,10 @@ def _time(paper: Paper, step: Step) -> Comparison:
             reason += f", {percent(least / row.time_s)} of the printed time"
         else:
             reason += ", more than the printed time: the model or the precision is another"
-    return Comparison(row.study, step.name, quantity, "s", row.time_s, None, Verdict(OPEN, reason))
+    return Comparison(row.study, step.name, quantity, "s", row.time_s, None, Verdict(NOT_COMPARABLE, reason))
 
 
 MILLISECONDS = "the time in milliseconds, printed as seconds"
-
-ROUNDED_COUNTS = 0.05
-"""Studies print counts at two digits and take them from each other: up to this share one is recognised."""
 
 
 @compares("step_estimates", 5)
@@ -191,23 +184,17 @@ def estimate_comparisons(paper: Paper) -> Iterator[Comparison]:
 def _estimated_flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | None, Verdict]:
     """Return the FLOP of a step at the batch size at which the study measured that model, and the verdict on it.
 
-    The printed figure is ours, a count by another rule, or roughly that, or what another program counts.
+    The printed figure is ours, a count by another rule, or what another program counts.
     """
     if batch is None:
-        return None, Verdict(OPEN, "it does not say at which batch size")
+        return None, Verdict(NOT_COMPARABLE, "it does not say at which batch size")
     ours = counts.step_flop(counts.workload(paper, row.model_key, batch))
     if ours is None:
-        return None, Verdict(OPEN, f"the step has not been counted; {counts.command(row.model_key, batch)} does")
-    rules = step_counts(paper, row.model_key, batch)
-    verdict = judge(*printed(row, "flop"), ours, rules)
-    if not verdict.explained:
-        rough = {f"about {what}": value for what, value in rules.items()}
-        verdict = judge(*printed(row, "flop"), ours, rough, ROUNDED_COUNTS)
-    if not verdict.explained:
-        others = {
-            f"about the multiply-adds of {row.model_key}'s forward pass alone by {name(program)}": batch * mac
-            for program, mac in counts.by_program(paper, row.model_key).items()
-        }
-        nearest = dict(sorted(others.items(), key=lambda pair: abs(pair[1] - row.flop)))
-        verdict = judge(*printed(row, "flop"), ours, nearest, ROUNDED_COUNTS)
-    return ours, verdict
+        return None, Verdict(
+            NOT_COMPARABLE, f"the step has not been counted; {counts.command(row.model_key, batch)} does"
+        )
+    by_program = {
+        f"the multiply-adds of {row.model_key}'s forward pass alone by {name(program)}": batch * mac
+        for program, mac in counts.by_program(paper, row.model_key).items()
+    }
+    return ours, judge(*printed(row, "flop"), ours, step_counts(paper, row.model_key, batch) | by_program)

@@ -7,17 +7,17 @@ import pandas as pd
 
 from measure.cache.hand_kept import BACKWARD_TO_FORWARD, FLOP
 from report.analysis import available
-from report.load.paper import BASE_PRECISION, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.published import counts
+from report.published.agreement import Measured, counted, interval_between
 from report.published.verdict import (
     DIFFERS,
-    MEASURED_TOLERANCE,
-    OPEN,
+    NOT_COMPARABLE,
     Comparison,
     Verdict,
     compares,
-    interval_between,
     judge,
+    judge_measured,
     printed,
 )
 from report.text.frame_rows import each, highest, matching
@@ -27,8 +27,7 @@ ONE_GRADIENT = "the backward pass with one of its two gradients, that of the wei
 
 STAGES = ("forward", "backward")
 
-ROUGH = 0.05
-"""Up to this share a ratio that is printed at two digits is recognised as another quantity's."""
+ANOTHER_CHIP = "because it was measured on another chip, where the passes take other shares"
 
 
 @compares("training", 3)
@@ -79,7 +78,7 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         linear = matching(paper.layers, **cell, layer_kind="linear").backward_flop.astype(float).sum()
         others["backward"] = {LINEAR_ONLY: float(linear), ONE_GRADIENT: forward}
         others["ratio"] = {what: _turned(row, forward, flop) for what, flop in others["backward"].items() if flop > 0}
-    missing = Verdict(OPEN, f"its step has not been counted; {counts.command(row.model, batch)} counts it")
+    missing = Verdict(NOT_COMPARABLE, f"its step has not been counted; {counts.command(row.model, batch)} counts it")
     for stage in STAGES:
         figure, rounding = printed(row, stage)
         if pd.notna(figure):
@@ -89,8 +88,6 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
     ratio, verdict = ours.get("ratio"), missing
     if ours:
         verdict = judge(figure, rounding, ratio, others["ratio"])
-        if not verdict.explained:
-            verdict = judge(figure, rounding, ratio, others["ratio"], ROUGH)
     if models > 1 and not verdict.explained:
         verdict = Verdict(DIFFERS, f"because the same number stands for {models} models, whose ratios are their own")
     yield Comparison(row.study, _name(row), f"FLOP, {row.ratio_means}", "", figure, ratio, verdict)
@@ -98,21 +95,31 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
 
 def _times(row: Any) -> Iterator[Comparison]:
     """Yield the times of a chip that is not named: nothing to compare with."""
-    verdict = Verdict(OPEN, "it does not say on which chip, which decides a time")
+    verdict = Verdict(NOT_COMPARABLE, "it does not say on which chip, which decides a time")
     for stage in STAGES:
         figure, _ = printed(row, stage)
         if pd.notna(figure):
             yield Comparison(row.study, _name(row), f"time, {stage}", "s", figure, None, verdict)
 
 
+def trained(machine: Machine, model: str, batch: float) -> Any | None:
+    """Return the step of a model that a machine took at a batch size, else at the largest; None where it took none."""
+    rows = matching(machine.steps, model=model, precision=BASE_PRECISION).dropna(subset="time_ratio")
+    asked = matching(rows, batch=None if pd.isna(batch) else batch)
+    return None if rows.empty else highest(rows if asked.empty else asked, "batch")
+
+
+def time_ratio(step: Any) -> Measured:
+    """Return the backward pass's time over the forward pass's."""
+    ends = interval_between(float(step.time_ratio_low), float(step.time_ratio_high))
+    return Measured(float(step.time_ratio), ends)
+
+
 def measured(paper: Paper, model: str, batch: float) -> tuple[str, Any] | None:
-    """Return the first machine shown that trained a model at a batch size (any: the largest), and its row."""
-    for machine in paper.shown:
-        asked = None if pd.isna(batch) else batch
-        rows = matching(machine.steps, model=model, precision=BASE_PRECISION, batch=asked).dropna(subset="time_ratio")
-        if not rows.empty:
-            return available.title(machine), highest(rows, "batch")
-    return None
+    """Return the first machine shown that trained a model at a batch size (NaN: any), and its row."""
+    found = ((available.title(machine), trained(machine, model, batch)) for machine in paper.shown)
+    alike = ((title, step) for title, step in found if step is not None and (pd.isna(batch) or step.batch == batch))
+    return next(alike, None)
 
 
 def _time_ratio(paper: Paper, row: Any) -> Comparison:
@@ -125,14 +132,10 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
             f"no such step was measured; python -m measure --sections workload training --models {row.model} "
             f"--training-batch-sizes {_batch(row)} measures it"
         )
-        return Comparison(row.study, _name(row), quantity, "", figure, None, Verdict(OPEN, reason))
+        return Comparison(row.study, _name(row), quantity, "", figure, None, Verdict(NOT_COMPARABLE, reason))
     title, step = found
-    ours, one, other = (
-        _turned(row, 1.0, float(ratio)) for ratio in (step.time_ratio, step.time_ratio_low, step.time_ratio_high)
-    )
-    interval = interval_between(one, other)
-    uncertain = max(abs(end - ours) for end in interval) if interval else 0.0
-    verdict = judge(figure, max(rounding, uncertain), ours, {}, MEASURED_TOLERANCE)
-    if not verdict.explained:
-        verdict = Verdict(DIFFERS, "because it was measured on another chip, where the passes take other shares")
-    return Comparison(row.study, _name(row), quantity, "", figure, ours, verdict, interval, title)
+    ours = time_ratio(step)
+    if row.ratio_means != BACKWARD_TO_FORWARD:
+        ours = counted(1).over(ours)
+    verdict = judge_measured(figure, rounding, ours, ANOTHER_CHIP)
+    return Comparison(row.study, _name(row), quantity, "", figure, ours.value, verdict, ours.interval, title)

@@ -1,28 +1,23 @@
 """Printed figures beside ours, and what follows, by rule."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isnan
 from typing import Any
 
 from report.load.paper import Paper
+from report.published.agreement import Measured, near
 from report.text.quantities import percent, significant
 
-AGREES, DIFFERS, OPEN = "agrees", "differs", "cannot be compared"
-
-TOLERANCE = 0.01
-"""Up to this share two figures agree, where that is more than the printed one's rounding."""
-
-MEASURED_TOLERANCE = 0.1
-"""The same of ratios of times, measured on different machines."""
+AGREES, DIFFERS, UNDECIDED, NOT_COMPARABLE = "agrees", "differs", "undecided", "not comparable"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``outcome`` is one of ``AGREES``, ``DIFFERS`` and ``OPEN``; ``reason`` the rest of the sentence.
+    """``outcome`` is one of the four above; ``reason`` the rest of the sentence.
 
-    Not ``explained`` is a difference that no rule gives a reason for.
+    A figure is ``UNDECIDED`` where only the interval of ours holds it, ``NOT_COMPARABLE`` where nothing of ours means
+    the same or stands beside it. Not ``explained`` is a difference that no rule gives a reason for.
     """
 
     outcome: str
@@ -30,18 +25,18 @@ class Verdict:
     explained: bool = True
 
     def __str__(self) -> str:
-        joint = {AGREES: " ", DIFFERS: " ", OPEN: " because "}[self.outcome]
+        joint = " " if self.outcome in (AGREES, DIFFERS) else " because "
         return f"{self.outcome}{joint}{self.reason}"
 
     @property
     def what(self) -> str:
-        """The rest of a sentence about a figure: ``is the sparse peak``, ``agrees within 1 %``."""
-        return str(self).replace("differs because it is", "is")
+        """The rest of a sentence about a figure: ``is the sparse peak``, ``is undecided because ...``."""
+        verb = "is " if self.outcome in (UNDECIDED, NOT_COMPARABLE) else ""
+        return verb + str(self).replace("differs because it is", "is")
 
-
-def interval_between(one: float, other: float) -> tuple[float, float] | None:
-    """Return an interval's ends, the lower first; None where they are not known: one round of few samples has none."""
-    return None if isnan(one) or isnan(other) else (min(one, other), max(one, other))
+    def names(self, reason: str) -> bool:
+        """Return whether this is the reason of a difference, and not only what lies nearest to it."""
+        return self.explained and reason in self.reason
 
 
 @dataclass(frozen=True)
@@ -67,10 +62,21 @@ class Comparison:
         """Printed over ours."""
         return self.printed / self.ours if self.ours else None
 
+    @property
+    def cause(self) -> tuple[Any, ...]:
+        """What makes it differ, to be counted once: a study's reason, or one figure that it prints again and again."""
+        if self.verdict.explained:
+            return self.study, self.verdict.reason
+        return self.study, self.quantity, self.printed
 
-def near(printed: float, rounding: float, value: float, tolerance: float = TOLERANCE) -> bool:
-    """Return whether a value is the printed one within its rounding, or within a tolerance."""
-    return abs(printed - value) <= max(rounding, tolerance * abs(value))
+
+def by_cause(found: Iterable[Comparison]) -> dict[tuple[Any, ...], list[Comparison]]:
+    """Return the figures that differ, by what makes them differ."""
+    grouped: dict[tuple[Any, ...], list[Comparison]] = {}
+    for comparison in found:
+        if comparison.verdict.outcome == DIFFERS:
+            grouped.setdefault(comparison.cause, []).append(comparison)
+    return grouped
 
 
 def printed(row: Any, column: str) -> tuple[float, float]:
@@ -78,23 +84,48 @@ def printed(row: Any, column: str) -> tuple[float, float]:
     return getattr(row, column), getattr(row, f"{column}_rounding")
 
 
-def judge(
-    printed: float, rounding: float, ours: float | None, others: Mapping[str, float], tolerance: float = TOLERANCE
-) -> Verdict:
+def judge(printed: float, rounding: float, ours: float | None, others: Mapping[str, float]) -> Verdict:
     """Return the verdict on a printed figure: it is ours, or one of ``others`` (what each would be), or neither.
 
     Of several others that fit, the first: they come in the order of their likelihood. Without ours a figure that is
     one of the others differs all the same: it is not what it is called.
     """
-    if ours is not None and near(printed, rounding, ours, tolerance):
-        off = abs(printed / ours - 1)
-        return Verdict(AGREES, "exactly" if off == 0 else f"within {percent(max(off, 0.0001), 2)}")
+    if ours is not None and near(printed, rounding, ours):
+        return _agreement(printed, ours)
     for name, value in others.items():
-        if near(printed, rounding, value, tolerance):
+        if near(printed, rounding, value):
             return Verdict(DIFFERS, f"because it is {name}")
     if ours is None:
-        return Verdict(OPEN, "nothing of ours means the same")
-    return Verdict(DIFFERS, f"by a factor of {significant(printed / ours)}, for no reason known here", explained=False)
+        return Verdict(NOT_COMPARABLE, "nothing of ours means the same")
+    return _unexplained(printed, ours, others)
+
+
+def judge_measured(printed: float, rounding: float, ours: Measured, reason: str = "") -> Verdict:
+    """Return the verdict on a printed figure beside a measured one; ``reason`` is why two may differ, if it is known.
+
+    Undecided where only the interval holds the printed figure, or where one round of few samples has none.
+    """
+    holds = ours.is_printed(printed, rounding)
+    if holds:
+        return _agreement(printed, ours.value)
+    if holds is None:
+        return Verdict(UNDECIDED, "our interval holds it" if ours.interval else "ours has too few samples")
+    return Verdict(DIFFERS, reason) if reason else _unexplained(printed, ours.value, {})
+
+
+def _agreement(printed: float, ours: float) -> Verdict:
+    off = abs(printed / ours - 1)
+    return Verdict(AGREES, "exactly" if off == 0 else f"within {percent(max(off, 0.0001), 2)}")
+
+
+def _unexplained(printed: float, ours: float, others: Mapping[str, float]) -> Verdict:
+    """Return the verdict on a difference without a reason, with what lies nearest, if it is nearer than ours."""
+    reason = f"by a factor of {significant(printed / ours)}, for no reason known here"
+    off = {name: abs(printed / value - 1) for name, value in others.items() if value}
+    nearest = min(off, key=lambda name: off[name], default="")
+    if nearest and off[nearest] < abs(printed / ours - 1):
+        reason += f"; the nearest is {nearest}, {percent(off[nearest])} off"
+    return Verdict(DIFFERS, reason, explained=False)
 
 
 Compare = Callable[[Paper], Iterator[Comparison]]

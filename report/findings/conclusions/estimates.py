@@ -1,6 +1,7 @@
 """What misleads whoever reckons instead of measuring: FLOP, predictors, datasheets, printed figures."""
 
 from math import isnan
+from statistics import median
 
 from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
@@ -10,7 +11,7 @@ from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medi
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.published.verdict import DIFFERS, OPEN, Comparison, comparisons
+from report.published.verdict import DIFFERS, NOT_COMPARABLE, Comparison, by_cause, comparisons
 from report.text.frame_rows import extremes, matching
 from report.text.quantities import number, si, significant
 
@@ -92,20 +93,24 @@ def peak(paper: Paper, machine: Machine) -> Answer:
 
 @of_paper(2, "Printed figures", "fig-published-flop", "sec-published")
 def printed_figures(paper: Paper) -> Answer:
-    """Say how many printed figures differ from ours, and by what factor, whichever of the two is larger."""
-    found = [row for row in comparisons(paper) if row.verdict.outcome != OPEN]
+    """Say how many printed figures differ from ours, and by what factor, whichever of the two is larger.
+
+    An error that stands in many rows is one cause, with the median of their factors.
+    """
+    found = [row for row in comparisons(paper) if row.verdict.outcome != NOT_COMPARABLE]
     if not found:
         what = "No printed figure has one of ours beside it"
         raise missing(what, sections=["workload"], does="counts what most of them need")
     wrong = [row for row in found if row.verdict.outcome == DIFFERS]
-    beside = [row for row in wrong if row.ratio]
+    causes = by_cause(found)
+    factors = [median(map(_off, beside)) for rows in causes.values() if (beside := [row for row in rows if row.ratio])]
     studies = number(len({row.study for row in found}), "study", "studies")
     text = f"of {number(len(found), 'printed figure')} of {studies} that can be compared, {len(wrong) or 'none'} differ"
     effect, advice, most = Effect(1.0, None, 0), "build on printed figures", ""
-    if beside:
-        effect, farthest = median_of(map(_off, beside)), max(beside, key=_off)
+    if factors:
+        effect, farthest = median_of(factors), max((row for row in wrong if row.ratio), key=_off)
         advice = "recompute a printed figure before you build on it"
-        text += f", by a factor of {effect} in the median of these"
+        text += f", from {number(len(causes), 'cause')}, by a factor of {effect} in the median of the causes"
         most = f", by {significant(_off(farthest), 2)} at the most ({farthest.subject}: {farthest.quantity})"
     return effect, f"{advice}: {text}{most}.", text
 

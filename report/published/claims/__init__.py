@@ -28,10 +28,10 @@ def rulings(paper: Paper) -> dict[str, Ruling]:
 
 @finding
 def summary(paper: Paper) -> str:
-    """Say how many claims are confirmed, refuted and undecided."""
+    """Say how many claims are confirmed, refuted, undecided and not comparable."""
     marks = [ruled.mark for ruled in rulings(paper).values()]
-    confirmed, refuted, undecided = (marks.count(mark) or "none" for mark in MARKS)
+    confirmed, refuted, undecided, apart = (marks.count(mark) or "none" for mark in MARKS)
     return (
         f"Of {number(len(marks), 'claim')} the cache confirms {confirmed} and refutes {refuted}; {undecided} it cannot "
-        "decide."
+        f"decide, and {apart} it has nothing to hold against."
     )

@@ -1,14 +1,15 @@
 """The claims of pham2024: nearly all are decided by its own table and exact counts."""
 
 from collections.abc import Callable
-from functools import partial
 
 from report.analysis.available import DataMissingError, lacking
+from report.analysis.bounds import NamedRoof
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import steps
-from report.published.claims.ruling import Ruling, claim, whole
+from report.published.agreement import latency
+from report.published.claims.ruling import Ruling, claim
 from report.published.steps import Step, chip_roof
-from report.published.verdict import AGREES, OPEN, compared
+from report.published.verdict import AGREES, DIFFERS, compared
 from report.text.quantities import intensity, listing, si
 
 GPUS = ("NVIDIA T4", "NVIDIA L4", "NVIDIA V100")
@@ -24,7 +25,7 @@ def cost(paper: Paper, model: str) -> Ruling:
         if comparison.subject.startswith(f"{model},") and comparison.unit == "FLOP":
             ours = f" A step takes {si(comparison.ours, 'FLOP', 4)}." if comparison.ours else ""
             text = f"The printed {si(comparison.printed, 'FLOP', 4)} {comparison.verdict.what}.{ours}"
-            return Ruling({AGREES: True, OPEN: None}.get(comparison.verdict.outcome, False), text)
+            return Ruling({AGREES: True, DIFFERS: False}.get(comparison.verdict.outcome), text)
     raise lacking("published/step_estimates", f"estimate of {model}")
 
 
@@ -36,40 +37,44 @@ def printed_steps(paper: Paper, model: str) -> dict[str, Step]:
     return {gpu: found[gpu] for gpu in GPUS}
 
 
-@claim("pham2024-4")
-def bounds(paper: Paper) -> Ruling:
+@claim("pham2024-4a", "mobilenet", "memory-bound")
+@claim("pham2024-4b", "vit", "compute-bound")
+def bounds(paper: Paper, model: str, bound: str) -> Ruling:
     """Rule by the printed counters' intensity and the datasheets' ridge points."""
-
-    def part(model: str, memory_bound: bool) -> Ruling:
-        parts, holds = [], []
-        for gpu, step in printed_steps(paper, model).items():
-            roof = chip_roof(paper, step.row.chip_key)
-            if roof is None:
-                raise lacking("chips", f"{BASE_PRECISION} roof of {step.row.chip_key}")
-            holds.append((step.intensity < roof.ridge_flop_per_byte) == memory_bound)
-            ridge = intensity(roof.ridge_flop_per_byte)
-            parts.append(f"{intensity(step.intensity)} against {ridge} on the {gpu}")
-        text = f"By its own counters, against the ridge points at {BASE_PRECISION}, {model} has {listing(parts)}."
-        return Ruling(all(holds), text)
-
-    return whole([partial(part, "mobilenet", True), partial(part, "vit", False)])
+    parts, holds = [], []
+    for gpu, step in printed_steps(paper, model).items():
+        roof = chip_roof(paper, step.row.chip_key)
+        if roof is None:
+            raise lacking("chips", f"{BASE_PRECISION} roof of {step.row.chip_key}")
+        named_roof = NamedRoof(gpu, "gpu", BASE_PRECISION, roof, measured=False)
+        holds.append(named_roof.bound(step.intensity) == bound)
+        ridge = intensity(roof.ridge_flop_per_byte)
+        parts.append(f"{intensity(step.intensity)} against {ridge} on the {gpu}")
+    text = f"By its own counters, against the ridge points at {BASE_PRECISION}, {model} has {listing(parts)}."
+    return Ruling(all(holds), text)
 
 
 def _rates(found: dict[str, Step]) -> str:
     return listing([f"{si(step.row.flop_per_s, 'FLOP/s', 4)} on the {gpu}" for gpu, step in found.items()])
 
 
-@claim("pham2024-5", lambda rates: max(rates) == rates[GPUS.index("NVIDIA L4")], "resnet50", "vit")
-@claim("pham2024-6", lambda rates: rates == sorted(rates), "mobilenet", "vit")
-def ordered(paper: Paper, holds: Callable[[list[float]], bool], *models: str) -> Ruling:
-    """Rule on an order of the printed rates on ``GPUS`` of some models."""
+def _l4_is_best(rates: list[float]) -> bool:
+    return max(rates) == rates[GPUS.index("NVIDIA L4")]
 
-    def part(model: str) -> Ruling:
-        found = printed_steps(paper, model)
-        rates = [step.row.flop_per_s for step in found.values()]
-        return Ruling(holds(rates), f"It prints for {model} {_rates(found)}.")
 
-    return whole([partial(part, model) for model in models])
+def _rise(rates: list[float]) -> bool:
+    return rates == sorted(rates)
+
+
+@claim("pham2024-5a", _l4_is_best, "resnet50")
+@claim("pham2024-5b", _l4_is_best, "vit")
+@claim("pham2024-6a", _rise, "mobilenet")
+@claim("pham2024-6b", _rise, "vit")
+def ordered(paper: Paper, holds: Callable[[list[float]], bool], model: str) -> Ruling:
+    """Rule on an order of the printed rates of a model on ``GPUS``."""
+    found = printed_steps(paper, model)
+    rates = [step.row.flop_per_s for step in found.values()]
+    return Ruling(holds(rates), f"It prints for {model} {_rates(found)}.")
 
 
 @claim("pham2024-7")
@@ -81,7 +86,7 @@ def slower_on_l4(paper: Paper) -> Ruling:
     measured = steps.measured_step(paper, l4.row.chip_key, "resnet50", int(l4.row.batch))
     if measured is not None:
         text = f"We measured {si(measured.latency_s, 's')} on the L4; on the T4 {on_t4} are printed."
-        return Ruling(bool(measured.latency_s > t4.row.time_s), text)
+        return Ruling(latency(measured).above(t4.row.time_s), text)
     text = f"It prints {on_t4} on the T4 and {si(l4.row.time_s, 's')} on the L4, at {_rates(found)}."
     if not l4.misprinted:
         return Ruling(bool(l4.row.time_s > t4.row.time_s), text)

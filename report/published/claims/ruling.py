@@ -1,30 +1,37 @@
-"""What the cache says of a claim, the marks of the functions that say it, and how parts make one ruling."""
+"""What the cache says of a claim, the marks of the functions that say it, and what makes one ruling of several."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.load.paper import Machine, Paper
+from report.published.verdict import NOT_COMPARABLE, UNDECIDED
 from report.text.quantities import listing
 
-CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
+CONFIRMED, REFUTED = "confirmed", "refuted"
 
-MARKS = {CONFIRMED: "✓", REFUTED: "✗", UNDECIDED: "?"}
+MARKS = {CONFIRMED: "✓", REFUTED: "✗", UNDECIDED: "?", NOT_COMPARABLE: "–"}
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """Whether a claim or a part of one holds (None: undecided), and what decides, with its numbers, or would."""
+    """Whether a claim or a part of one holds (None: undecided), and what decides, with its numbers, or would.
+
+    Not ``comparable`` is a claim about something that no data of ours mean.
+    """
 
     holds: bool | None
     text: str
+    comparable: bool = True
 
     @property
     def mark(self) -> str:
         """One of ``MARKS``."""
-        return UNDECIDED if self.holds is None else CONFIRMED if self.holds else REFUTED
+        if self.holds is None:
+            return UNDECIDED if self.comparable else NOT_COMPARABLE
+        return CONFIRMED if self.holds else REFUTED
 
 
 CLAIMS: dict[str, Callable[[Paper], Ruling]] = {}
@@ -61,14 +68,6 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
         return Ruling(None, str(gap))
 
 
-def whole(parts: Iterable[Callable[[], Ruling]]) -> Ruling:
-    """Rule on a claim that holds where all parts do: one that fails refutes it, one that lacks data leaves it open."""
-    found = [or_undecided(part) for part in parts]
-    holds = [part.holds for part in found]
-    outcome = False if False in holds else None if None in holds else True
-    return Ruling(outcome, " ".join(part.text for part in found))
-
-
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:
     """Rule on a claim on each machine shown that has the data; undecided where machines contradict."""
     found = [part for _, part in available.results_of_each(paper, rule) if isinstance(part, Ruling)]
@@ -76,9 +75,17 @@ def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:
     return Ruling(holds.pop() if len(holds) == 1 else None, " ".join(part.text for part in found))
 
 
-def at_batches(holds: dict[int, bool], text: str) -> Ruling:
-    """Rule on a claim that names no batch size: undecided where it holds at some that were counted, not at others."""
-    if len(set(holds.values())) == 1:
-        return Ruling(all(holds.values()), text)
-    yes, no = (listing([str(batch) for batch, held in holds.items() if held == side]) for side in (True, False))
-    return Ruling(None, f"{text} It holds at batch size {yes}, not at {no}; the claim names none.")
+OUTCOMES = {True: "holds", False: "does not hold", None: "is open"}
+
+
+def at_batches(holds: Mapping[int, bool | None], text: str) -> Ruling:
+    """Rule on a claim that names no batch size: undecided where the outcome is not the same at all."""
+    found = set(holds.values())
+    if len(found) == 1:
+        return Ruling(found.pop(), text)
+    parts = [
+        f"{words} at batch size {listing([str(batch) for batch, held in holds.items() if held is outcome])}"
+        for outcome, words in OUTCOMES.items()
+        if outcome in found
+    ]
+    return Ruling(None, f"{text} It {listing(parts)}; the claim names none.")

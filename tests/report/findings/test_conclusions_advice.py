@@ -12,7 +12,7 @@ from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect
 from report.findings.conclusions import chips, estimates, operators, settings, training
 from report.load.paper import Clock
-from report.published.verdict import AGREES, DIFFERS, OPEN, Comparison, Verdict
+from report.published.verdict import AGREES, DIFFERS, NOT_COMPARABLE, Comparison, Verdict
 
 SIX = [f"model{k}" for k in range(6)]
 
@@ -167,19 +167,20 @@ def test_peak():
 
 
 def comparison(printed, outcome):
-    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, Verdict(outcome, "so"))
+    return Comparison("study", f"net {printed}", "FLOP", "FLOP", printed, 1.0, Verdict(outcome, f"because {printed}"))
 
 
 def test_printed_figures(monkeypatch):
-    # Off by 2 or 1/2, and one by 10; one differs from ours without a number beside it
+    # Off by 2 or 1/2, and one by 10: three causes; one differs from ours without a number beside it. The median of
+    # the causes is that of 2, 2 and 10
     found = [comparison(value, DIFFERS) for value in (2.0, 0.5, 2.0, 0.5, 2.0, 10.0)]
     found.append(replace(comparison(3.0, DIFFERS), ours=None))
-    found += [comparison(1.0, AGREES), comparison(1.0, AGREES), comparison(70.0, OPEN)]
+    found += [comparison(1.0, AGREES), comparison(1.0, AGREES), comparison(70.0, NOT_COMPARABLE)]
     monkeypatch.setattr(estimates, "comparisons", lambda paper: found)
     differing = estimates.printed_figures(tiny())
     assert text(differing) == (
         "Recompute a printed figure before you build on it: of 9 printed figures of 1 study that can be compared, 7 "
-        "differ, by a factor of 2.0 (2.0 to 10) in the median of these, by 10 at the most (net 10.0: FLOP)."
+        "differ, from 4 causes, by a factor of 2.0 in the median of the causes, by 10 at the most (net 10.0: FLOP)."
     )
     monkeypatch.setattr(estimates, "comparisons", lambda paper: found[7:9])
     agreeing = estimates.printed_figures(tiny())

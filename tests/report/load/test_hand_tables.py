@@ -234,12 +234,12 @@ def test_files_that_are_not_there_are_empty_tables(tmp_path):
         ("training.csv", "latency", "speed", "line 2, column quantity: the cell is 'speed', not one of latency, flop"),
         (
             "claims.csv",
-            "madani2026-2",
-            "madani2026-1",
-            "claims.csv, line 3: madani2026-1 stands in line 2 already; delete",
+            "madani2026-1b",
+            "madani2026-1a",
+            "claims.csv, line 3: madani2026-1a stands in line 2 already; delete",
         ),
-        ("claims.csv", "madani2026-1,madani2026", "x,nobody", "column study: 'nobody' is not in the bibliography"),
-        ("claims.csv", "madani2026-1,", "madani2026-1,,", "claims.csv, line 2: 4 cells where the header has 3"),
+        ("claims.csv", "madani2026-1a,madani2026", "x,nobody", "column study: 'nobody' is not in the bibliography"),
+        ("claims.csv", "madani2026-1a,", "madani2026-1a,,", "claims.csv, line 2: 4 cells where the header has 3"),
     ],
 )
 def test_a_damaged_table_is_said_in_one_sentence(tmp_path, file, old, new, words):

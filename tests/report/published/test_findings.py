@@ -1,15 +1,41 @@
 """The findings on published results, against arithmetic by hand."""
 
+import re
 from dataclasses import replace
 
 from helpers.published_papers import printed
 
 from report.published import findings
+from report.published.steps import MILLISECONDS
+from report.published.verdict import by_cause, comparisons
 from report.text.quantities import SPACE
 
 
 def told(finding, paper=None):
     return finding(paper or printed()).replace(SPACE, " ")
+
+
+def test_causes_are_counted_and_not_rows():
+    text = told(findings.summary)
+    found = comparisons(printed())
+    assert f"The differences have {len(by_cause(found))} causes" in text
+    # nine theoretical times are printed in milliseconds: one cause; 270 G stands for three GPUs: another one
+    groups = list(by_cause(found).values())
+    assert [len(rows) for rows in groups if rows[0].verdict.names(MILLISECONDS)] == [9]
+    assert [len(rows) for rows in groups if (rows[0].quantity, rows[0].printed) == ("FLOP, estimate", 270e9)] == [3]
+    counts = [int(word) for word in re.findall(r"(\d+) (?:agree|differ|are undecided|are not comparable)", text)]
+    assert sum(counts) <= len(found) == int(re.match(r"Of (\d+)", text)[1])
+    assert "none differ" in told(findings.summary, nothing())
+    assert told(findings.summary, nothing()).endswith("No difference needs a cause.")
+
+
+def nothing():
+    """The printed paper with one figure alone, which agrees: the L4's roof."""
+    paper = printed()
+    empty = {name: getattr(paper.published, name).iloc[:0] for name in ("models", "training", "step_estimates")}
+    chips = paper.published.chips[paper.published.chips.chip == "NVIDIA L4"]
+    published = replace(paper.published, chips=chips, **empty)
+    return replace(paper, published=published, training_steps=paper.training_steps.iloc[:0])
 
 
 def test_theoretical_times():
@@ -20,7 +46,9 @@ def test_theoretical_times():
 
 def test_estimated_flop():
     text = told(findings.estimated_flop)
-    assert "The 270.0 GFLOP of resnet50 is about the multiply-adds of resnet50's forward pass alone" in text
+    # 270 / 1555 = 0.174; 270 / (64 x 4.089) = 1.032
+    assert "The 270.0 GFLOP of resnet50 differs by a factor of 0.174" in text
+    assert "the nearest is the multiply-adds of resnet50's forward pass alone, 3.2 % off" in text
     assert "the 280.0 GFLOP of vit is the multiply-adds of vit_b_32's forward pass alone" in text
 
 

@@ -4,7 +4,7 @@ import pytest
 from helpers.published_papers import ALEXNET_OUTPUT_BYTE, printed
 
 from report.published import models
-from report.published.verdict import AGREES, OPEN
+from report.published.verdict import AGREES, NOT_COMPARABLE
 
 
 def row_of(model, quantity):
@@ -23,7 +23,7 @@ def test_flop():
 
 def test_what_was_not_counted_names_the_command():
     row = row_of("vgg11", "FLOP")
-    assert row.verdict.outcome == OPEN
+    assert row.verdict.outcome == NOT_COMPARABLE
     assert "python -m measure --sections workload --models vgg11 --batch-sizes 1" in row.verdict.reason
     assert "which model it means" in row_of("mobilenet_v3 (as printed)", "footprint").verdict.reason
 

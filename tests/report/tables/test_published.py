@@ -78,5 +78,5 @@ def test_a_ratio_has_no_prefix(monkeypatch, low, high, told):
 
 def test_claims_with_marks():
     rows = figures(published.claim_rulings(printed()))
-    assert len(rows) == 32
-    assert {row[1] for row in rows} <= {"✓", "✗", "?"}
+    assert len(rows) == 44
+    assert {row[1] for row in rows} <= {"✓", "✗", "?", "–"}
