@@ -5,8 +5,8 @@ from dataclasses import dataclass
 IMAGE = (3, 224, 224)
 """A colour image of the size that ImageNet's classifiers are compared at."""
 
-SOUND = (160_000,)
-"""Ten seconds at 16 kHz, the rate of speech recognition: an utterance of usual length."""
+SOUND = (16000,)
+"""One second at 16 kHz, the rate of speech recognition."""
 
 OWN = "own"
 """The source and the family of a user's own model."""

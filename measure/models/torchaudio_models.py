@@ -1,4 +1,4 @@
-"""The models of torchaudio: those of speech with ten seconds of it, the others with one second, WaveRNN with less.
+"""The models of torchaudio, each with one second of sound (but for WaveRNN).
 
 Left out are the classes without a size of their own (Conformer, Emformer, RNNT and the ``*_model`` factories), and
 ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.
@@ -64,7 +64,7 @@ def matching(pattern: str) -> list[str]:
 
 
 def describe(name: str) -> Model:
-    """Return the model at the sound that it is measured with."""
+    """Return the model at one second of sound."""
     return Model(name, "torchaudio", "audio", native_shape(name))
 
 

@@ -79,5 +79,6 @@ def depthwise(paper: Paper, machine: Machine) -> Answer:
         effects[batch],
         f"{advice} the few FLOP of depthwise convolutions: the time for one of them over that for one of the same "
         f"model's other convolutions is {medians(effects)}.",
-        f"a FLOP in a depthwise convolution takes {effects[batch]} times as long as in another one",
+        f"a FLOP in a depthwise convolution takes {effects[batch]} times as long as in another one at batch size "
+        f"{batch}",
     )
