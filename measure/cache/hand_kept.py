@@ -67,7 +67,14 @@ class Chip:
         float | None, Column("the limit that the vendor states, or what `note` says", least=0.1, most=1e5)
     ]
     derivation: Annotated[str, Column("how the numbers follow from what is printed", empty="")]
-    verified: Annotated[str, Column("whether the source itself was read", form=one_of(("yes", "no")))]
+    verified: Annotated[
+        str,
+        Column(
+            "whether a document of the vendor or two independent sources state the inputs; a scrape, a reseller or a "
+            "wiki is none",
+            form=one_of(("yes", "no")),
+        ),
+    ]
     source: Source
     note: Note
 

@@ -41,8 +41,9 @@ def extent(paper: Paper) -> str:
     if doubtful.empty:
         return text + " Every roof is confirmed by its sources."
     return (
-        f"{text} For {len(doubtful)} of these roofs, of {number(doubtful.chip.nunique(), 'chip')}, one input was not "
-        "confirmed by a source; figures draw them hollow and dashed."
+        f"{text} For {len(doubtful)} of these roofs, of {number(doubtful.chip.nunique(), 'chip')}, neither a document "
+        "of the vendor nor two independent sources state every input, where a scrape, a reseller or a wiki does not "
+        "count; figures draw them hollow and dashed."
     )
 
 

@@ -22,6 +22,12 @@ LISTED = re.compile(r"([^;]+ lists?) ([\d.]+) GB/s")
 FACTOR = re.compile(r"([\d.]+)(?: (GHz|MT/s))?")
 SCALE = {"GHz": 1e9, "GB/s": 1e9, "MT/s": 1e6, "": 1.0}
 
+VENDOR_ALSO_PRINTS = {
+    ("Intel Gaudi 3", "peak_flop_per_s"): {"the peak that was announced, at a clock of 1.75 GHz": 1.835e15},
+    ("NVIDIA T4", "bandwidth_byte_per_s"): {"what the vendor's datasheet prints, not bus width times rate": 3e11},
+}
+"""Figures of a chip's vendor that ``data/chips.csv`` has not chosen, by chip and column; its notes say why."""
+
 
 @compares("chips", 1)
 def comparisons(paper: Paper) -> Iterator[Comparison]:
@@ -40,7 +46,8 @@ def _is_meant(row: Any, chip: str) -> bool:
 def _compared(
     row: Any, quantity: str, unit: str, column: str, ours: float | None, others: dict[str, float]
 ) -> Comparison:
-    verdict = judge(*printed(row, column), ours, others)
+    also = VENDOR_ALSO_PRINTS.get((row.chip_key, column), {}) if ours else {}
+    verdict = judge(*printed(row, column), ours, also | others)
     if ours is None and not others:
         known = f"data/chips.csv holds no chip {row.chip_key}"
         verdict = Verdict(NOT_COMPARABLE, known if row.chip_key else "it does not say which chip it means")

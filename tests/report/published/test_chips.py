@@ -46,6 +46,15 @@ def test_a_precision_that_the_chip_has_not():
     assert "fp32 peak of the vector units" in row.verdict.reason
 
 
+def test_figures_that_the_vendor_prints_as_well():
+    row = row_of(printed(), "a1rooflines", "NVIDIA T4", "bandwidth")
+    assert (row.ours, row.verdict.outcome) == (320e9, DIFFERS)  # 256 bit x 10 Gb/s / 8, where 300 is printed
+    assert row.verdict.reason == "because it is what the vendor's datasheet prints, not bus width times rate"
+    row = row_of(printed(), "a1rooflines", "Intel Gaudi 3", "peak")
+    assert (row.ours, row.verdict.outcome) == (1678e12, DIFFERS)
+    assert "announced" in row.verdict.reason
+
+
 def test_roofs_that_are_right_and_chips_that_are_not_named():
     assert row_of(printed(), "pham2024", "NVIDIA L4", "peak").verdict.outcome == AGREES
     assert row_of(printed(), "a1rooflines", "Intel Gaudi 3", "bandwidth").verdict.outcome == AGREES  # 3.67 is 3.7
