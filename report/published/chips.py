@@ -16,17 +16,11 @@ from report.text.quantities import rate_unit
 CORES_AND_CLOCK = re.compile(r"(\d+) cores? x ([\d.]+) GHz")
 CHANNELS = re.compile(r"(\d+) ch")
 CHANNELS_PRINTED = re.compile(r"x (\d+) channels")
-LISTED = re.compile(r"([^;]+ lists?) ([\d.]+) GB/s")
-"""In a chip's note: who prints which other bandwidth."""
+LISTED = re.compile(r"([^;]+ lists?) ([\d.]+) (GB/s|TFLOP/s)")
+"""In a chip's note: who prints which other bandwidth or peak."""
 
 FACTOR = re.compile(r"([\d.]+)(?: (GHz|MT/s))?")
-SCALE = {"GHz": 1e9, "GB/s": 1e9, "MT/s": 1e6, "": 1.0}
-
-VENDOR_ALSO_PRINTS = {
-    ("Intel Gaudi 3", "peak_flop_per_s"): {"the peak that was announced, at a clock of 1.75 GHz": 1.835e15},
-    ("NVIDIA T4", "bandwidth_byte_per_s"): {"what the vendor's datasheet prints, not bus width times rate": 3e11},
-}
-"""Figures of a chip's vendor that ``data/chips.csv`` has not chosen, by chip and column; its notes say why."""
+SCALE = {"GHz": 1e9, "GB/s": 1e9, "MT/s": 1e6, "TFLOP/s": 1e12, "": 1.0}
 
 
 @compares("chips", 1)
@@ -46,8 +40,7 @@ def _is_meant(row: Any, chip: str) -> bool:
 def _compared(
     row: Any, quantity: str, unit: str, column: str, ours: float | None, others: dict[str, float]
 ) -> Comparison:
-    also = VENDOR_ALSO_PRINTS.get((row.chip_key, column), {}) if ours else {}
-    verdict = judge(*printed(row, column), ours, also | others)
+    verdict = judge(*printed(row, column), ours, others)
     if ours is None and not others:
         known = f"data/chips.csv holds no chip {row.chip_key}"
         verdict = Verdict(NOT_COMPARABLE, known if row.chip_key else "it does not say which chip it means")
@@ -73,19 +66,20 @@ def _peak(row: Any, known: pd.DataFrame) -> Comparison:
             alike["the peak with 2:4 sparsity"] = rate.sparse_peak_flop_per_s * share
         else:
             alike["twice the peak, which counts multiply and add already"] = 2 * dense
-    return _compared(row, "peak", rate_unit(precision), "peak_flop_per_s", ours, alike | others)
+    candidates = _listed(known, "TFLOP/s") | alike | others
+    return _compared(row, "peak", rate_unit(precision), "peak_flop_per_s", ours, candidates)
 
 
 def _bandwidth(row: Any, known: pd.DataFrame) -> Comparison:
     """Compare the bandwidth: of some memory channels with theirs."""
     ours = None if known.empty else float(known.iloc[0].bandwidth_byte_per_s) * _share_of_channels(row, known)
-    return _compared(row, "bandwidth", "B/s", "bandwidth_byte_per_s", ours, _listed(known))
+    return _compared(row, "bandwidth", "B/s", "bandwidth_byte_per_s", ours, _listed(known, "GB/s"))
 
 
-def _listed(known: pd.DataFrame) -> dict[str, float]:
-    """Return the other bandwidths of a chip that its notes in ``data/chips.csv`` name."""
-    found = [match for note in known.note for match in LISTED.finditer(note)]
-    return {f"what {match[1].strip()}": float(match[2]) * SCALE["GB/s"] for match in found}
+def _listed(known: pd.DataFrame, unit: str) -> dict[str, float]:
+    """Return the other bandwidths or peaks of a chip, by their unit, that its notes in ``data/chips.csv`` name."""
+    found = [match for note in known.note for match in LISTED.finditer(note) if match[3] == unit]
+    return {f"what {match[1].strip()}": float(match[2]) * SCALE[unit] for match in found}
 
 
 def _derived(known: pd.DataFrame, pattern: re.Pattern[str]) -> re.Match[str] | None:
