@@ -135,7 +135,7 @@ def run(words: Sequence[str], project: Path) -> int:
     """Do what the words say. Raise UserError for bad input."""
     flags = parser(project).parse_args(words)
     # Imported late: --help answers at once.
-    from report.load.options import in_environment
+    from measure.cli.environment import in_environment
 
     given = {"RIDGEPOINT_DATA": str(flags.data.resolve())}
     for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines)):

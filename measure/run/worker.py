@@ -12,13 +12,12 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from measure.cli.environment import in_environment
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.run.task import Failure, Task
@@ -104,21 +103,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-@contextmanager
-def _set(variables: dict[str, str]) -> Iterator[None]:
-    """Set environment variables, which a process that is started here has too."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 class Worker:
     """The parent's handle: starts the process when a task needs it, and again after it died.
 
@@ -161,7 +145,7 @@ class Worker:
         self._process = context.Process(
             target=serve, args=(theirs, *self._arguments, str(self._log), log_level), daemon=True
         )
-        with _set(self._variables):
+        with in_environment(self._variables):
             self._process.start()
         theirs.close()
         message = self._receive(START_LIMIT_S, deadline)

@@ -4,9 +4,6 @@ The chapters' Python runs in the project's folder, under either engine, and find
 reach Quarto, by environment variables.
 """
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from measure.cache.folders import machine_names
@@ -43,18 +40,3 @@ def figure_width(root: Path = Path()) -> int:
 def _project(root: Path) -> Project | None:
     """Return the project in a folder; None for another folder, from which someone may read the tables too."""
     return read_project(root) if (root / SETTINGS_FILE).is_file() else None
-
-
-@contextmanager
-def in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, for this process and those that it starts, and put back what was there."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

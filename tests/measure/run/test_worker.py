@@ -234,15 +234,6 @@ def has_ended(pid):
         return True
 
 
-def test_variables_that_a_process_starts_with_are_set_for_it_alone(monkeypatch):
-    monkeypatch.setenv("SET_BEFORE", "old")
-    monkeypatch.delenv("NOT_SET", raising=False)
-    with worker._set({"SET_BEFORE": "new", "NOT_SET": "new"}):
-        assert (os.environ["SET_BEFORE"], os.environ["NOT_SET"]) == ("new", "new")
-    assert os.environ["SET_BEFORE"] == "old"
-    assert "NOT_SET" not in os.environ
-
-
 def test_a_task_of_other_variables_gets_another_process(process):
     process.run(COUNT)
     before = process._process.pid

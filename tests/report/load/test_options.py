@@ -5,8 +5,9 @@ import sys
 import pytest
 from helpers.places import ROOT
 
+from measure.cli.environment import in_environment
 from measure.errors import UserError
-from report.load.options import FIGURE_WIDTH, figure_width, in_environment, machines
+from report.load.options import FIGURE_WIDTH, figure_width, machines
 
 DATA = ROOT / "tests" / "data"
 
@@ -47,15 +48,6 @@ def test_a_machine_that_is_not_there(project):
     said = r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
     with pytest.raises(UserError, match=said):
         machines(DATA, project("ridgepoint:\n  machines: [exampel-gpu]\n"))
-
-
-def test_the_environment_is_put_back(monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "a")
-    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
-    with in_environment({"RIDGEPOINT_MACHINES": "b", "RIDGEPOINT_CHAPTERS": "c"}):
-        assert (os.environ["RIDGEPOINT_MACHINES"], os.environ["RIDGEPOINT_CHAPTERS"]) == ("b", "c")
-    assert os.environ["RIDGEPOINT_MACHINES"] == "a"
-    assert "RIDGEPOINT_CHAPTERS" not in os.environ
 
 
 def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):

@@ -1,0 +1,20 @@
+import os
+import subprocess
+import sys
+
+from measure.cli.environment import in_environment
+
+
+def test_the_environment_is_put_back(monkeypatch):
+    monkeypatch.setenv("RIDGEPOINT_MACHINES", "a")
+    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
+    with in_environment({"RIDGEPOINT_MACHINES": "b", "RIDGEPOINT_CHAPTERS": "c"}):
+        assert (os.environ["RIDGEPOINT_MACHINES"], os.environ["RIDGEPOINT_CHAPTERS"]) == ("b", "c")
+    assert os.environ["RIDGEPOINT_MACHINES"] == "a"
+    assert "RIDGEPOINT_CHAPTERS" not in os.environ
+
+
+def test_a_process_that_is_started_within_has_it_too():
+    with in_environment({"RIDGEPOINT_CHAPTERS": "c"}):
+        script = "import os; print(os.environ['RIDGEPOINT_CHAPTERS'])"
+        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "c\n"
