@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 from measure.cache.folders import Workloads
@@ -118,7 +117,7 @@ def _do(
         with alone, progress:
             while tasks and not outcome.left:
                 outcome.add(runner.run(tasks, worker, cache, progress, deadline, refusal))
-                tasks = [] if outcome.left else plan.tasks_to_do(replace(request, force=False), cache)
+                tasks = [] if outcome.left else plan.further_tasks(request, cache)
                 progress.extend(tasks)
     except KeyboardInterrupt:
         print(

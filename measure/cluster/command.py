@@ -3,7 +3,6 @@
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
@@ -13,7 +12,7 @@ from measure.cluster.station import Station
 from measure.errors import UserError
 from measure.run.arguments import make_request, make_sampling, make_seed, parse_time
 from measure.run.destination import check_writable, data_flag
-from measure.run.plan import SECTIONS, tasks_to_do
+from measure.run.plan import SECTIONS, further_tasks
 from measure.run.runner import Summary
 from measure.run.summary import lines, resumption
 from measure.run.task import Request
@@ -89,7 +88,7 @@ def _do(kinds: dict[str, Kind], crew: Crew, request: Request, deadline: float | 
         if fleet.left:
             return fleet.left
         for kind in kinds.values():
-            kind.tasks = tasks_to_do(replace(request, force=False), kind.cache)
+            kind.tasks = further_tasks(request, kind.cache)
         if not any(kind.tasks for kind in kinds.values()):
             return 0
 

@@ -167,7 +167,7 @@ def _rounds_wanted(
         fewest, most = min(len(measured[cell]) for cell in group), max(len(measured[cell]) for cell in group)
         rounds = max(request.rounds, most)
         if fewest == most == rounds < request.most_rounds:
-            widths = _widths(cache) if widths is None else widths
+            widths = _widths(cells, cache) if widths is None else widths
             wide = [cell for cell in group if widths.get(cell, inf) > request.target]
             rounds += bool(wide)
             for cell in wide:
@@ -176,11 +176,13 @@ def _rounds_wanted(
     return wanted
 
 
-def _widths(cache: Cache) -> dict[Cell, float]:
-    """Return the relative half width of each cell's interval, of those that have one."""
+def _widths(cells: Collection[Cell], cache: Cache) -> dict[Cell, float]:
+    """Return the relative half width of these cells' intervals, of those that have one."""
+    asked = set(cells)
     rounds: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in cache.rows(cache.folder.samples()):
-        rounds[Cell.of(row)][row.round].append(row.latency_s)
+        if (cell := Cell.of(row)) in asked:
+            rounds[cell][row.round].append(row.latency_s)
     widths = {cell: estimate_rounds(list(of_cell.values())).relative_half_width for cell, of_cell in rounds.items()}
     return {cell: width for cell, width in widths.items() if width is not None}
 

@@ -1,6 +1,7 @@
 """The tasks still to do, section by section: what was asked for, less what the cache holds."""
 
 import logging
+from dataclasses import replace
 from random import Random
 
 from measure.cache.discovery import import_modules
@@ -36,6 +37,11 @@ def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
             tasks += missing
             _log.info("%s: %d to do, what else was asked for is in the cache", name, len(missing))
     return [task for block in sorted({task.block for task in tasks}) for task in _in_order(block, tasks, cache)]
+
+
+def further_tasks(request: Request, cache: Cache) -> list[Task]:
+    """Return what is called for by the results of the tasks that were done, none of which is done again by force."""
+    return tasks_to_do(replace(request, force=False), cache)
 
 
 def _in_order(block: int, tasks: list[Task], cache: Cache) -> list[Task]:
