@@ -10,7 +10,7 @@ from typing import Annotated
 
 from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
-from measure.cache.words import VECTOR_EXTENSIONS
+from measure.cache.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
 """Kinds of chip and how the paper writes them."""
@@ -202,3 +202,98 @@ class Claim:
     id: Annotated[str, "names the claim: the study's key, a number, and a letter where a sentence makes several"]
     study: Study
     claim: Annotated[str, "the sentence"]
+
+
+YES_OR_NO = one_of(("yes", "no"))
+Device = Annotated[str, "the chip in `data/chips.csv` that was measured, or one of its aliases"]
+FileInSource = Annotated[str, "the file of the source that the row stands in"]
+
+
+@table(
+    "published/measurements/models.csv",
+    key=(
+        "source", "file", "device", "phase", "model", "batch", "input_size", "precision", "autocast", "layout", "compiler",
+    ),
+    by_hand=True,
+)  # fmt: skip
+@dataclass(frozen=True)
+class PublishedTiming:
+    """A model that others timed on a device: a forward pass, or a whole training step.
+
+    The conditions are columns, and rows are compared at the same ones alone. Where a source prints single samples,
+    ``latency_s`` is their median.
+    """
+
+    source: Source
+    file: FileInSource
+    device: Device
+    phase: Annotated[
+        str, Column("a forward pass in eval mode, or a whole training step", form=one_of((INFERENCE, STEP)))
+    ]
+    model: Annotated[str, "the model as `--models` calls it: of torchvision by its name alone, else `timm:NAME`"]
+    batch: Annotated[int, Column("inputs of one call", NUMBER, least=1)]
+    input_size: Annotated[
+        int | None, Column("pixels on each side of an input; empty: the model's own size", NUMBER, least=1)
+    ]
+    precision: Annotated[str, Column("the precision of weights and inputs", form=one_of(("fp64", "fp32", "fp16")))]
+    autocast: Annotated[
+        str | None, Column("the precision to which torch casts each operator's operands", form=one_of(("fp16", "bf16")))
+    ]
+    layout: Annotated[
+        str | None, Column("how images lie in memory", form=one_of(("contiguous", "channels_last")))
+    ]
+    compiler: Annotated[
+        str | None, Column("what compiled the model; empty in eager mode", form=one_of(("torch.compile", "TensorRT")))
+    ]
+    torch: Annotated[str | None, "the version of torch"]
+    cuda: Annotated[str | None, "the version of CUDA"]
+    latency_s: Annotated[float, Column("time of a call on the whole batch", least=1e-7, most=86_400)]
+    latency_min_s: Annotated[float | None, Column("the shortest sample", least=1e-7, most=86_400)]
+    latency_max_s: Annotated[float | None, Column("the longest sample", least=1e-7, most=86_400)]
+    samples: Annotated[int | None, Column("how many calls or blocks were timed", NUMBER, least=1)]
+    throughput_per_s: Annotated[float | None, Column("inputs a second, as printed", "1/s", least=1e-6)]
+    input_copied: Annotated[
+        str, Column("whether the copy of the input from host to device is within the time", form=YES_OR_NO)
+    ]
+    tuned: Annotated[
+        str | None, Column("whether convolutions were chosen by trial (`cudnn.benchmark`)", form=YES_OR_NO)
+    ]
+    printed: Annotated[str, Column("what the source prints", form=one_of(("mean", "median", "samples")))]
+
+
+@table(
+    "published/measurements/bandwidths.csv",
+    key=("source", "file", "device", "benchmark", "stream", "working_set_byte", "threads"),
+    by_hand=True,
+)
+@dataclass(frozen=True)
+class PublishedBandwidth:
+    """The rate at which others saw a device read or write memory: by working set, or from its memory by threads."""
+
+    source: Source
+    file: FileInSource
+    device: Device
+    benchmark: Annotated[str, "the program of the source"]
+    stream: Annotated[str, "what it reads and writes, as the source calls it"]
+    working_set_byte: Annotated[
+        int | None, Column("what is read again and again; empty where it exceeds every cache", least=1)
+    ]
+    threads: Annotated[int | None, Column("threads on the whole device", NUMBER, least=1)]
+    byte_per_s: Annotated[float, Column("rate of all units together", least=1e6, most=1e16)]
+    spread_percent: Annotated[float | None, Column("the spread that the source prints", "%", most=1e4)]
+
+
+@table("published/measurements/products.csv", key=("source", "device", "precision"), by_hand=True)
+@dataclass(frozen=True)
+class PublishedProduct:
+    """The fastest product of matrices that others found on a device: m × k by k × n."""
+
+    source: Source
+    device: Device
+    precision: ChipPrecision
+    m: Annotated[int, Column("rows of the first matrix", NUMBER, least=1)]
+    n: Annotated[int, Column("columns of the second matrix", NUMBER, least=1)]
+    k: Annotated[int, Column("the dimension that is summed over", NUMBER, least=1)]
+    flop_per_s: Annotated[float, Column("the rate", least=1e9, most=1e18)]
+    torch: Annotated[str | None, "the version of torch"]
+    note: Note
