@@ -17,6 +17,7 @@ from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
+from measure.cache.words import EAGER
 from report.load import bibliography, cells, chips, counting_programs, hand_tables, options, steps, workloads
 from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
@@ -168,6 +169,7 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
     roof_measurements = rated(measured(folder.roof_measurements(), records.RoofMeasurement))
     roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
     runs, samples = measured(folder.runs(), records.Run), measured(folder.samples(), records.Sample)
+    inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
         environment=environment,
@@ -176,8 +178,8 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
-        cells=cells.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
-        variants=cells.of_variants(runs, samples),
+        cells=inference[inference.variant == EAGER],
+        variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=measured(folder.profiles(), records.Profile),
         operators=measured(folder.operators(), records.OperatorTime),
