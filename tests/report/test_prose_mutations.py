@@ -127,7 +127,7 @@ SECTIONS = {
     "chips": Section(
         without_files("chips.csv"),
         r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",
-        r"findings\.conclusions\.",
+        r"findings\.conclusions\.(?!others)",
     ),
 }
 

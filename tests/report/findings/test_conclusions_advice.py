@@ -315,7 +315,7 @@ def gpus(**columns):
     """Six data-center GPUs of six years, at bf16 on tensor units and at fp32 on vector units."""
     like = tiny().chips.iloc[[0] * 12].reset_index(drop=True)
     rows = like.assign(
-        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, chip_kind="gpu", memory_type="HBM2",
+        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, die="", chip_kind="gpu", memory_type="HBM2",
         year=[2010.0 + k for k in range(6)] * 2, precision=["bf16"] * 6 + ["fp32"] * 6,
         unit=["tensor"] * 6 + ["vector"] * 6, peak_flop_per_s=[400e12] * 6 + [100e12] * 6,
         sparse_peak_flop_per_s=[800e12] * 6 + [None] * 6,
@@ -326,7 +326,8 @@ def gpus(**columns):
 def test_sparsity():
     found = chips.sparsity(gpus())
     assert shown(found) == (2, (2, 2), 6)
-    assert "one is 2.00 (2.00 to 2.00) in the median of 6 chips that print both" in text(found)
+    assert "one is 2.00 (2.00 to 2.00) in the median of 6 dies that have both" in text(found)
+    assert shown(chips.sparsity(gpus(die=["one", "one", "one", "", "", ""] * 2)))[2] == 4
     with pytest.raises(DataMissingError, match="sparse peak"):
         chips.sparsity(gpus(sparse_peak_flop_per_s=None))
 
@@ -334,9 +335,11 @@ def test_sparsity():
 def test_tensor_units():
     found = chips.tensor_units(gpus())
     assert shown(found) == (4, (4, 4), 6)
+    assert found.is_margin
     assert text(found).startswith("Run at 16 bits on a data-center GPU, and give it models or batches of high")
-    slow = chips.tensor_units(gpus(peak_flop_per_s=[50e12] * 6 + [100e12] * 6))
-    assert text(slow).startswith("Stay at fp32 on a data-center GPU: ")
+    assert "of the tensor units of 6 dies of data-center GPUs is 4.00 times (NVIDIA A" in text(found)
+    apart = chips.tensor_units(gpus(peak_flop_per_s=[200e12, 1600e12, *[400e12] * 4, *[100e12] * 6]))
+    assert "promise 2.00 (NVIDIA A0) to 16.0 times (NVIDIA A1) what their vector units do" in plain(apart.brief)
     with pytest.raises(DataMissingError, match="no data-center GPU with a 16-bit rate"):
         chips.tensor_units(gpus(unit="vector"))
 
@@ -347,10 +350,12 @@ def test_ridge():
     rising = [2.0**k * off for k, off in zip([*range(6)] * 2, wobble, strict=True)]
     found = chips.ridge(gpus(ridge_flop_per_byte=rising))
     assert found.effect.factor == pytest.approx(32, rel=0.03)
-    assert text(found).startswith("Expect memory to bound models on newer chips, and look at a chip's bandwidth first:")
-    assert "the ridge points of 6 GPUs (16-bit floating point on tensor units) moved by" in text(found)
-    assert "from 2010 to 2015 by a factor of" in text(found)
+    assert text(found).startswith(
+        "Expect memory to bound more models on newer GPUs, and look at a chip's bandwidth first: over the years of the "
+        "table ridge points moved by a factor of 3"
+    )
+    assert text(found).endswith("for 6 dies of GPUs (16-bit floating point on tensor units, 2010 to 2015).")
     falling = chips.ridge(gpus(ridge_flop_per_byte=[1 / value for value in rising]))
-    assert text(falling).startswith("Expect arithmetic to bound models on newer chips")
+    assert text(falling).startswith("Expect arithmetic to bound more models on newer GPUs, and look at a chip's peak")
     level = chips.ridge(gpus(ridge_flop_per_byte=[1.0, 9, 1, 1, 9, 1] * 2))
     assert text(level).startswith("Do not expect newer chips to bound models otherwise than older ones")
