@@ -17,7 +17,7 @@ from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from measure.cache.words import same_shape
+from measure.cache.words import EAGER, same_shape
 from report.load import bibliography, cells, chips, counting_programs, hand_tables, options, steps, workloads
 from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
@@ -200,6 +200,7 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
     roof_measurements = rated(frame(_in(environment, folder.roof_measurements()), records.RoofMeasurement))
     roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
     runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
+    inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
         environment=environment,
@@ -208,8 +209,8 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
-        cells=cells.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
-        variants=cells.of_variants(runs, samples),
+        cells=inference[inference.variant == EAGER],
+        variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
         operators=frame(folder.operators(tried_profiles), records.OperatorTime),
