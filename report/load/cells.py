@@ -59,7 +59,7 @@ def timed(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     than the target, and ``drifting`` is not held against it. A cell of one round keeps the flags of that round.
     """
     cells = joined(runs).merge(latencies(samples), on=CELL_COLUMNS, how="left")
-    cells["flags"] = [_flags(cell) for cell in each(cells)]
+    cells["flags"] = pd.Series([_flags(cell) for cell in each(cells)], cells.index, dtype=object)
     return cells
 
 

@@ -125,4 +125,5 @@ TRIED = [
 def with_variants(rows=TRIED):
     """The tiny paper's CPU alone, with variants so many times as fast as eager mode."""
     cpu = tiny().machine("cpu")
-    return replace(tiny(), machines=(replace(cpu, variants=pd.DataFrame(rows, columns=VARIANT_COLUMNS)),))
+    variants = pd.DataFrame(rows, columns=VARIANT_COLUMNS).reindex(columns=cpu.cells.columns)
+    return replace(tiny(), machines=(replace(cpu, variants=variants),))

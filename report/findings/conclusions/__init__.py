@@ -107,28 +107,28 @@ def chosen(conclusions: Iterable[Conclusion]) -> list[list[Conclusion]]:
 @or_missing
 def effects(paper: Paper) -> str:
     """Write the effects as a numbered list in Markdown, with links to what shows them."""
-    return _listed(_clear(paper))
+    every = considered(paper)
+    return _listed(every.clear, len(every.tested))
 
 
 @or_missing
 def margins(paper: Paper) -> str:
     """Write the margins as a numbered list in Markdown, likewise."""
-    found = considered(paper).margins
-    if not found:
-        raise DataMissingError(f"No margin is as large as a factor of {significant(WORTH)}.")
-    return _listed(found)
+    every = considered(paper)
+    return _listed(every.margins, sum(found.is_margin for found in every.found))
 
 
-def _clear(paper: Paper) -> list[Conclusion]:
-    found = considered(paper).clear
-    if not found:
-        raise DataMissingError(
-            "Too little has been measured to tell any effect from none; python -m measure measures more."
-        )
-    return found
+def _none(every: Considered) -> str:
+    tested = number(len(every.tested), "effect")
+    return (
+        f"Of {tested} that the cache lets us test none is clear of one and as large as a factor of "
+        f"{significant(WORTH)}; python -m measure measures more."
+    )
 
 
-def _listed(conclusions: list[Conclusion]) -> str:
+def _listed(conclusions: list[Conclusion], looked_for: int) -> str:
+    if not conclusions:
+        return f"- Of {looked_for} looked for none is clear of one and as large as a factor of {significant(WORTH)}.\n"
     items = []
     for place, subject in enumerate(chosen(conclusions), 1):
         text = escape(" ".join(found.sentences for found in subject))
@@ -147,9 +147,12 @@ def gaps(paper: Paper) -> str:
 @finding
 def summary(paper: Paper) -> str:
     """Say how many effects were tested, how many are worth telling, and at which confidence intervals are told."""
-    tested, clear = considered(paper).tested, _clear(paper)
+    every = considered(paper)
+    if not every.clear:
+        return _none(every)
+    tested, clear = every.tested, every.clear
     count = sum(effect.side != 0 for effect in tested)
-    subjects = len({(found.topic, found.where) for found in considered(paper).found if not found.is_margin})
+    subjects = len({(found.topic, found.where) for found in every.found if not found.is_margin})
     return (
         f"On {number(subjects, 'subject')} the cache lets us test {number(len(tested), 'effect')}, one at each batch "
         f"size and variant that was tried; {count} of them {by_number(count, 'is', 'are')} more than chance. Of as "
@@ -180,12 +183,14 @@ def others(paper: Paper) -> str:
 def foremost(paper: Paper) -> str:
     """Say the largest effects and margins in a sentence each, for the abstract."""
     every = considered(paper)
-    clear, margins = chosen(_clear(paper))[:EFFECTS_IN_ABSTRACT], chosen(every.margins)[:MARGINS_IN_ABSTRACT]
-    lead = (
-        f"Of {number(len(every.tested), 'effect')} tested these are the largest, with {_percent(confidence(paper))} "
-        "intervals in parentheses, which allow for that number, and after them what cannot be below one, with "
-        f"intervals of {percent(CONFIDENCE)}."
-    )
+    clear, margins = chosen(every.clear)[:EFFECTS_IN_ABSTRACT], chosen(every.margins)[:MARGINS_IN_ABSTRACT]
+    lead = _none(every)
+    if clear:
+        lead = (
+            f"Of {number(len(every.tested), 'effect')} tested these are the largest, with "
+            f"{_percent(confidence(paper))} intervals in parentheses, which allow for that number, and after them what "
+            f"cannot be below one, with intervals of {percent(CONFIDENCE)}."
+        )
     # The sentence before has named a machine that is the only one
     several = len(paper.shown) > 1
     sentences = [

@@ -148,7 +148,7 @@ def test_intervals_allow_for_the_number_of_effects_tested(asked):
     assert "six" in conclusions.effects(told)
     silent = asked((), (of_six(2), chance(2)))
     assert conclusions.confidence(silent) == pytest.approx(0.9875)
-    assert isinstance(conclusions.effects(silent), Missing)
+    assert "six" not in conclusions.effects(silent)
 
 
 def test_no_more_subjects_than_a_reader_takes_in(asked):
@@ -172,11 +172,16 @@ def test_what_is_missing_is_told_once_with_what_fills_it(asked):
 
 def test_without_an_effect_the_paper_says_so(asked):
     paper = asked((), (lambda paper, **_: conclusion("chance", 2.0, low=0.5),))
-    for part in (conclusions.effects, conclusions.summary, conclusions.foremost):
-        text = part(paper)
-        assert isinstance(text, Missing)
-        assert text.startswith("Too little has been measured to tell any effect from none")
-    assert conclusions.margins(paper) == "No margin is as large as a factor of 1.10."
+    none = (
+        "Of 1 effect that the cache lets us test none is clear of one and as large as a factor of 1.10; python -m "
+        "measure measures more."
+    )
+    assert plain(conclusions.summary(paper)) == plain(conclusions.foremost(paper)) == none
+    assert conclusions.effects(paper) == "- Of 1 looked for none is clear of one and as large as a factor of 1.10.\n"
+    # The abstract tells margins all the same
+    both = asked((), (lambda paper, **_: conclusion("room", 2.0, is_margin=True),))
+    assert plain(conclusions.foremost(both)).endswith("measures more. Room is 2.00 (2.00 to 2.00).")
+    assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
     assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
 
 
