@@ -108,6 +108,9 @@ def _outcome(machine: Machine) -> str:
             f"{number(alone, 'cell')} {by_number(alone, 'has', 'have')} an interval of one round, so of one process, "
             "which leaves out how processes differ."
         )
+    if machine.left_out:
+        others = listing([f"{model} at {shape.replace('x', '×')}" for model, shape in machine.left_out])
+        sentences.append(f"Left out is what was measured of inputs of another shape than is shown: {others}.")
     return " ".join(sentences)
 
 

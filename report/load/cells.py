@@ -10,7 +10,7 @@ from measure.cache.conventions import TARGET
 from measure.cache.records import CELL
 from measure.cache.words import DRIFTING, EAGER, INFERENCE, WIDE, stored_as
 from measure.timing.statistics import estimate_rounds
-from report.load import operator_bounds, workloads
+from report.load import operator_bounds
 from report.load.roofs import TIMES, Roof
 from report.text.frame_rows import each, matching
 
@@ -99,9 +99,12 @@ def energies(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with the columns of their workloads, those that a precision stores."""
-    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
-    stored = cells.assign(stored=cells.precision.map(stored_as))
+    """Return the cells with the columns of their workloads, those that a precision stores.
+
+    What is counted has its models at the shapes at which they are measured (``report.load.workloads``).
+    """
+    asked = counted.rename(columns={"precision": "stored"})
+    stored = cells.drop(columns="input_shape").assign(stored=cells.precision.map(stored_as))
     return stored.merge(asked, on=["model", "batch", "stored"], how="left").drop(columns="stored")
 
 

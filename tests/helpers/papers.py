@@ -73,7 +73,7 @@ def many() -> Paper:
                 layers.append(replace(part, layer_kind=kind, path=kind))
             asked = {"layer_kind": "convolution", "other_flop": 0, "byte": 10**3}
             operators.append(operator(model, batch, "conv", flop // (k + 1), k + 1, **asked))
-    shown = workloads.shown(frame(counted, Workload))
+    shown = workloads.shown(frame(counted, Workload), {})
     parts = [
         workloads.parts_of(frame(rows, record), shown) for rows, record in ((layers, Layer), (operators, Operator))
     ]

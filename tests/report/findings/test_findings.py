@@ -32,6 +32,14 @@ def test_workload():
     )
 
 
+def test_how_long_a_sound_is():
+    counted = tiny().workloads
+    sound = counted[counted.model == "lean"].assign(model="wav2vec2_base", family="audio", input_shape="160000")
+    text = plain(findings.workload.inputs(replace(tiny(), workloads=pd.concat([counted, sound]))))
+    assert text.endswith("and 160000 for wav2vec2_base. Of sound, 160000 samples are 10 s at 16 kHz.")
+    assert "Of sound" not in findings.workload.inputs(tiny())
+
+
 def test_why_intensity_grows():
     # 100 of broad's 102 MB are parameters: at most 51 times 5 FLOP/B; 4 of lean's 10 MB: at most 10 / 6 times 10
     text = plain(findings.workload.growth_limits(tiny()))
