@@ -60,7 +60,7 @@ MODELS = (
     "fcn_resnet50",
     "vit_b_32",
     "swin_t",
-    "wav2vec2_base",
+    "torchaudio:hubert_base",
 )
 TRAINING = "training"
 

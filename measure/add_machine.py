@@ -9,7 +9,9 @@ from typing import Any
 from measure.adding import handed_in, placing, plausibility
 from measure.adding.handed_in import HandedIn
 from measure.cache.folders import FILES, MachineFolder, Workloads
+from measure.cache.models import MEASURED_SHAPES
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
+from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine
 from measure.errors import UserError
 from measure.machine.environment import folder_name
@@ -56,7 +58,12 @@ def main(argv: Sequence[str]) -> int:
         check_folder(MachineFolder(asked.data, name).folder, "--machine")
         added = placing.put(asked.data, name, tables, asked.replace)
     _report(asked.data, name, newest, added, given.left_out)
-    missing = _not_counted(tables, {(row.model, row.batch) for row in counted})
+    not_counted = _not_counted(tables, counted)
+    missing = {(model, batch) for model, batch, shape in not_counted if shape == MEASURED_SHAPES.get(model, shape)}
+    earlier = {f"{model} at {shape}" for model, batch, shape in not_counted if (model, batch) not in missing}
+    if earlier:
+        named = _listed(sorted(earlier))
+        print(f"Not counted here, at inputs of an earlier version, and so without FLOP and bytes: {named}")
     if missing:
         models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
         print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")
@@ -91,10 +98,11 @@ def _report(
         print(f"Left out, not tables of a machine: {_listed([repr(path) for path in left_out])}")
 
 
-def _not_counted(tables: Mapping[type, Sequence[Any]], counted: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Return the models and batch sizes that were measured but not counted."""
-    measured = {(row.model, row.batch) for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]}
-    return measured - set(counted)
+def _not_counted(tables: Mapping[type, Sequence[Any]], counted: Iterable[Workload]) -> set[tuple[str, int, str | None]]:
+    """Return the models, batch sizes and input shapes, where known, that were measured but not counted."""
+    rows = [row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]]
+    known = {(row.model, row.batch, shape) for row in counted for shape in (row.input_shape, None)}
+    return {(row.model, row.batch, row.input_shape) for row in rows} - known
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from measure.hardware_counters import raw_csv
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.environment import folder_name
 from measure.models import catalog
-from measure.run.arguments import check_folder_name, parse_batch_sizes, parse_choices
+from measure.run.arguments import check_folder_name, parse_batch_sizes, parse_choices, parse_shape
 from measure.run.destination import check_folder
 from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.task import Cache
@@ -34,6 +34,9 @@ def parser() -> CommandLine:
     flags.add_argument("file", metavar="FILE", type=Path, help="what ncu --csv --page raw wrote")
     flags.add_argument("--model", required=True, metavar="NAME", help="the model, as --models of measuring has it")
     flags.add_argument("--batch", required=True, metavar="N", help="the inputs in one step")
+    flags.add_argument(
+        "--input-shape", metavar="S", help="the shape of one of them, as 3x224x224 (default: the one measured here)"
+    )
     flags.add_argument("--precision", default="fp32", metavar="P", help="its precision (default: %(default)s)")
     flags.add_argument(
         "--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)"
@@ -53,6 +56,9 @@ def main(argv: Sequence[str]) -> int:
     models = catalog.find([asked.model])
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
+    (model,) = models
+    if asked.input_shape is not None:
+        model = replace(model, input_shape=parse_shape("--input-shape", asked.input_shape))
     (batch,) = parse_batch_sizes("--batch", [asked.batch])
     (steps,) = parse_batch_sizes("--steps", [asked.steps])
     parse_choices("--precision", [asked.precision], PRECISIONS)
@@ -60,10 +66,10 @@ def main(argv: Sequence[str]) -> int:
     check_folder(asked.data, "--data")
     counted = raw_csv.parse(_lines(asked.file), str(asked.file), steps)
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
-    task = HardwareCounterTask(models[0], Cell(models[0].name, batch, asked.precision, asked.phase, EAGER))
+    task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
         Cache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
-    print(f"{len(counted.kernels)} kernels of {models[0].name} at batch size {batch} into {folder.folder}")
+    print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
     print("Next: python -m report")
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from measure.cache.folders import FILES
+from measure.cache.models import EARLIER_SHAPES
 from measure.cache.records import (
     ROUND,
     Environment,
@@ -170,7 +171,8 @@ def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> 
         if values.roof_kernel in ARITHMETIC:
             roof = (values.environment_id, values.precision)
             peaks[roof] = max(peaks.get(roof, 0.0), flop_per_s)
-    _check_flop(tables[Sample], peaks, _least_flop(counted))
+    shapes = {_key(row.values, ROUND): row.values.input_shape for row in tables[Run]}
+    _check_flop(tables[Sample], peaks, shapes, _least_flop(counted))
     for row in tables[KernelCounters]:
         work = sum(value or 0 for name, value in vars(row.values).items() if "flop" in name)
         if work > FASTEST_FLOP_PER_S * row.values.time_s:
@@ -178,12 +180,16 @@ def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> 
 
 
 def _check_flop(
-    samples: Sequence[Row], peaks: dict[tuple[str, str], float], least: dict[tuple[str, int, str], int]
+    samples: Sequence[Row],
+    peaks: dict[tuple[str, str], float],
+    shapes: dict[tuple[Any, ...], str | None],
+    least: dict[tuple[str, str | None, int, str], int],
 ) -> None:
-    """Check that no model was much faster than the fastest kernel, given each model's least FLOP."""
+    """Check that no model was much faster than the fastest kernel, given its least FLOP at the shape of a round."""
     for row in samples:
         values = row.values
-        rate = least.get((values.model, values.batch, values.phase), 0) / values.latency_s
+        shape = shapes.get(_key(values, ROUND)) or EARLIER_SHAPES.get(values.model)
+        rate = least.get((values.model, shape, values.batch, values.phase), 0) / values.latency_s
         peak = peaks.get((values.environment_id, values.precision), inf)
         if rate > min(ABOVE_ROOF * peak, FASTEST_FLOP_PER_S):
             name, beyond = repr(values.model[:40]), "faster than any chip"
@@ -193,14 +199,19 @@ def _check_flop(
             row.refuse(f"{name} ran at {rate:.3g} FLOP/s, {beyond}", "latency_s")
 
 
-def _least_flop(counted: Sequence[Workload]) -> dict[tuple[str, int, str], int]:
-    """Return the FLOP of a model at a batch size in each phase, the fewest at any precision and input shape."""
-    found: dict[tuple[str, int, str], int] = {}
+def _least_flop(counted: Sequence[Workload]) -> dict[tuple[str, str | None, int, str], int]:
+    """Return the FLOP of a model at an input shape and batch size in each phase, the fewest at any precision.
+
+    Those of no shape are the fewest at any.
+    """
+    found: dict[tuple[str, str | None, int, str], int] = {}
     for row in counted:
         forward, backward = row.forward_flop, row.backward_flop
         whole = None if forward is None or backward is None else forward + backward
         for phase, flop in ((INFERENCE, forward), (FORWARD, forward), (BACKWARD, backward), (STEP, whole)):
-            if flop is not None:
-                key = (row.model, row.batch, phase)
+            if flop is None:
+                continue
+            for shape in (None, row.input_shape):
+                key = (row.model, shape, row.batch, phase)
                 found[key] = min(found.get(key, flop), flop)
     return found

@@ -1,8 +1,9 @@
 """The columns that several tables share, each declared once."""
 
+import re
 from typing import Annotated
 
-from measure.cache.schema import NUMBER, Column, one_of, some_of
+from measure.cache.schema import NUMBER, Column, Form, one_of, some_of
 from measure.cache.variants import NAMES, OPTIMIZERS
 from measure.cache.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
 
@@ -24,7 +25,16 @@ EnvironmentId = Annotated[
 ]
 Model = Annotated[str, "the model's name"]
 Family = Annotated[str, "the family of networks that the model belongs to"]
-InputShape = Annotated[str, "the shape of one input, without the batch, joined by `x`"]
+SHAPE = Form(re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*").fullmatch, "whole numbers joined by 'x'")
+InputShape = Annotated[str, Column("the shape of one input, without the batch", form=SHAPE)]
+MeasuredShape = Annotated[
+    str | None,
+    Column(
+        "the shape of one input that was measured, without the batch; empty in tables of an earlier version, which "
+        "measured built-in models at today's shapes, but wav2vec2_base at 16000",
+        form=SHAPE,
+    ),
+]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Autocast = Annotated[

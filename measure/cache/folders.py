@@ -7,7 +7,7 @@ of a training step is written after those of its stages, and commits them.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from measure.cache.child_table import ChildTable
 from measure.cache.lock import in_turn, locked
-from measure.cache.models import OWN
+from measure.cache.models import EARLIER_SHAPES, OWN
 from measure.cache.records import (
     CELL,
     ROUND,
@@ -31,7 +31,7 @@ from measure.cache.records import (
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
-from measure.cache.words import STAGES, STEP
+from measure.cache.words import STAGES, STEP, same_shape
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
 
 
@@ -46,12 +46,23 @@ def _completed(old: Environment, new: Environment) -> Environment:
 
 Record = TypeVar("Record")
 Timed = TypeVar("Timed", Run, Sample)
+Tried = TypeVar("Tried", Run, Profile, HardwareCounterProfile)
 
 
 def _numbered(rows: list[Timed]) -> list[Timed]:
     """Return rows of an earlier version, which measured a cell in one round without a number, as those of round 0."""
     return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
 
+
+def _shaped(rows: list[Tried]) -> list[Tried]:
+    """Return rows of an earlier version with the shape of the input that their models had then, as far as known."""
+    return [
+        dataclasses.replace(row, input_shape=EARLIER_SHAPES.get(row.model)) if row.input_shape is None else row
+        for row in rows
+    ]
+
+
+_cell = attrgetter(*CELL)
 
 _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 """What tells the round of a training step apart, and is the same for its stages."""
@@ -144,29 +155,29 @@ class MachineFolder:
         return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
 
     def _written_runs(self) -> list[Run]:
-        return _numbered(self._read(Run))
+        return _shaped(_numbered(self._read(Run)))
 
-    def samples(self) -> list[Sample]:
-        """Return the samples of committed runs: what a killed run left behind is not among them."""
-        return self._samples.of(self.runs())
+    def samples(self, of: Collection[Run] | None = None) -> list[Sample]:
+        """Return the samples of committed runs, or ``of`` some: what a killed run left behind is not among them."""
+        return self._samples.of(self.runs() if of is None else of)
 
     def profiles(self) -> list[Profile]:
-        return self._read(Profile)
+        return _shaped(self._read(Profile))
 
-    def operators(self) -> list[OperatorTime]:
-        """Return the times of operators in committed profiles."""
-        return self._operators.of(self.profiles())
+    def operators(self, of: Collection[Profile] | None = None) -> list[OperatorTime]:
+        """Return the times of operators in committed profiles, or in some."""
+        return self._operators.of(self.profiles() if of is None else of)
 
-    def kernels(self) -> list[KernelTime]:
-        """Return the times of kernels in committed profiles."""
-        return self._kernels.of(self.profiles())
+    def kernels(self, of: Collection[Profile] | None = None) -> list[KernelTime]:
+        """Return the times of kernels in committed profiles, or in some."""
+        return self._kernels.of(self.profiles() if of is None else of)
 
     def hardware_counter_profiles(self) -> list[HardwareCounterProfile]:
-        return self._read(HardwareCounterProfile)
+        return _shaped(self._read(HardwareCounterProfile))
 
-    def hardware_counters(self) -> list[KernelCounters]:
-        """Return what hardware counters said in committed profiles."""
-        return self._hardware_counters.of(self.hardware_counter_profiles())
+    def hardware_counters(self, of: Collection[HardwareCounterProfile] | None = None) -> list[KernelCounters]:
+        """Return what hardware counters said in committed profiles, or in some."""
+        return self._hardware_counters.of(self.hardware_counter_profiles() if of is None else of)
 
     def tables(self) -> dict[type, list[Any]]:
         """Return all that is committed, by what a row is."""
@@ -207,22 +218,27 @@ class MachineFolder:
         One that was measured before is replaced only now that the new one is complete.
         """
         rounds = [*stages, (run, samples)]
+        rows = [each for each, _ in rounds]
+        known = _at_one_shape(self._path(Run), self._written_runs(), rows)
         self._samples.put(rounds)
-        _commit(self._path(Run), self._written_runs(), [each for each, _ in rounds])
+        _commit(self._path(Run), known, rows)
 
     def put_profile(
         self, profile: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()
     ) -> None:
         """Commit a profile, in the same way."""
+        known = _at_one_shape(self._path(Profile), self.profiles(), [profile])
         self._operators.put([(profile, operators)])
         if kernels or self._kernels.has(profile):  # there is no table of kernels on a processor
             self._kernels.put([(profile, kernels)])
-        _commit(self._path(Profile), self.profiles(), [profile])
+        _commit(self._path(Profile), known, [profile])
 
     def put_hardware_counters(self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
         """Commit what the hardware counters said of a cell, likewise."""
+        path = self._path(HardwareCounterProfile)
+        known = _at_one_shape(path, self.hardware_counter_profiles(), [profile])
         self._hardware_counters.put([(profile, counters)])
-        _commit(self._path(HardwareCounterProfile), self.hardware_counter_profiles(), [profile])
+        _commit(path, known, [profile])
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
@@ -234,10 +250,19 @@ class MachineFolder:
             yield
 
 
-Row = TypeVar("Row", Run, Profile, HardwareCounterProfile)
+def _at_one_shape(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> Sequence[Tried]:
+    """Remove from a table the rows of the new rows' cells at inputs of another shape; return those that stay.
+
+    They go before the new ones come, so that no row ever commits children that were measured at another shape.
+    """
+    shapes = {_cell(row): row.input_shape for row in rows}
+    stay = [row for row in known if same_shape(shapes.get(_cell(row)), row.input_shape)]
+    if len(stay) < len(known):
+        write(path, type(rows[0]), stay)
+    return stay
 
 
-def _commit(path: Path, known: Sequence[Row], rows: Sequence[Row]) -> None:
+def _commit(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> None:
     """Add rows, or put them in the place of those with their keys."""
     together = merged(known, rows)
     if len(together) == len(known) + len(rows):

@@ -48,11 +48,23 @@ ChipPrecision = Annotated[str, Column("the precision of the rate", form=one_of(C
 @table("chips.csv", key=("chip", "precision", "unit"), by_hand=True)
 @dataclass(frozen=True)
 class Chip:
-    """A chip's datasheet roof at one precision and unit. Rates are without a prefix, and so in FLOP/s, B/s and W."""
+    """A chip's datasheet roof at one precision and unit. Rates are without a prefix, and so in FLOP/s, B/s and W.
+
+    A CPU's peak is that at its base clock, which vendors state for all CPUs and `derivation` names. The peaks of other
+    chips are as vendors print them: of GPUs at the boost clock.
+    """
 
     chip: Annotated[str, "the chip's name"]
     alias: Annotated[str, Column("other names that a driver gives it, joined by `;`", empty="")]
     vendor: Annotated[str, "who makes it"]
+    die: Annotated[
+        str,
+        Column(
+            "the die that computes, where a source tells it: chips of one die count once in medians, intervals and "
+            "rates of growth; where the cell is empty the chip is its own",
+            empty="",
+        ),
+    ]
     chip_kind: Annotated[str, Column("what the chip is", formerly=("kind",), form=one_of(CHIP_KINDS))]
     year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision

@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+from measure.cache.words import shape_name
+
 IMAGE = (3, 224, 224)
 """A colour image of the size that ImageNet's classifiers are compared at."""
 
 SOUND = (16000,)
 """One second at 16 kHz, the rate of speech recognition."""
+
+SPEECH = (10 * SOUND[0],)
+"""Ten seconds of it, a clip of a usual length."""
 
 OWN = "own"
 """The source and the family of a user's own model."""
@@ -54,9 +59,15 @@ BUILT_IN = (
     Model("vit_b_16", "torchvision", "transformer", IMAGE),
     Model("vit_b_32", "torchvision", "transformer", IMAGE),
     Model("swin_t", "torchvision", "transformer", IMAGE),
-    Model("wav2vec2_base", "torchaudio", "audio", SOUND),
+    Model("wav2vec2_base", "torchaudio", "audio", SPEECH),
 )
 """What is measured where no model is named."""
+
+MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
+"""The shape of one input at which each built-in model is measured, as tables write it."""
+
+EARLIER_SHAPES = MEASURED_SHAPES | {"wav2vec2_base": shape_name(SOUND)}
+"""The same before rows of measurements named it. A model whose shape changes keeps here what it was."""
 
 QUICK = (
     "alexnet", "resnet18", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v2", "mobilenet_v3_large",

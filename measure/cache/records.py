@@ -169,7 +169,7 @@ class OfCell:
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
-    """The columns that say how it went to run a cell, and in which sitting."""
+    """The columns that say how it went to run a cell, at which shape of input, and in which sitting."""
 
     status: columns.Status
     reason: columns.Reason
@@ -177,6 +177,7 @@ class Attempt(OfCell):
     sitting: columns.Sitting = None
     seed: columns.Seed = None
     version: columns.Version = None
+    input_shape: columns.MeasuredShape = None
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)
@@ -185,7 +186,8 @@ class Run(Attempt):
     """One round of a cell: one model at one batch size, precision, phase and variant, in a process of its own.
 
     A cell is measured in several rounds, each in a fresh process, so that what differs between processes and over
-    hours is in its interval. All rounds but those with the status ``ok`` have a reason and no samples.
+    hours is in its interval. All rounds but those with the status ``ok`` have a reason and no samples. All rounds of a
+    cell have inputs of one shape: measured at another one, it loses those at the shape before.
     """
 
     round: columns.Round = None

@@ -42,6 +42,11 @@ def shape_name(shape: Iterable[int]) -> str:
     return "x".join(map(str, shape))
 
 
+def same_shape(one: str | None, other: str | None) -> bool:
+    """Return whether two shapes of inputs agree; one that is not known is taken to."""
+    return one == other or None in (one, other)
+
+
 def stored_as(precision: str) -> str:
     """Return the precision in which weights and inputs lie in memory: it decides the workload."""
     return FULL_PRECISION if precision == TF32 else precision

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from measure.cache.records import Cell
+from measure.cache.words import same_shape
 from measure.comparing.difference import CommonSpread, Difference, Pair, common_spread, differences
 from measure.comparing.sides import Measured, RoofKernel, Side
 
@@ -25,7 +26,7 @@ class Comparison:
     ``a_status`` and ``b_status`` are empty where that side did not measure it. ``latency_s`` is the geometric mean of
     the rounds' medians, ``ratio`` B's over A's with its 95 % interval; ``basis`` says what that rests on
     (``measure/comparing/difference.py``). ``change`` is empty where no difference can be tested for: a side has no
-    result, or one sample.
+    result, or one sample, or the inputs of the sides had another shape.
     """
 
     table: str
@@ -41,6 +42,8 @@ class Comparison:
     b_status: str | None = None
     a_reason: str | None = None
     b_reason: str | None = None
+    a_input_shape: str | None = None
+    b_input_shape: str | None = None
     a_flags: str | None = None
     b_flags: str | None = None
     a_rounds: int | None = None
@@ -62,9 +65,14 @@ class Comparison:
         return " ".join(str(part) for part in (self.roof_kernel, self.size, self.precision, self.pace) if part)
 
     @property
+    def is_of_one_input(self) -> bool:
+        """Return whether the inputs of both sides had one shape, as far as it is known."""
+        return same_shape(self.a_input_shape, self.b_input_shape)
+
+    @property
     def no_longer_runs(self) -> bool:
-        """Return whether A has a result, and B tried and has none."""
-        return self.a_status == "ok" and self.b_status not in ("ok", None)
+        """Return whether A has a result, and B tried the same and has none."""
+        return self.is_of_one_input and self.a_status == "ok" and self.b_status not in ("ok", None)
 
     def regressed_by(self, part: float) -> bool:
         """Return whether B is significantly slower, by more than this part of A's latency."""
@@ -96,6 +104,7 @@ def _pairs(a: Mapping[Any, Measured], b: Mapping[Any, Measured]) -> dict[Key, Pa
         key: (ours.repeats, theirs.repeats)
         for key, ours in a.items()
         if ours.repeats and (theirs := b.get(key)) and theirs.repeats
+        if same_shape(ours.input_shape, theirs.input_shape)
     }
 
 
@@ -113,6 +122,7 @@ def _row(table: str, key: Key, a: Measured | None, b: Measured | None, differenc
         if side:
             flags = ";".join(sorted(side.flags)) or None
             values |= {f"{name}_status": side.status, f"{name}_reason": side.reason, f"{name}_flags": flags}
+            values[f"{name}_input_shape"] = side.input_shape
         if side and side.repeats:
             values[f"{name}_rounds"] = len(side.repeats.medians_s)
             values[f"{name}_latency_s"] = side.repeats.latency_s

@@ -125,6 +125,10 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
         mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
         lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
+    unlike = [row for row in rows if not row.is_of_one_input]
+    labels = [f"{row.label}: {row.a_input_shape} in A, {row.b_input_shape} in B" for row in unlike]
+    lines += _named(thing, "not compared, with inputs of another shape on each side", labels)
+    rows = [row for row in rows if row.is_of_one_input]
     bases = [row.basis for row in compared]
     lines += [f"{_count(thing, bases.count(basis))} measured {how}" for basis, how in BASES.items() if basis in bases]
     for name, other in (("A", "B"), ("B", "A")):

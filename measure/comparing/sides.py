@@ -26,13 +26,14 @@ class RoofKernel(NamedTuple):
 class Measured:
     """The repeats of a cell or roof where any round is ``ok``, else its first status and reason.
 
-    ``flags`` are those of all rounds.
+    ``flags`` are those of all rounds, ``input_shape`` is that of a cell's inputs, where it is known.
     """
 
     status: str
     reason: str | None
     repeats: Repeats | None
     flags: frozenset[str] = frozenset()
+    input_shape: str | None = None
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,9 @@ def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
     timed = [values for values in latencies if values]
     if timed:
         flags = frozenset(flag for run in runs if run.flags for flag in run.flags.split(";"))
-        return Measured("ok", None, repeats(timed), flags)
+        return Measured("ok", None, repeats(timed), flags, runs[0].input_shape)
     failed = next((run for run in runs if run.status != "ok"), runs[0])
-    return Measured(failed.status, failed.reason, None)
+    return Measured(failed.status, failed.reason, None, input_shape=failed.input_shape)
 
 
 def _roof(row: RoofMeasurement) -> Measured:

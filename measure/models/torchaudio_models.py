@@ -1,4 +1,4 @@
-"""The models of torchaudio, each with one second of sound (but for WaveRNN).
+"""The models of torchaudio, each with one second of sound, but for WaveRNN, and wav2vec2_base as it is built in.
 
 Left out are the classes without a size of their own (Conformer, Emformer, RNNT and the ``*_model`` factories), and
 ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.

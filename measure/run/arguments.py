@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache import variants
+from measure.cache.columns import SHAPE
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
@@ -189,6 +190,13 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
             raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
     return sorted({int(text) for text in texts})
+
+
+def parse_shape(flag: str, text: str) -> tuple[int, ...]:
+    """Return the sizes of an input that are joined by ``x``."""
+    if not SHAPE.fits(text):
+        raise UserError(f"{flag}: {text!r} is not a valid shape; use whole numbers joined by x, such as 3x224x224")
+    return tuple(map(int, text.split("x")))
 
 
 def check_folder_name(name: str) -> None:

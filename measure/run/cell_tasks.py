@@ -3,7 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
-from measure.cache.words import INFERENCE, STEP
+from measure.cache.words import INFERENCE, STEP, same_shape, shape_name
 from measure.run.task import Cache, Columns, Failure, Request, Task, latency
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median, estimate_rounds
@@ -47,6 +47,22 @@ class CellTask(Task):
         }
 
 
+def _of_inputs(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
+    """Return the rows that were measured at the shapes of input that the models have, or do not say at which.
+
+    What was measured at another shape, before the list of models named this one, is not what is asked for.
+    """
+    shapes = {model.name: shape_name(model.input_shape) for model, _ in cells}
+    found = []
+    for row in rows:
+        shape = shapes.get(row.model)
+        if same_shape(shape, row.input_shape):
+            found.append(row)
+        else:
+            _log.info("%s was measured at inputs of %s, not %s", Cell.of(row).describe(), row.input_shape, shape)
+    return found
+
+
 @dataclass(frozen=True)
 class RoundTask(CellTask):
     """Measure one of several rounds of a cell.
@@ -69,7 +85,7 @@ class RoundTask(CellTask):
         any of them is too wide. By force, all that they have are done again.
         """
         cells = request.cells(cls.phases[-1])
-        runs = cache.rows(cache.folder.runs())
+        runs = _of_inputs(cells, cache.rows(cache.folder.runs()))
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
         for row in runs:
@@ -127,7 +143,7 @@ class RoundTask(CellTask):
     def _rows(self, cache: Cache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
         """Return what the tables hold of one phase."""
         cell = self.cell._replace(phase=phase)
-        run = {**cache.row(cell, outcome), "round": self.round}
+        run = {**cache.row(self.model, cell, outcome), "round": self.round}
         if isinstance(outcome, Failure):
             return Run(**run), []
         key = {**cache.key(cell), "round": self.round}
@@ -201,10 +217,10 @@ class LookTask(CellTask):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        seen = set() if request.force else set(map(Cell.of, cache.rows(cls.looked_into(cache))))
-        return [
-            cls(model, cell) for phase in (INFERENCE, STEP) for model, cell in request.cells(phase) if cell not in seen
-        ]
+        cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
+        rows = [] if request.force else _of_inputs(cells, cache.rows(cls.looked_into(cache)))
+        seen = set(map(Cell.of, rows))
+        return [cls(model, cell) for model, cell in cells if cell not in seen]
 
     @property
     def effort(self) -> float:

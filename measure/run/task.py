@@ -14,7 +14,7 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.models import Model
 from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, usual, with_optimizer
-from measure.cache.words import EAGER, INFERENCE
+from measure.cache.words import EAGER, INFERENCE, shape_name
 from measure.machine.devices import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
@@ -202,9 +202,10 @@ class Cache:
         """Return the columns that say of which cell a row is."""
         return {"environment_id": self.environment.environment_id, **cell._asdict()}
 
-    def row(self, cell: Cell, outcome: Any) -> Columns:
-        """Return the columns that every row of a cell has: which it is, and whether there is a result."""
-        return {**self.key(cell), **became(outcome), **self.signature()}
+    def row(self, model: Model, cell: Cell, outcome: Any) -> Columns:
+        """Return the columns that every row of a cell has: which it is, at which input, whether there is a result."""
+        shape = shape_name(model.input_shape)
+        return {**self.key(cell), **became(outcome), **self.signature(), "input_shape": shape}
 
     def signature(self) -> Columns:
         """Return the columns that say when a row was measured, in which sitting, and by what version."""

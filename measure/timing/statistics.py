@@ -119,6 +119,20 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     )
 
 
+def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
+    """Return the quotient of two independent medians above 0: the widths of their logarithms add in squares.
+
+    On each side of the quotient the widths are those of the dividend on that side and of the divisor on the other. No
+    interval where one of the two has none.
+    """
+    value = dividend.median / divisor.median
+    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
+        return Estimate(value, None, None)
+    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
+    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
+    return Estimate(value, value * exp(-below), value * exp(above))
+
+
 def is_drifting(values: Sequence[float], tolerance: float) -> bool:
     """Return whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
 

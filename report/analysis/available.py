@@ -85,10 +85,16 @@ def chips(paper: Paper, kind: str | None = None) -> pd.DataFrame:
     return at_least_one(matching(paper.chips, chip_kind=kind), lacking("chips", what, MORE_ROWS))
 
 
+def headline(paper: Paper) -> pd.DataFrame:
+    """Return the chips that print a floating-point rate of 16 bits or more, at the fastest of these; at least one."""
+    gap = lacking("chips", "chip with a floating-point rate of 16 bits or more", MORE_ROWS)
+    return at_least_one(chip_table.headline(chips(paper)), gap)
+
+
 def powered(paper: Paper) -> pd.DataFrame:
-    """Return the chips that state a power, at headline rates, with ``peak_per_watt`` (FLOP/s/W); at least one."""
-    rows = chip_table.headline(chips(paper))
-    what = "The table data/chips.csv states no chip's power; fill its column power_w, or restore it."
+    """Return the chips of ``headline`` that state a power, with ``peak_per_watt`` (FLOP/s/W); at least one."""
+    rows = headline(paper)
+    what = "The table data/chips.csv states no power of such a chip; fill its column power_w, or restore it."
     rows = at_least_one(rows[rows.power_w.notna()], DataMissingError(what))
     return rows.assign(peak_per_watt=rows.peak_flop_per_s / rows.power_w)
 
@@ -100,9 +106,9 @@ def product_lines(paper: Paper) -> list[Series]:
 
 
 def growing(paper: Paper) -> list[Series]:
-    """Return the kinds and lines of products that have chips enough for a rate of growth; at least one."""
+    """Return the kinds and lines of products that have dies enough for a rate of growth; at least one."""
     gap = DataMissingError(
-        f"No kind of chip in data/chips.csv has {FEWEST} chips of different years at one precision and unit; "
+        f"No kind of chip in data/chips.csv has {FEWEST} dies of different years at one precision and unit; "
         f"{MORE_ROWS}."
     )
     return at_least_one(enough_for_growth(chips(paper)), gap)

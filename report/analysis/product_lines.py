@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from report.load.chips import KINDS, comparable, on_chip
+from report.load.chips import KINDS, comparable, of_dies, on_chip
 from report.text.frame_rows import matching
 
 
@@ -41,16 +41,20 @@ DATA_CENTER_GPUS = ProductLine("data-center GPUs", "gpu", rf"{NVIDIA_DATA_CENTER
 PHONES = ProductLine("phone SoCs", "soc", r"^Apple A\d|^Qualcomm Snapdragon|^MediaTek Dimensity")
 
 FEWEST = 4
-"""Chips in a series whose growth is worth telling: with three, the interval spans orders of magnitude."""
+"""Dies in a series whose growth is worth telling: with three, the interval spans orders of magnitude."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Chips over the years, a row each, with memory outside the chip; ``rate`` says the precision and unit."""
+    """Chips over the years, a row each, with memory outside the chip; ``rate`` says the precision and unit.
+
+    ``whole`` names the kind that a line is a part of; it is empty for a kind.
+    """
 
     name: str
     rate: str
     rows: pd.DataFrame
+    whole: str = ""
 
 
 def members(chips: pd.DataFrame) -> list[Series]:
@@ -59,28 +63,26 @@ def members(chips: pd.DataFrame) -> list[Series]:
 
 
 def growing(chips: pd.DataFrame) -> list[Series]:
-    """Return the kinds, then the lines, that have enough chips of different years for a rate of growth."""
+    """Return the kinds, then the lines, that have enough dies of different years for a rate of growth, a row a die."""
     kinds = _kinds(chips)
-    named = [replace(series, name=f"{KINDS[kind]}s") for kind, series in kinds.items()]
-    return [
-        series for series in (*named, *_members(kinds)) if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1
-    ]
+    found = [replace(series, rows=of_dies(series.rows)) for series in (*kinds.values(), *_members(kinds))]
+    return [series for series in found if len(series.rows) >= FEWEST and series.rows.year.nunique() > 1]
 
 
 def _kinds(chips: pd.DataFrame) -> dict[str, Series]:
     """Return the kinds whose chips share a precision and unit."""
     found = {}
-    for kind in KINDS:
+    for kind, name in KINDS.items():
         rows, rate = comparable(chips, kind)
         if rate:
-            found[kind] = Series(kind, rate, rows[~on_chip(rows)])
+            found[kind] = Series(f"{name}s", rate, rows[~on_chip(rows)])
     return found
 
 
 def _members(kinds: dict[str, Series]) -> list[Series]:
     found = [
-        Series(line.name, kinds[line.chip_kind].rate, line.of(kinds[line.chip_kind].rows))
+        Series(line.name, kind.rate, line.of(kind.rows), whole=kind.name)
         for line in LINES
-        if line.chip_kind in kinds
+        if (kind := kinds.get(line.chip_kind))
     ]
     return [series for series in found if not series.rows.empty]

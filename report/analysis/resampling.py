@@ -44,23 +44,27 @@ def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, 
 
 
 @cache
-def _tail(models: int) -> float:
+def _tail(models: int, confidence: float) -> float:
     """Return the probability beyond each end of an interval's percentiles.
 
     Resamples of few models spread less than samples do. The percentiles are widened to what Student's interval of a
     mean would have: T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69
     (2015), 371-386 (the expanded percentile interval).
     """
-    return NormalDist().cdf(-sqrt(models / (models - 1)) * critical(CONFIDENCE, models - 1))
+    return NormalDist().cdf(-sqrt(models / (models - 1)) * critical(confidence, models - 1))
 
 
-def interval(draws: Numbers, models: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of a number from its resamples; None of fewer than ``FEWEST`` models.
+def interval(draws: Numbers, models: int, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+    """Return the interval of a number from its resamples; None of fewer than ``FEWEST`` models.
 
-    Resamples in which the number has no value (all points the same) are left out.
+    Resamples in which the number has no value (all points the same) are left out. Above a confidence of 95 % there is
+    none either where fewer than one of the resamples is expected beyond its ends: their own extremes would be told.
     """
     known = draws[np.isfinite(draws)]
     if models < FEWEST or not known.size:
         return None
-    low, high = np.quantile(known, [_tail(models), 1 - _tail(models)])
+    tail = _tail(models, confidence)
+    if confidence > CONFIDENCE and tail * known.size < 1:
+        return None
+    low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.cache.words import EAGER
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Machine
 from report.text.frame_rows import highest, matching
@@ -58,11 +59,18 @@ def is_full_sweep(batches: Sequence[int]) -> bool:
 
 
 def of_machine(machine: Machine) -> pd.DataFrame:
-    """Return the saturations of a machine's cells at the base precision; at least one row."""
+    """Return the saturations of a machine's cells at the base precision; at least one row.
+
+    Each ``variant`` has its own, eager mode the first: whether a larger batch pays may hang on it.
+    """
     name = available.title(machine)
     what = f"No model was measured on the {name} over a full sweep of batch sizes, so its saturation is not known"
     gap = available.missing_on(machine, what, flags="--batch-sizes 1 2 4 8 16 32 64", does="measures one")
-    return available.at_least_one(saturations(matching(machine.cells, precision=BASE_PRECISION)), gap)
+    variants = [(EAGER, machine.cells), *machine.variants.groupby("variant")]
+    found = [
+        saturations(matching(cells, precision=BASE_PRECISION)).assign(variant=variant) for variant, cells in variants
+    ]
+    return available.at_least_one(pd.concat(found, ignore_index=True), gap)
 
 
 def _limit(found: Any, largest: int, cells: pd.DataFrame) -> str | None:

@@ -14,7 +14,7 @@ from report.figures.marks import TOP, axis_before_names, drop_down, opacity_wher
 from report.load import chips
 from report.load.paper import Paper
 from report.load.roofs import Roof
-from report.text.frame_rows import each, highest, lowest
+from report.text.frame_rows import each, extremes, highest
 from report.text.quantities import intensity, rate_unit, si
 
 DIAGONALS = (1, 10, 100, 1000)
@@ -31,7 +31,7 @@ HEADLINE = "fastest floating-point rate of 16 bits or more"
 def plane(paper: Paper) -> alt.LayerChart:
     """Draw peak against bandwidth of all chips, at their headline rates, or at a precision and unit that is chosen."""
     rows = available.chips(paper)
-    headline = chips.headline(rows)
+    headline = available.headline(paper)
     at_all = described(rows)
     of_headline = described(headline).assign(choice=HEADLINE)
     points = pd.concat([of_headline, at_all.assign(choice=at_all.rate)], ignore_index=True)
@@ -50,11 +50,11 @@ def plane(paper: Paper) -> alt.LayerChart:
     dots = dots.add_params(picked, search, choice, zoom())
     names = axes.named_points(points, "name", x, "flow", y, "peak", taken, ("chip", "kind", "choice"))
     names = names and names.transform_filter(is_chosen).encode(opacity=opacity)
-    least, most = lowest(headline, "ridge_flop_per_byte"), highest(headline, "ridge_flop_per_byte")
+    least, most = extremes(chips.confirmed(headline), "ridge_flop_per_byte")
     description = (
-        f"Scatter plot of dense peak against bandwidth for {len(headline)} chips on logarithmic axes. Ridge points "
-        f"run from {intensity(least.ridge_flop_per_byte)} ({least.chip}) to {intensity(most.ridge_flop_per_byte)} "
-        f"({most.chip})."
+        f"Scatter plot of dense peak against bandwidth for {len(headline)} chips on logarithmic axes. Confirmed ridge "
+        f"points run from {intensity(least.ridge_flop_per_byte)} ({least.chip}) to "
+        f"{intensity(most.ridge_flop_per_byte)} ({most.chip})."
     )
     return theme.finish(panel(x, y, *grid, names, dots), "chip-plane", description)
 
@@ -83,11 +83,13 @@ def roofs(paper: Paper, kind: str) -> alt.LayerChart:
         strokeDash=alt.condition("datum.confirmed", alt.value(roofline.SOLID), alt.value(roofline.DASHED)),
     )  # fmt: skip
     chart = panel(x, y, lines, axes.named_ends(ends, "name", x, "end", y, "peak", end), dots)
-    fastest, broadest = highest(rows, "peak_flop_per_s"), highest(rows, "bandwidth_byte_per_s")
+    sure = chips.confirmed(rows)
+    fastest, broadest = highest(sure, "peak_flop_per_s"), highest(sure, "bandwidth_byte_per_s")
     at = f" at {shared}" if shared else ", each at its fastest rate"
+    which = "confirmed " if fastest.verified == "yes" else ""
     description = (
-        f"Rooflines of {len(rows)} chips ({chips.KINDS[kind]}){at}, on logarithmic axes. The highest peak is "
-        f"{si(fastest.peak_flop_per_s, rate_unit(fastest.precision))} ({fastest.chip}), the highest bandwidth "
+        f"Rooflines of {len(rows)} chips ({chips.KINDS[kind]}){at}, on logarithmic axes. The highest {which}peak is "
+        f"{si(fastest.peak_flop_per_s, rate_unit(fastest.precision))} ({fastest.chip}), the highest {which}bandwidth "
         f"{si(broadest.bandwidth_byte_per_s, 'B/s')} ({broadest.chip})."
     )
     return theme.finish(chart, f"chip-roofs-{kind}", description)
@@ -104,21 +106,21 @@ def _rates(rows: pd.DataFrame, points: pd.DataFrame, low: float) -> LogAxis:
 
 @available.or_missing
 def peak_per_watt(paper: Paper) -> alt.LayerChart:
-    """Draw peak against power of the chips with a stated power, each at its headline rate."""
+    """Draw peak against power of the chips with a stated power and a floating-point rate, at their headline rates."""
     rows = available.powered(paper)
     names = rows.chip.where(~chips.measured_power(rows), rows.chip + " ‡")
     points = described(rows).assign(watts=rows.power_w, name=names)
     margins = (0.05, 0.08)
     x = LogAxis.around(points.watts, theme.WIDTH, "power", "W", margins=margins)
-    y = LogAxis.around(points.peak, 400, PEAK_TITLE, vertical=True, margins=margins)
+    y = LogAxis.around(points.peak, 400, "dense peak", "FLOP/s", vertical=True, margins=margins)
     grid, taken = diagonals(x, y, {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in PEAKS_PER_WATT})
     picked, search = theme.choice("kind"), search_box()
     dots = marks(points, x, y, "watts", TOP, found(picked, search)).add_params(picked, search, zoom())
     named = axes.named_points(points, "name", x, "watts", y, "peak", taken)
-    best, worst = highest(rows, "peak_per_watt"), lowest(rows, "peak_per_watt")
+    worst, best = extremes(chips.confirmed(rows), "peak_per_watt")
     description = (
-        f"Scatter plot of dense peak against power for {len(rows)} chips on logarithmic axes. The peak per watt runs "
-        f"from {si(worst.peak_per_watt, rate_unit(worst.precision))}/W ({worst.chip}) to "
+        f"Scatter plot of dense peak against power for {len(rows)} chips on logarithmic axes. The confirmed peak per "
+        f"watt runs from {si(worst.peak_per_watt, rate_unit(worst.precision))}/W ({worst.chip}) to "
         f"{si(best.peak_per_watt, rate_unit(best.precision))}/W ({best.chip})."
     )
     return theme.finish(panel(x, y, *grid, named, dots), "chip-peak-per-watt", description)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.cache.words import EAGER
 from report.analysis import available, saturation
 from report.analysis.available import on_each_machine
 from report.analysis.predictors import comparable
@@ -10,7 +11,7 @@ from report.findings.utilisation import named
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.text import quantities
 from report.text.frame_rows import extremes, highest, lowest, of_models
-from report.text.quantities import by_number, listing, number, percent, si, significant
+from report.text.quantities import by_number, capitalised, listing, number, percent, si, significant
 
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
@@ -98,6 +99,23 @@ def tails(paper: Paper, machine: Machine) -> str:
 
 
 @on_each_machine
+def energy(paper: Paper, machine: Machine) -> str:
+    """Say the energy of an input, and what arithmetic a joule buys, where a counter of energy could be read."""
+    cells = available.cells(machine).dropna(subset="energy_j")
+    if cells.empty:
+        return f"The {available.title(machine)} has no counter of energy that could be read, so none was measured."
+    cells = cells.assign(input_j=cells.energy_j / cells.batch, flop_per_j=cells.forward_flop / cells.energy_j)
+    parts = []
+    for batch, rows in comparable(cells).groupby("batch"):
+        least, most = extremes(rows, "input_j")
+        parts.append(
+            f"at batch size {batch} from {si(least.input_j, 'J')} ({least.model}) to {si(most.input_j, 'J')} "
+            f"({most.model}), {si(rows.flop_per_j.median(), 'FLOP/J')} in the median of {number(len(rows), 'model')}"
+        )
+    return f"An input on the {available.title(machine)} takes {'; '.join(parts)}."
+
+
+@on_each_machine
 def throughput(paper: Paper, machine: Machine) -> str:
     """Say the throughputs, and what batch size and precision change."""
     cells = available.cells(machine)
@@ -111,16 +129,42 @@ def throughput(paper: Paper, machine: Machine) -> str:
 
 @on_each_machine
 def saturated(paper: Paper, machine: Machine) -> str:
-    """Say from which batch size on a larger one buys little, and what limits from there on."""
-    rows = saturation.of_machine(machine)
+    """Say from which batch size on a larger one buys little, and what limits from there on, in each variant."""
+    found = {str(variant): rows for variant, rows in saturation.of_machine(machine).groupby("variant", sort=False)}
+    sentences = [f"{_mode(variant)}, {_saturated(rows)}" for variant, rows in found.items()]
+    others = {variant: rows for variant, rows in found.items() if variant != EAGER}
+    if EAGER in found:
+        sentences += [_over_eager(variant, rows, found[EAGER]) for variant, rows in others.items()]
+    first, *rest = (sentence for sentence in sentences if sentence)
+    return " ".join([f"On the {available.title(machine)} {first}", *map(capitalised, rest)])
+
+
+def _mode(variant: str) -> str:
+    return "in eager mode" if variant == EAGER else f"with {variant}"
+
+
+def _saturated(rows: pd.DataFrame) -> str:
     sizes = rows.batches.map(lambda batches: listing([str(batch) for batch in batches])).value_counts()
     measured = [f"{batches} ({number(int(count), 'model')})" for batches, count in sizes.items()]
     below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]
     found = listing(_models_by(below.batch, "{models} at {batch}"))
     return (
-        f"On the {available.title(machine)} models were measured at batch size {'; '.join(measured)}. Of the measured "
-        f"sizes the smallest with {percent(saturation.SHARE)} of the best throughput is below the largest for "
-        f"{number(len(below), 'model')} of {len(rows)}{found and ': '}{found}. {_limits(rows, below)}"
+        f"models were measured at batch size {'; '.join(measured)}. Of the measured sizes the smallest with "
+        f"{percent(saturation.SHARE)} of the best throughput is below the largest for {number(len(below), 'model')} "
+        f"of {len(rows)}{found and ': '}{found}. {_limits(rows, below)}"
+    )
+
+
+def _over_eager(variant: str, rows: pd.DataFrame, eager: pd.DataFrame) -> str:
+    """Hold the best throughput of a variant against that of eager mode, each at its own best batch size."""
+    both = rows.merge(eager, on="model", suffixes=("", "_eager"))
+    if both.empty:
+        return ""
+    gains = both.best_per_s / both.best_per_s_eager
+    return (
+        f"The best throughput with {variant} is {significant(gains.median())} times the best in eager mode, whatever "
+        f"the batch sizes of both, in the median of {number(len(both), 'model')}, and higher for "
+        f"{int((gains > 1).sum())}."
     )
 
 

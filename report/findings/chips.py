@@ -9,7 +9,7 @@ from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
 from report.text.frame_rows import each, extremes, highest, matching
-from report.text.quantities import SPACE, by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
+from report.text.quantities import by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
 
 SIXTEEN_BITS = ("bf16", "fp16")
 
@@ -20,6 +20,19 @@ def count(paper: Paper) -> str:
     counts = chips.groupby("chip_kind").chip.nunique()
     kinds = [number(int(counts[kind]), name) for kind, name in table.KINDS.items() if kind in counts]
     return f"{number(chips.chip.nunique(), 'chip')} ({listing(kinds)})"
+
+
+def _die(row: Any) -> str:
+    """Name a chip, after its die where one is told."""
+    return f"{row.die}, {row.chip}" if row.die else str(row.chip)
+
+
+def ratio_range(pairs: pd.DataFrame) -> str:
+    """Say from which ``ratio`` to which those of dies run, and whose they are: ``2.00 (A1) to 16.0 times (D4)``."""
+    least, most = extremes(table.confirmed(pairs), "ratio")
+    if least.ratio == most.ratio:
+        return f"{significant(most.ratio)} times ({_die(most)})"
+    return f"{significant(least.ratio)} ({_die(least)}) to {significant(most.ratio)} times ({_die(most)})"
 
 
 def tensor_beside_vector(chips: pd.DataFrame) -> pd.DataFrame:
@@ -63,21 +76,27 @@ def ridges(paper: Paper) -> str:
     chips = available.chips(paper)
     points = table.headline(chips[~table.on_chip(chips)])
     if points.empty:
-        raise DataMissingError("No chip of the table has memory outside the chip; add rows to data/chips.csv.")
-    least, most = extremes(points, "ridge_flop_per_byte")
+        raise DataMissingError(
+            "No chip of the table has memory outside the chip and a floating-point rate of 16 bits or more; add rows "
+            "to data/chips.csv."
+        )
+    least, most = extremes(table.confirmed(points), "ridge_flop_per_byte")
     text = (
-        f"Among chips with memory outside the chip, ridge points run from {_ridge(least)} ({least.chip}) to "
-        f"{_ridge(most)} ({most.chip}), a factor of "
+        "Among chips with memory outside the chip, confirmed ridge points of floating-point rates run from "
+        f"{_ridge(least)} ({least.chip}) to {_ridge(most)} ({most.chip}), a factor of "
         f"{significant(most.ridge_flop_per_byte / least.ridge_flop_per_byte)}."
     )
-    medians = points.groupby("chip_kind").ridge_flop_per_byte.median().sort_values()
+    kinds = table.of_dies(points).groupby("chip_kind").ridge_flop_per_byte
+    dies = kinds.size()
+    medians = kinds.median()[dies > 1].sort_values()
     if len(medians) < 2:
         return text
     low, high = medians.index[0], medians.index[-1]
     return (
-        f"{text} The median is lowest among {table.KINDS[low]}s ({significant(medians[low])}{SPACE}operations a byte) "
-        f"and highest among {table.KINDS[high]}s ({significant(medians[high])}): a model needs that many operations "
-        "for each byte it moves before arithmetic, and not memory, is its bound."
+        f"{text} The median is lowest among {table.KINDS[low]}s ({intensity(medians[low])}, "
+        f"{number(int(dies[low]), 'die')}) and highest among {table.KINDS[high]}s ({intensity(medians[high])}, "
+        f"{number(int(dies[high]), 'die')}): a model needs that many operations for each byte it moves before "
+        "arithmetic, and not memory, is its bound."
     )
 
 
@@ -89,17 +108,17 @@ def _ridge(row: Any) -> str:
 def demand(paper: Paper) -> str:
     """Say which chips leave the models memory-bound, at 16-bit floating point."""
     chips = available.chips(paper)
-    points = table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & ~table.on_chip(chips)])
+    points = table.of_dies(table.fastest(chips[chips.precision.isin(SIXTEEN_BITS) & ~table.on_chip(chips)]))
     if points.empty:
         raise DataMissingError(
             "No chip of the table has memory outside the chip and a rate at 16-bit floating point; add rows to "
             "data/chips.csv."
         )
     models = available.workloads(paper, precision="bf16")
-    low, high = extremes(points, "ridge_flop_per_byte")
+    low, high = extremes(table.confirmed(points), "ridge_flop_per_byte")
     text = (
-        f"At 16-bit floating point the ridge points of {number(len(points), 'chip')} run from {_ridge(low)} "
-        f"({low.chip}) to {_ridge(high)} ({high.chip})."
+        f"At 16-bit floating point the ridge points of {number(len(points), 'die')} run, where confirmed, from "
+        f"{_ridge(low)} ({low.chip}) to {_ridge(high)} ({high.chip})."
     )
     for batch in sorted({models.batch.min(), models.batch.max()}):
         asked = models[models.batch == batch].footprint_intensity
@@ -107,7 +126,7 @@ def demand(paper: Paper) -> str:
         above = int((asked > points.ridge_flop_per_byte.median()).sum())
         text += (
             f" At batch size {batch} the median model has {intensity(asked.median())} and is memory-bound on "
-            f"{bound or 'none'} of them; on the median chip {above or 'none'} of {number(len(asked), 'model')} "
+            f"{bound or 'none'} of them; on the median die {above or 'none'} of {number(len(asked), 'model')} "
             f"{by_number(above, 'is', 'are')} compute-bound."
         )
     return text
@@ -119,26 +138,33 @@ def leaders(paper: Paper, kind: str) -> str:
     chips = available.chips(paper, kind)
     rows, shared = table.comparable(paper.chips, kind)
     total, name = chips.chip.nunique(), table.KINDS[kind]
+    first = highest(table.confirmed(rows), "peak_flop_per_s")
     if not shared:
+        some = "each is" if len(rows) == total else f"{len(rows)} of them are"
+        form = "integers" if rate_unit(first.precision) == "OP/s" else "floating point"
         text = (
-            f"No floating-point precision is shared by half of the {number(total, name)}, so each is shown at its "
-            "fastest rate."
+            f"No floating-point precision is shared by half of the {number(total, name)}; {some} shown at the fastest "
+            f"rate of {form}."
         )
     elif total > 1:
         some = "All" if len(rows) == total else f"{len(rows)} of"
         text = f"{some} {number(total, name)} {'print' if len(rows) > 1 else 'prints'} a rate at {shared}."
     else:
         text = f"The {name} is at {shared}."
-    first = rows.iloc[0]
+    top = "highest"
+    if first.verified == "no":
+        text += " No such rate is confirmed."
+    elif (rows.verified == "no").any():
+        top = "highest confirmed"
     at = "" if shared else f" at {first.precision}"
-    text += f" The highest peak is {si(first.peak_flop_per_s, rate_unit(first.precision))}{at}, of the {first.chip}."
+    text += f" The {top} peak is {si(first.peak_flop_per_s, rate_unit(first.precision))}{at}, of the {first.chip}."
     outside = rows[~table.on_chip(rows)]
     if outside.empty:
         return text
-    widest = highest(outside, "bandwidth_byte_per_s")
+    widest = highest(table.confirmed(outside), "bandwidth_byte_per_s")
     owner = "the same chip" if widest.chip == first.chip else f"the {widest.chip}"
     flow = si(widest.bandwidth_byte_per_s, "B/s")
-    return f"{text} The highest bandwidth of memory outside the chip is {flow}, of {owner}."
+    return f"{text} The {top} bandwidth of memory outside the chip is {flow}, of {owner}."
 
 
 FEWER_BITS = ("fp8", "fp6", "fp4", "int8", "int4")
@@ -153,18 +179,19 @@ def _beside(chips: pd.DataFrame, precision: str) -> pd.DataFrame:
 
 @finding
 def low_precision(paper: Paper) -> str:
-    """Say how far 8 bits and fewer lift a roof above that of 16 bits."""
+    """Say how far 8 bits and fewer lift a roof above that of 16 bits; of integers these are other operations."""
     chips = available.chips(paper)
     parts = []
     for precision in FEWER_BITS:
-        pairs = _beside(chips, precision)
+        pairs = table.of_dies(_beside(chips, precision))
         if pairs.empty:
             continue
-        least, most = extremes(pairs, "ratio")
-        text = f"at {precision} the dense peak is {significant(pairs.ratio.median())} times as high in the median of "
-        text += number(len(pairs), "roof")
+        least, most = extremes(table.confirmed(pairs), "ratio")
+        rate = "the dense rate of integers" if rate_unit(precision) == "OP/s" else "the dense peak"
+        text = f"at {precision} {rate} is {significant(pairs.ratio.median())} times as high in the median of "
+        text += number(pairs.chip.nunique(), "die")
         if most.ratio > least.ratio:
-            text += f", from {significant(least.ratio)} ({least.chip}) to {significant(most.ratio)} ({most.chip})"
+            text += f", from {significant(least.ratio)} ({_die(least)}) to {significant(most.ratio)} ({_die(most)})"
         parts.append(text)
     if not parts:
         raise DataMissingError(
@@ -180,11 +207,12 @@ def sparsity(paper: Paper) -> str:
     if both.empty:
         return "No roof of the table has a sparse peak beside the dense one."
     both = both.assign(ratio=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
-    most = highest(both, "ratio")
+    dies = table.of_dies(both).groupby("chip").ratio.median()
+    most = highest(table.confirmed(both), "ratio")
     return (
-        f"For {number(len(both), 'roof')} the vendor prints a sparse peak beside the dense one, in the median "
-        f"{significant(both.ratio.median())} times as high and at most {significant(most.ratio)} times ({most.chip} at "
-        f"{most.precision}): whoever takes the one for the other is wrong by that factor."
+        "Where vendors print a sparse peak beside the dense one, it is in the median of "
+        f"{number(len(dies), 'die')} {significant(dies.median())} times as high and at most {significant(most.ratio)} "
+        f"times ({most.chip} at {most.precision}): whoever takes the one for the other is wrong by that factor."
     )
 
 
@@ -209,7 +237,7 @@ def matrix_units(paper: Paper) -> str:
     without = vector[~vector.chip.isin(tensor.chip)]
     if without.empty:
         return text
-    best = highest(without, "peak_flop_per_s")
+    best = highest(table.confirmed(without), "peak_flop_per_s")
     return (
         f"{text} The fastest CPU without them, the {best.chip}, reaches {si(best.peak_flop_per_s, 'FLOP/s')} at fp32."
     )

@@ -7,12 +7,12 @@ import pandas as pd
 from measure.cache.hand_kept import CHIP_PRECISIONS
 from report.analysis import available
 from report.analysis.available import MORE_ROWS, DataMissingError, finding, lacking
-from report.analysis.growth import fit
-from report.analysis.product_lines import DATA_CENTER_GPUS, LINES, PHONES, Series
-from report.findings.chips import tensor_beside_vector
+from report.analysis.growth import Growth, fit
+from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES, Series
+from report.findings.chips import ratio_range, tensor_beside_vector
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import extremes, highest, matching
+from report.text.frame_rows import extremes, matching
 from report.text.quantities import (
     SPACE,
     by_number,
@@ -29,11 +29,11 @@ from report.text.quantities import (
 
 @finding
 def leading_kinds(paper: Paper) -> str:
-    """Say which kind of chip has the highest dense peak at each precision that several kinds print."""
+    """Say which kind of chip has the highest confirmed dense peak at each precision that several kinds print."""
     chips = available.chips(paper)
     led: dict[str, list[str]] = {}
     for precision in CHIP_PRECISIONS:
-        rows = table.fastest(chips[chips.precision == precision])
+        rows = table.fastest(chips[(chips.precision == precision) & (chips.verified == "yes")])
         if rows.chip_kind.nunique() < 2:
             continue
         first = rows.iloc[0]
@@ -44,9 +44,11 @@ def leading_kinds(paper: Paper) -> str:
             f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.chip_kind]})"
         )
     if not led:
-        raise DataMissingError(f"No precision in data/chips.csv is printed by chips of two kinds; {MORE_ROWS}.")
+        raise DataMissingError(
+            f"No precision in data/chips.csv has a confirmed peak of chips of two kinds; {MORE_ROWS}."
+        )
     parts = [f"{table.KINDS[kind]}s lead at {listing(precisions)}" for kind, precisions in led.items()]
-    return f"Of the kinds of chip that print a precision, {'; '.join(parts)}."
+    return f"Of the kinds of chip with a confirmed peak at a precision, {'; '.join(parts)}."
 
 
 @finding
@@ -54,7 +56,7 @@ def data_center_and_phone(paper: Paper) -> str:
     """Hold the median data-center GPU against the median SoC of a phone, at fp32 on vector units, which both have."""
     chips = available.chips(paper)
     rows = matching(chips, precision="fp32", unit="vector")
-    gpus, phones = DATA_CENTER_GPUS.of(rows), PHONES.of(rows)
+    gpus, phones = table.of_dies(DATA_CENTER_GPUS.of(rows)), table.of_dies(PHONES.of(rows))
     if gpus.empty or phones.empty:
         name = (DATA_CENTER_GPUS if gpus.empty else PHONES).name
         raise lacking("chips", f"{name} at fp32 on vector units", MORE_ROWS)
@@ -63,7 +65,7 @@ def data_center_and_phone(paper: Paper) -> str:
     ratios = large / small
     apart = max(ratios.ridge_flop_per_byte, 1 / ratios.ridge_flop_per_byte)
     return (
-        f"At fp32 on vector units the median of {number(len(gpus), 'data-center GPU')} computes "
+        f"At fp32 on vector units the median of {number(len(gpus), 'die')} of data-center GPUs computes "
         f"{si(large.peak_flop_per_s, 'FLOP/s')} and moves {si(large.bandwidth_byte_per_s, 'B/s')}, "
         f"{significant(ratios.peak_flop_per_s)} and {significant(ratios.bandwidth_byte_per_s)} times as much as the "
         f"median of {number(len(phones), 'SoC')} of phones, {si(small.peak_flop_per_s, 'FLOP/s')} and "
@@ -73,8 +75,11 @@ def data_center_and_phone(paper: Paper) -> str:
 
 
 def tensor_gpus(paper: Paper) -> pd.DataFrame:
-    """Return the data-center GPUs' tensor units beside their vector units (``tensor_beside_vector``); at least one."""
-    pairs = tensor_beside_vector(DATA_CENTER_GPUS.of(available.chips(paper)))
+    """Return the tensor units of data-center GPUs beside their vector units (``tensor_beside_vector``), a row a die.
+
+    At least one. The ratios cluster, so that their median is that of no chip: tell their range.
+    """
+    pairs = table.of_dies(tensor_beside_vector(DATA_CENTER_GPUS.of(available.chips(paper))))
     if pairs.empty:
         what = "data-center GPU with a 16-bit rate on tensor units beside one at fp32 on vector units"
         raise lacking("chips", what, MORE_ROWS)
@@ -85,11 +90,9 @@ def tensor_gpus(paper: Paper) -> pd.DataFrame:
 def tensor_units(paper: Paper) -> str:
     """Say what tensor units of data-center GPUs do to their ridge points, against the same chip's vector units."""
     pairs = tensor_gpus(paper)
-    least, most = extremes(pairs, "ratio")
     return (
-        f"The tensor units of {number(len(pairs), 'data-center GPU')} compute at 16 bits {significant(least.ratio)} "
-        f"({least.chip}) to {significant(most.ratio)} times ({most.chip}) what the same chip's vector units do at "
-        "fp32: the memory is the same, so the ridge point moves by as much."
+        f"The tensor units of {number(len(pairs), 'die')} of data-center GPUs compute at 16 bits {ratio_range(pairs)} "
+        "what the same chip's vector units do at fp32: the memory is the same, so the ridge point moves by as much."
     )
 
 
@@ -97,11 +100,11 @@ def tensor_units(paper: Paper) -> str:
 def efficiency(paper: Paper) -> str:
     """Say the peak per watt of the chips that state a power."""
     rows = available.powered(paper)
-    worst, best = extremes(rows, "peak_per_watt")
+    worst, best = extremes(table.confirmed(rows), "peak_per_watt")
     text = (
-        f"For {len(rows)} of {number(paper.chips.chip.nunique(), 'chip')} a power is stated. The dense peak per watt "
-        f"runs from {_per_watt(worst)} ({worst.chip}, {worst.year:.0f}) to {_per_watt(best)} ({best.chip}, "
-        f"{best.year:.0f})."
+        f"For {len(rows)} of {number(len(available.headline(paper)), 'chip')} with a floating-point rate a power is "
+        f"stated. The dense peak per watt runs, where confirmed, from {_per_watt(worst)} ({worst.chip}, "
+        f"{worst.year:.0f}) to {_per_watt(best)} ({best.chip}, {best.year:.0f})."
     )
     measured = rows[table.measured_power(rows)]
     if measured.empty:
@@ -117,16 +120,22 @@ def _per_watt(row: Any) -> str:
 
 
 def growing_kinds(paper: Paper) -> list[Series]:
-    """Return the kinds of chips, not the lines of products, with chips enough for a rate of growth; maybe none."""
-    lines = {line.name for line in LINES}
-    return [series for series in available.growing(paper) if series.name not in lines]
+    """Return the kinds of chips with dies enough for a rate of growth; at least one.
+
+    They share no die: the lines of products are parts of them, and not among them.
+    """
+    kinds = [series for series in available.growing(paper) if not series.whole]
+    return available.at_least_one(kinds, lacking("chips", "kind with dies enough for a rate of growth", MORE_ROWS))
+
+
+def _fit(series: Series, column: str) -> Growth:
+    return fit(series.rows.year.tolist(), series.rows[column].tolist())
 
 
 def _growth(series: Series) -> str:
-    rows = series.rows
-    ridge = fit(rows.year.tolist(), rows.ridge_flop_per_byte.tolist())
+    rows, ridge = series.rows, _fit(series, "ridge_flop_per_byte")
     text = (
-        f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} (n = {len(rows)}, {series.rate}, "
+        f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} ({number(len(rows), 'die')}, {series.rate}, "
         f"{rows.year.min():.0f} to {rows.year.max():.0f})"
     )
     if ridge.low <= 0 <= ridge.high:
@@ -143,20 +152,25 @@ def ridge_growth(paper: Paper) -> str:
 
 @finding
 def wall(paper: Paper) -> str:
-    """Say whose arithmetic outgrew its memory most."""
-    growths = []
-    for series in available.growing(paper):
-        peak, bandwidth = (
-            fit(series.rows.year.tolist(), series.rows[column].tolist()).rate
-            for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
+    """Say for how many kinds arithmetic outgrew memory by more than chance, and for which it did most.
+
+    By what the peak outgrows the bandwidth the ridge point grows, and has an interval.
+    """
+    kinds = growing_kinds(paper)
+    ridges = {series.name: _fit(series, "ridge_flop_per_byte") for series in kinds}
+    ahead = [series for series in kinds if ridges[series.name].low > 0]
+    text = f"Of {number(len(kinds), 'kind')} peaks outgrew bandwidths by more than chance for {len(ahead) or 'none'}"
+    if ahead:
+        most = max(ahead, key=lambda series: ridges[series.name].rate)
+        peak, bandwidth = (_fit(most, column).rate for column in ("peak_flop_per_s", "bandwidth_byte_per_s"))
+        text += (
+            f", {'most for ' if len(ahead) > 1 else ''}{most.name}: by {percent(peak)} a year for the peaks against "
+            f"{percent(bandwidth)} for the bandwidths"
         )
-        growths.append({"name": series.name, "peak": peak, "bandwidth": bandwidth, "lead": peak - bandwidth})
-    rates = pd.DataFrame(growths)
-    most, ahead = highest(rates, "lead"), int((rates.lead > 0).sum())
-    text = f"Peaks outgrew bandwidths in {ahead} of {number(len(rates), 'row')} of the table"
-    if not ahead:
-        return f"{text}."
-    return (
-        f"{text}, most for {most['name']}: by {percent(most.peak)} a year for the peaks against "
-        f"{percent(most.bandwidth)} for the bandwidths."
-    )
+    text += "."
+    if behind := [name for name, ridge in ridges.items() if ridge.high < 0]:
+        text += f" Bandwidths outgrew peaks for {listing(behind)}."
+    if undecided := [name for name, ridge in ridges.items() if ridge.low <= 0 <= ridge.high]:
+        names = listing(undecided)
+        text += f" For {names} the interval of the difference, the growth of the ridge point, includes none."
+    return text

@@ -1,6 +1,10 @@
 """Which machines were measured, and what became of their cells."""
 
-from measure.cache.conventions import TARGET
+from itertools import count
+from math import expm1, sqrt
+
+from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
+from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.findings import method
@@ -14,8 +18,8 @@ from report.text.quantities import by_number, intensity, listing, number, percen
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
 
 FLAGS = {
-    "wide": "whose interval within a round stayed wider than was asked",
-    "drifting": "that got slower or faster within a round",
+    "wide": f"whose interval is wider than {method.TARGET} (of one round: than half of that)",
+    "drifting": "of one round that got slower or faster within it",
     "throttled": "during which the chip lowered its clock for heat or power",
 }
 """What figures hold against a cell, in words."""
@@ -104,7 +108,36 @@ def _outcome(machine: Machine) -> str:
             f"{number(alone, 'cell')} {by_number(alone, 'has', 'have')} an interval of one round, so of one process, "
             "which leaves out how processes differ."
         )
+    if machine.left_out:
+        others = listing([f"{model} at {shape.replace('x', '×')}" for model, shape in machine.left_out])
+        sentences.append(f"Left out is what was measured of inputs of another shape than is shown: {others}.")
     return " ".join(sentences)
+
+
+@on_each_machine
+def repeatability(paper: Paper, machine: Machine) -> str:
+    """Say by how much rounds of the same cell differ, with nothing changed between them, and what they let be known."""
+    rows = machine.cells[machine.cells.status == "ok"]
+    repeated = rows[rows.scatter.notna()]
+    if repeated.empty:
+        return f"On the {available.title(machine)} no cell was measured twice, so its repeatability is not known."
+    scatter = float(repeated.scatter.median())
+    known = (_half_width(rounds, scatter) for rounds in (ROUNDS, MOST_ROUNDS))
+    three, nine = (f"±{percent(width)}" for width in known)
+    text = (
+        f"On the {available.title(machine)} rounds of one cell, between which nothing is changed, scatter by "
+        f"{percent(scatter)} (standard deviation, in the median of {number(len(repeated), 'cell')}): {ROUNDS} of them "
+        f"leave an interval of {three}, {MOST_ROUNDS} one of {nine}."
+    )
+    if _half_width(MOST_ROUNDS, scatter) <= TARGET:
+        return text
+    needed = next(rounds for rounds in count(MOST_ROUNDS) if _half_width(rounds, scatter) <= TARGET)
+    return f"{text} {method.TARGET} would take {needed} rounds of half of its cells, and more of the others."
+
+
+def _half_width(rounds: int, scatter: float) -> float:
+    """Return half the width of the interval between so many rounds, as a share of the latency."""
+    return expm1(critical(CONFIDENCE_OF_ROUNDS, rounds - 1) * scatter / sqrt(rounds))
 
 
 @on_each_machine

@@ -12,7 +12,7 @@ from report.text.prose import Markup, Prose
 from report.text.quantities import percent, si, significant
 
 CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
-"""Of every interval."""
+"""Of every interval but those of the effects that are tested, which are wider."""
 
 FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_statistic_ranks(number)))
 """So many samples have an interval of their median."""

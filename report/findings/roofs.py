@@ -9,7 +9,7 @@ from report.text.frame_rows import each
 from report.text.quantities import listing, number, percent, si
 
 NOTICED = 0.02
-"""A share below which two rates are told as the same: the width that intervals are measured to."""
+"""A share below which two rates are told as the same."""
 
 
 def peaks(machine: Machine) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import each, extremes, highest
+from report.text.frame_rows import each, extremes, highest, matching
 from report.text.quantities import by_number, intensity, listing, number, percent, si, significant
 
 WANDERING = 0.03
@@ -24,7 +24,7 @@ def named(models: list[str]) -> str:
 def attained(paper: Paper, machine: Machine) -> str:
     """Say the machine's roofs, and how near the models come to them."""
     roof, cells = roofs(paper, machine), available.cells(machine)
-    return f"{roof} {bounds(cells)} {_shares(cells)} {above(machine)}"
+    return f"{roof} {bounds(cells)}{_either(machine, cells)} {_shares(cells)} {above(machine)}"
 
 
 def roofs(paper: Paper, machine: Machine) -> str:
@@ -105,6 +105,23 @@ def bounds(cells: pd.DataFrame) -> str:
         models = f"{len(bound) or 'none'} of {number(count, 'model')}"
         parts.append(f"{models} {verb} {listing(batches)}{named(list(bound))}")
     return f"By footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
+
+
+def _either(machine: Machine, cells: pd.DataFrame) -> str:
+    """Name the cells so near the ridge point that its interval leaves open on which side they are."""
+    ridge = matching(machine.roofs, precision=BASE_PRECISION).iloc[0]
+    within = cells[cells.footprint_intensity.between(ridge.ridge_low_flop_per_byte, ridge.ridge_high_flop_per_byte)]
+    if within.empty:
+        return ""
+    models = [
+        f"{model} at {listing([str(batch) for batch in sorted(rows.batch)])}" for model, rows in within.groupby("model")
+    ]
+    return (
+        f" The interval of the ridge point, {significant(ridge.ridge_low_flop_per_byte)} to "
+        f"{intensity(ridge.ridge_high_flop_per_byte)}, leaves open on which side of it "
+        f"{number(len(within), 'cell')} {by_number(len(within), 'lies', 'lie')}"
+        f"{f' ({listing(models)})' if len(models) <= NAMED else ''}."
+    )
 
 
 def _shares(cells: pd.DataFrame) -> str:

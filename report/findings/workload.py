@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.cache.models import MEASURED_SHAPES, SOUND
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands
@@ -51,13 +52,18 @@ def spans(paper: Paper) -> str:
 
 @finding
 def inputs(paper: Paper) -> str:
-    """Say the shapes of the inputs, the commonest first."""
-    shapes = available.workloads(paper, batch=1).groupby("input_shape").model.apply(sorted)
+    """Say the shapes of the inputs, the commonest first, and how long the sound of a built-in model is."""
+    rows = available.workloads(paper, batch=1)
+    shapes = rows.groupby("input_shape").model.apply(sorted)
     parts = []
     for shape, names in shapes.sort_values(key=lambda names: -names.str.len(), kind="stable").items():
         models = names[0] if len(names) == 1 else number(len(names), "model")
         parts.append(f"{str(shape).replace('x', '×')} for {models}")
-    return f"One input has the shape {listing(parts)}."
+    text = f"One input has the shape {listing(parts)}."
+    sounds, rate = rows[(rows.family == "audio") & rows.model.isin(list(MEASURED_SHAPES))].input_shape, SOUND[0]
+    for shape in sorted(set(sounds[sounds.str.isdigit()])):
+        text += f" Of sound, {shape} samples are {si(int(shape) / rate, 's', 2)} at {si(rate, 'Hz', 2)}."
+    return text
 
 
 @finding

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from measure.cache.conventions import TARGET
 from measure.cache.records import CELL
-from measure.cache.words import EAGER, INFERENCE, stored_as
+from measure.cache.words import DRIFTING, EAGER, INFERENCE, WIDE, stored_as
 from measure.timing.statistics import estimate_rounds
-from report.load import operator_bounds, workloads
+from report.load import operator_bounds
 from report.load.roofs import TIMES, Roof
-from report.text.frame_rows import matching
+from report.text.frame_rows import each, matching
 
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]
@@ -50,9 +52,34 @@ def estimated(samples: pd.DataFrame, column: str, key: Sequence[str], names: Seq
     return pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
 
 
+def timed(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell (``joined``) with its latency and interval (``latencies``), flagged as a whole.
+
+    The interval between several rounds holds what differs within one: the cell is ``wide`` where that interval is wider
+    than the target, and ``drifting`` is not held against it. A cell of one round keeps the flags of that round.
+    """
+    cells = joined(runs).merge(latencies(samples), on=CELL_COLUMNS, how="left")
+    cells["flags"] = pd.Series([_flags(cell) for cell in each(cells)], cells.index, dtype=object)
+    return cells
+
+
+def _flags(cell: Any) -> str:
+    if cell.rounds < 2:
+        return str(cell.flags)
+    held = [flag for flag in cell.flags.split(";") if flag not in ("", WIDE, DRIFTING)]
+    if (cell.latency_high_s - cell.latency_low_s) / 2 > TARGET * cell.latency_s:
+        held.append(WIDE)
+    return ";".join(held)
+
+
 def latencies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its median latency with interval (s), from the samples of all rounds, and their number."""
-    return estimated(samples, "latency_s", CELL_COLUMNS, TIMES)
+    """One row is a cell: its median latency with interval (s), from the samples of all rounds, and their number.
+
+    ``scatter`` is the sample's standard deviation of the logarithms of its rounds' medians; empty of one round.
+    """
+    medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
+    scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
+    return estimated(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
 
 
 def tails(samples: pd.DataFrame) -> pd.DataFrame:
@@ -65,10 +92,19 @@ def tails(samples: pd.DataFrame) -> pd.DataFrame:
     return found.rename("tail_s").reset_index()
 
 
+def energies(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell with samples of which the energy could be read: their median energy of a call (J)."""
+    read = samples[samples.energy_j.notna()].astype({"energy_j": float})
+    return read.groupby(CELL_COLUMNS).energy_j.median().reset_index()
+
+
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with the columns of their workloads, those that a precision stores."""
-    asked = workloads.as_measured(counted).rename(columns={"precision": "stored"})
-    stored = cells.assign(stored=cells.precision.map(stored_as))
+    """Return the cells with the columns of their workloads, those that a precision stores.
+
+    What is counted has its models at the shapes at which they are measured (``report.load.workloads``).
+    """
+    asked = counted.rename(columns={"precision": "stored"})
+    stored = cells.drop(columns="input_shape").assign(stored=cells.precision.map(stored_as))
     return stored.merge(asked, on=["model", "batch", "stored"], how="left").drop(columns="stored")
 
 
@@ -80,26 +116,13 @@ def above(cells: pd.DataFrame, roofs: Mapping[str, Roof | None]) -> Roof:
     return Roof(cells.precision.map(peaks).astype(float), cells.precision.map(bandwidths).astype(float))
 
 
-def of_variants(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell of inference in another variant than eager: its latency with interval (s).
-
-    ``speed_up`` is how many times as fast it is as the same cell in eager mode, with the ends of its interval; empty
-    where no round of both was measured in one sitting.
-    """
-    taken, wanted = (rows[(rows.phase == INFERENCE) & (rows.variant != EAGER)] for rows in (samples, runs))
-    if wanted.empty:
-        return pd.DataFrame(columns=[*runs.columns, "rounds", *TIMES, "sample_count", *SPEED_UP])
-    found = joined(wanted).merge(latencies(taken), on=CELL_COLUMNS, how="left")
-    return found.merge(_over_eager(runs, samples), on=CELL_COLUMNS, how="left")
-
-
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds that were taken together.
 
     These are rounds of one number in one sitting, so that what drifts with the hours is in both. Tables of an earlier
     version name no sitting: all their rounds are taken as of one.
     """
-    rounds = matching(samples, phase=INFERENCE).groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
+    rounds = samples.groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
     together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]
     sittings = runs[[*CELL_COLUMNS, "round", "sitting"]].assign(sitting=runs.sitting.astype(object).fillna(""))
     rounds = rounds.merge(sittings, on=[*CELL_COLUMNS, "round"])
@@ -117,17 +140,20 @@ def derive(
     operators: pd.DataFrame,
     roof_of: Callable[[str], Roof | None],
 ) -> pd.DataFrame:
-    """One row is a cell of inference, eager: its latency with interval and tail, and what follows from its workload.
+    """One row is a cell of inference: its latency with interval and tail, its energy, what follows from its workload.
 
     ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
     over the flat part of the roof (``roof_of`` a precision). ``model_bound_s`` is the least time under the roof of the
     model as a whole, on its compulsory bytes, ``operator_bound_s`` that of its ``operators`` one after the other
     (``report.load.operator_bounds``). All are empty where no roof was measured, the last also where operators were not
-    counted.
+    counted. ``speed_up`` is how many times as fast a cell of a variant is as the same in eager mode, with the ends of
+    its interval; empty in eager mode, and where no round of both was measured in one sitting.
     """
-    taken, wanted = (matching(rows, phase=INFERENCE, variant=EAGER) for rows in (samples, runs))
-    timed = latencies(taken).merge(tails(taken), on=CELL_COLUMNS, how="left")
-    cells = with_workload(joined(wanted).merge(timed, on=CELL_COLUMNS, how="left"), counted)
+    taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
+    cells = timed(wanted, taken)
+    for beside in (tails(taken), energies(taken)):
+        cells = cells.merge(beside, on=CELL_COLUMNS, how="left")
+    cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
     roof = above(cells, roofs)
@@ -141,4 +167,4 @@ def derive(
     cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
     cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
     cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
-    return cells
+    return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left")

@@ -12,6 +12,9 @@ from report.text.frame_rows import each
 KINDS = CHIP_KINDS
 """Kinds of chip and how the paper writes them."""
 
+FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")
+"""Floating-point precisions of 16 bits or more."""
+
 SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 """Precisions at which the chips of a kind can be compared, the one that networks run at first."""
 
@@ -39,21 +42,37 @@ def fastest(chips: pd.DataFrame) -> pd.DataFrame:
     """For each chip its fastest dense row of those given; at equal rates bf16 before the others."""
     ranked = chips.assign(other=chips.precision != "bf16")
     ranked = ranked.sort_values(["peak_flop_per_s", "other"], ascending=[False, True], kind="stable")
-    return ranked.drop_duplicates("chip").drop(columns="other").sort_values("peak_flop_per_s", ascending=False)
+    return ranked.drop_duplicates("chip").drop(columns="other")
 
 
 def headline(chips: pd.DataFrame) -> pd.DataFrame:
-    """For each chip its fastest floating-point rate at 16 bits or more; its fastest rate where it prints none."""
-    floating = chips[chips.precision.isin(["bf16", "fp16", "tf32", "fp32", "fp64"])]
-    others = chips[~chips.chip.isin(floating.chip)]
-    return fastest(pd.concat([floating, others]))
+    """For each chip its fastest floating-point rate at 16 bits or more; chips that print none are left out."""
+    return fastest(chips[chips.precision.isin(FLOATING)])
+
+
+def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one chip for each die: for medians, intervals and rates of growth, in which a die counts once.
+
+    It is the die's first chip, whose year is the die's: later boards get newer memory or are sorted by what works. Of
+    several in a year it is the one with the highest peak, which has most of the die, and then the first of the table.
+    """
+    dies = chips.assign(die=chips.die.where(chips.die != "", chips.chip))
+    ranked = dies.sort_values(["year", "peak_flop_per_s"], ascending=[True, False], kind="stable")
+    return chips[chips.chip.isin(ranked.drop_duplicates("die").chip)]
+
+
+def confirmed(chips: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose inputs are confirmed, for extremes; where there is none, all rows."""
+    sure = chips[chips.verified == "yes"]
+    return chips if sure.empty else sure
 
 
 def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None]:
     """The chips of a kind at one precision and unit, and what these are in words.
 
     16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
-    chips have. Where there is none, each chip at its fastest rate, and None in place of the words.
+    chips have. Where there is none, each chip at its fastest rate, of floating point or of integers, whichever more of
+    the chips have, and None in place of the words.
     """
     of_kind = chips[chips.chip_kind == kind]
     for precisions in SHARED_PRECISIONS:
@@ -62,7 +81,9 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
             if 2 * rows.chip.nunique() >= of_kind.chip.nunique() > 0:
                 width = "16-bit floating point" if len(precisions) > 1 else precisions[0]
                 return fastest(rows), f"{width} on {unit} units"
-    return fastest(of_kind), None
+    integers = of_kind.precision.str.startswith("int")
+    alike = sorted((of_kind[~integers], of_kind[integers]), key=lambda rows: rows.chip.nunique(), reverse=True)
+    return fastest(alike[0]), None
 
 
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -2,12 +2,12 @@
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
+from measure.cache.words import EAGER, same_shape
 from report.load import bibliography, cells, chips, counting_programs, hand_tables, options, steps, workloads
 from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
@@ -38,7 +39,8 @@ class Machine:
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
     (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
     times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
-    said of each kernel.
+    said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
+    were tried at another one, with that.
     """
 
     folder: str
@@ -56,6 +58,7 @@ class Machine:
     kernels: pd.DataFrame
     hardware_counter_profiles: pd.DataFrame
     hardware_counters: pd.DataFrame
+    left_out: tuple[tuple[str, str], ...]
 
     @property
     def chip_kind(self) -> str:
@@ -132,10 +135,12 @@ def load(
     tables = Workloads(data)
     models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
     workloads.check_sums(models, layers, tables.layers_path)
-    shown = workloads.shown(models)
-    operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
-    machines = [machine for folder in folders if (machine := load_machine(folder, shown, operators))]
+    tried = [found for folder in folders if (found := tried_in(folder))]
+    shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
+    shown = workloads.shown(models, shapes)
+    operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
+    machines = [load_machine(each, shapes, shown, operators) for each in tried]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
@@ -156,18 +161,46 @@ def load(
     )
 
 
-def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.DataFrame) -> Machine | None:
-    """Return a machine's newest environment and what was measured in it; None where none is recorded."""
+class Tried(NamedTuple):
+    """A machine's newest environment, and the rows that say which cells were tried in it, whatever their inputs."""
+
+    folder: MachineFolder
+    environment: records.Environment
+    runs: list[records.Run]
+    profiles: list[records.Profile]
+    hardware_counter_profiles: list[records.HardwareCounterProfile]
+
+    @property
+    def rows(self) -> list[records.Attempt]:
+        return [*self.runs, *self.profiles, *self.hardware_counter_profiles]
+
+
+def tried_in(folder: MachineFolder) -> Tried | None:
+    """Return what was tried in a machine's newest environment; None where none is recorded."""
     environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
     if environment is None:
         return None
+    tables = (folder.runs(), folder.profiles(), folder.hardware_counter_profiles())
+    return Tried(folder, environment, *(_in(environment, rows) for rows in tables))
 
-    def measured(rows: list[Any], record: type) -> pd.DataFrame:
-        return frame([row for row in rows if row.environment_id == environment.environment_id], record)
 
-    roof_measurements = rated(measured(folder.roof_measurements(), records.RoofMeasurement))
+def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
+    return [row for row in rows if row.environment_id == environment.environment_id]
+
+
+def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame, operators: pd.DataFrame) -> Machine:
+    """Return what was measured of a machine at the shapes of input at which its models are shown."""
+    folder, environment = tried.folder, tried.environment
+
+    def shown(row: records.Attempt) -> bool:
+        return same_shape(row.input_shape, shapes.get(row.model))
+
+    tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
+    counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
+    roof_measurements = rated(frame(_in(environment, folder.roof_measurements()), records.RoofMeasurement))
     roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
-    runs, samples = measured(folder.runs(), records.Run), measured(folder.samples(), records.Sample)
+    runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
+    inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
         environment=environment,
@@ -176,12 +209,13 @@ def load_machine(folder: MachineFolder, counted: pd.DataFrame, operators: pd.Dat
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
-        cells=cells.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
-        variants=cells.of_variants(runs, samples),
+        cells=inference[inference.variant == EAGER],
+        variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
-        profiles=measured(folder.profiles(), records.Profile),
-        operators=measured(folder.operators(), records.OperatorTime),
-        kernels=measured(folder.kernels(), records.KernelTime),
-        hardware_counter_profiles=measured(folder.hardware_counter_profiles(), records.HardwareCounterProfile),
-        hardware_counters=measured(folder.hardware_counters(), records.KernelCounters),
+        profiles=frame(tried_profiles, records.Profile),
+        operators=frame(folder.operators(tried_profiles), records.OperatorTime),
+        kernels=frame(folder.kernels(tried_profiles), records.KernelTime),
+        hardware_counter_profiles=frame(counter_profiles, records.HardwareCounterProfile),
+        hardware_counters=frame(folder.hardware_counters(counter_profiles), records.KernelCounters),
+        left_out=tuple(sorted({(row.model, str(row.input_shape)) for row in tried.rows if not shown(row)})),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from measure.cache.memory_levels import Cache, Level, levels
 from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
-from measure.timing.statistics import estimate_rounds
+from measure.timing.statistics import Estimate, estimate_rounds, quotient
 from report.text.frame_rows import matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
@@ -187,15 +188,16 @@ def _agreeing(level: Level, behind: Level, caches: Iterable[Cache]) -> Cache | N
 def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a precision: the fastest arithmetic's sustained rate and the fastest stream's through memory.
 
-    Each with its interval and kernel. A bandwidth moves bytes, whatever they mean: it serves all precisions.
+    Each with its interval and kernel, and the ridge point with its interval. A bandwidth moves bytes, whatever they
+    mean: it serves all precisions.
     """
     streams, arithmetic = from_memory(rows), sustained(rows, ARITHMETIC)
     if streams.empty or arithmetic.empty:
         return pd.DataFrame(columns=["precision"])
     bandwidth = _roof("bandwidth", "byte", streams)
+    peaks = {precision: _roof("peak", "flop", rows) for precision, rows in arithmetic.groupby("precision", sort=False)}
     return pd.DataFrame(
-        {"precision": precision} | _roof("peak", "flop", candidates) | bandwidth
-        for precision, candidates in arithmetic.groupby("precision", sort=False)
+        {"precision": precision} | peak | bandwidth | _ridge(peak, bandwidth) for precision, peak in peaks.items()
     )
 
 
@@ -210,6 +212,17 @@ def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
     best = fastest(rows, f"{unit}_per_s")
     rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
     return rates | {f"{name}_kernel": best.roof_kernel}
+
+
+def _ridge(peak: dict[str, Any], bandwidth: dict[str, Any]) -> dict[str, float]:
+    """Return the ridge point of a roof with the ends of its interval, NaN where one of the two rates has none."""
+    rates = []
+    for row, name, unit in ((peak, "peak", "flop"), (bandwidth, "bandwidth", "byte")):
+        middle, low, high = (float(row[f"{name}{end}_{unit}_per_s"]) for end in ("", "_low", "_high"))
+        rates.append(Estimate(middle, None, None) if isnan(low + high) else Estimate(middle, low, high))
+    ridge = quotient(*rates)
+    low, high = (nan if end is None else end for end in (ridge.low, ridge.high))
+    return {"ridge_flop_per_byte": ridge.median, "ridge_low_flop_per_byte": low, "ridge_high_flop_per_byte": high}
 
 
 def measured_clock(rows: pd.DataFrame) -> Clock | None:

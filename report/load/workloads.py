@@ -1,17 +1,14 @@
 """The workload tables as the paper reads them: which rows it shows, and what follows from their columns."""
 
-import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.models import BUILT_IN
-from measure.cache.words import shape_name
+from measure.cache.models import MEASURED_SHAPES
+from measure.cache.records import Attempt
 from measure.cache.workload_records import WORKLOAD
 from measure.errors import UserError
-
-MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
-"""The shape of one input at which each built-in model is measured: a measured cell has no shape of its own."""
 
 SUMMED = (
     "parameter_count", "parameter_byte", "activation_byte", "traffic_byte", "forward_flop", "forward_other_flop",
@@ -25,21 +22,19 @@ PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recu
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
 
-DIGITS = 18
-"""No size has more; Python refuses to read some thousands of them."""
-
 TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted")
 
 
-def shown(models: pd.DataFrame) -> pd.DataFrame:
+def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
     """One row is a model at one batch size and precision, counted without autocast, with its intensities in FLOP/B.
 
-    Each model is at one shape: see ``shown_shapes``. The footprint takes parameters, inputs and activations once
-    each; the compulsory bytes are parameters, inputs and outputs. Intensities are of the forward pass, and of its
-    convolutions, matrix products and attention alone. ``backward_gap`` is why a backward pass was not counted.
+    Each model is at one shape, that at which it is ``measured``, if it is: see ``shown_shapes``. The footprint takes
+    parameters, inputs and activations once each; the compulsory bytes are parameters, inputs and outputs. Intensities
+    are of the forward pass, and of its convolutions, matrix products and attention alone. ``backward_gap`` is why a
+    backward pass was not counted.
     """
     rows = models[(models.status == "ok") & models.autocast.isna()]
-    rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows))]
+    rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
     rows = rows.rename(columns={"reason": "backward_gap"}).drop(columns=["status", "autocast"])
     rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
     rows["footprint_byte"] = rows.parameter_byte + rows.input_byte + rows.activation_byte
@@ -49,24 +44,34 @@ def shown(models: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def shown_shapes(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the input shape at which each model is shown: that at which it is measured, else the smallest counted."""
+def measured_shapes(tried: Iterable[Attempt]) -> dict[str, str]:
+    """Return the input shape at which the paper shows each model of which rows name one; there is one for all machines.
+
+    It is today's shape of a built-in model, where a cell has a result at that; else the one that was measured last.
+    """
+
+    def rank(row: Attempt) -> tuple[bool, bool, str]:
+        return row.status == "ok", row.input_shape == MEASURED_SHAPES.get(row.model), row.recorded_at
+
+    return {row.model: row.input_shape for row in sorted(tried, key=rank) if row.input_shape}  # the last one stays
+
+
+def shown_shapes(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, str]:
+    """Return the input shape at which each model is shown: that at which it is measured, whatever else was counted.
+
+    One that was not measured is shown as it would be, or at the smallest shape that was counted.
+    """
     shapes = {}
     for model, counted in rows.groupby("model").input_shape:
-        measured = MEASURED_SHAPES.get(str(model), "")
-        shapes[str(model)] = measured if measured in set(counted) else min(counted, key=_sizes)
+        usual = MEASURED_SHAPES.get(str(model), "")
+        unmeasured = usual if usual in set(counted) else min(counted, key=_sizes)
+        shapes[str(model)] = measured.get(str(model), unmeasured)
     return shapes
 
 
 def _sizes(shape: str) -> tuple[int, ...]:
     """Return the numbers in a shape, by which shapes are ordered."""
-    return tuple(int(number[:DIGITS]) for number in re.findall(r"\d+", shape))
-
-
-def as_measured(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the shown rows without those of a built-in model that was counted at other shapes only."""
-    measured = rows.model.map(MEASURED_SHAPES)
-    return rows[measured.isna() | (rows.input_shape == measured)]
+    return tuple(map(int, shape.split("x")))
 
 
 def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,11 @@
 """When two figures agree: one tolerance for all, and the interval of a figure that was measured."""
 
 from dataclasses import dataclass
-from math import exp, hypot, isnan, log
+from math import isnan
 from typing import Any
 
-from report.analysis.effect import Effect
+from measure.timing.statistics import Estimate, quotient
+from report.analysis.effect import Effect, with_interval
 from report.text.quantities import change, percent, significant
 
 TOLERANCE = 0.01
@@ -37,17 +38,15 @@ class Measured:
     interval: tuple[float, float] | None
 
     def over(self, other: "Measured") -> "Measured":
-        """Return the quotient of two independent medians: the widths of their logarithms add in squares.
+        """Return the quotient of two independent figures; without an interval where this one is 0."""
+        if self.value == 0:
+            return Measured(0.0, None)
+        found = quotient(self._estimate, other._estimate)
+        return Measured(found.median, None if found.low is None or found.high is None else (found.low, found.high))
 
-        On each side of the quotient the widths are those of the dividend on that side and of the divisor on the other.
-        """
-        value = self.value / other.value
-        if self.interval is None or other.interval is None or value == 0:
-            return Measured(value, None)
-        (low, high), (least, most) = self.interval, other.interval
-        below = hypot(log(self.value / low), log(most / other.value))
-        above = hypot(log(high / self.value), log(other.value / least))
-        return Measured(value, (value * exp(-below), value * exp(above)))
+    @property
+    def _estimate(self) -> Estimate:
+        return Estimate(self.value, *(self.interval or (None, None)))
 
     def above(self, value: float) -> bool | None:
         """Return whether the figure lies above a value; None where the interval holds the value or is not known."""
@@ -75,7 +74,7 @@ class Measured:
 
     def __str__(self) -> str:
         exact = self.interval == (self.value, self.value)
-        return significant(self.value) if exact else str(Effect(self.value, self.interval, 1))
+        return significant(self.value) if exact else with_interval(self.value, self.interval)
 
     @property
     def share(self) -> str:

@@ -59,13 +59,13 @@ def saturations(paper: Paper) -> str:
     found = available.rows_of_each(paper, saturation.of_machine)
     rows = [
         [
-            row.device, escape(row.model), str(len(row.batches)), throughput(row.first_per_s),
+            row.device, f"`{row.variant}`", escape(row.model), str(len(row.batches)), throughput(row.first_per_s),
             throughput(row.best_per_s), significant(row.gain), str(row.batch), percent(row.kept),
             known(row.limit, str), known(row.attained, percent),
         ]
         for row in each(found)
     ]  # fmt: skip
-    header = "Device | Model | Sizes > | At the smallest > | Best > | Gain > | Saturated at > | Kept >"
+    header = "Device | Variant | Model | Sizes > | At the smallest > | Best > | Gain > | Saturated at > | Kept >"
     return pipe(f"{header} | Beyond it | Attained >", rows)
 
 

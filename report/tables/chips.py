@@ -93,7 +93,7 @@ def derivations(paper: Paper) -> str:
 
 @or_missing
 def growth(paper: Paper) -> str:
-    """List the growth of peaks, bandwidths and ridge points per year, of kinds and of lines of products."""
+    """List the growth of peaks, bandwidths and ridge points per year, of kinds and of lines, their parts."""
     table = []
     for series in available.growing(paper):
         rows = series.rows
@@ -103,5 +103,6 @@ def growth(paper: Paper) -> str:
             for column in ("peak_flop_per_s", "bandwidth_byte_per_s", "ridge_flop_per_byte")
         ]
         growths = [change(found.rate, found.low, found.high) for found in fits]
-        table.append([series.name, str(len(rows)), years, *growths])
+        name = f"{series.name}, of the {series.whole}" if series.whole else series.name
+        table.append([name, str(len(rows)), years, *growths])
     return pipe("Chips | n > | Years | Peak > | Bandwidth > | Ridge point >", table)

@@ -73,7 +73,7 @@ def many() -> Paper:
                 layers.append(replace(part, layer_kind=kind, path=kind))
             asked = {"layer_kind": "convolution", "other_flop": 0, "byte": 10**3}
             operators.append(operator(model, batch, "conv", flop // (k + 1), k + 1, **asked))
-    shown = workloads.shown(frame(counted, Workload))
+    shown = workloads.shown(frame(counted, Workload), {})
     parts = [
         workloads.parts_of(frame(rows, record), shown) for rows, record in ((layers, Layer), (operators, Operator))
     ]
@@ -125,4 +125,5 @@ TRIED = [
 def with_variants(rows=TRIED):
     """The tiny paper's CPU alone, with variants so many times as fast as eager mode."""
     cpu = tiny().machine("cpu")
-    return replace(tiny(), machines=(replace(cpu, variants=pd.DataFrame(rows, columns=VARIANT_COLUMNS)),))
+    variants = pd.DataFrame(rows, columns=VARIANT_COLUMNS).reindex(columns=cpu.cells.columns)
+    return replace(tiny(), machines=(replace(cpu, variants=variants),))

@@ -61,7 +61,7 @@ def _layers(batch: int) -> list[Layer]:
 def printed() -> Paper:
     keys = bibliography.read_keys(REFERENCES)
     folder = ROOT / "data" / "published"
-    shown = workloads.shown(frame([_asked(model, batch) for model in MACS for batch in (1, 64)], Workload))
+    shown = workloads.shown(frame([_asked(model, batch) for model in MACS for batch in (1, 64)], Workload), {})
     layers = workloads.parts_of(frame([*_layers(1), *_layers(64)], Layer), shown)
     return replace(
         empty(),

@@ -64,6 +64,34 @@ def test_models_that_are_not_counted_are_named_with_the_command_that_counts_them
     assert f"  {counting}\n" in output
 
 
+def test_models_that_are_not_counted_at_the_input_shape_of_an_earlier_version_are_named(data, tmp_path, capsys):
+    machine = machine_in(tmp_path / "given" / "box")
+    machine.put_run(run("wav2vec2_base"), samples(2, "wav2vec2_base"))
+    counted = [workload(batch=batch) for batch in (1, 64)] + [
+        dataclasses.replace(workload("wav2vec2_base"), input_shape="160000")
+    ]
+    Workloads(data).put([(row, [], []) for row in counted])
+    assert add(data, machine.folder) == 0
+    output = capsys.readouterr().out
+    said = "Not counted here, at inputs of an earlier version, and so without FLOP and bytes: wav2vec2_base at 16000\n"
+    assert said in output
+    assert "To count them" not in output
+
+
+def test_other_results_of_a_cell_are_refused_at_whatever_input_shape(data, tmp_path, capsys):
+    first, second = (machine_in(tmp_path / name / "box") for name in ("first", "second"))
+    first.put_run(run("wav2vec2_base"), samples(2, "wav2vec2_base"))
+    longer = dataclasses.replace(run("wav2vec2_base"), input_shape="160000")
+    second.put_run(longer, samples(2, "wav2vec2_base"))
+    assert add(data, first.folder) == 0
+    assert add(data, second.folder) == 2
+    error = capsys.readouterr().err
+    assert "runs.csv: has other results for 1 of the same rows, such as 'wav2vec2_base 1 fp32 inf" in error
+    assert error.count("\n") == 1
+    assert add(data, second.folder, "--replace") == 0
+    assert "160000" in {row.input_shape for row in MachineFolder(data, "box").runs()}
+
+
 @pytest.mark.parametrize("name", ["=cmd()", "<script>", "$x$|y", '"a", b', "#eval(`x`)", "ñ\\'é", " blank "])
 def test_names_that_may_be_anything_are_kept_to_the_letter(data, tmp_path, name):
     machine = machine_in(tmp_path / "given" / "box", dataclasses.replace(ENVIRONMENT, name=name))

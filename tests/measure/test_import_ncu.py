@@ -46,6 +46,9 @@ def test_counters_of_a_machine_that_measured(tmp_path):
     assert call(tmp_path, *COUNTED, "--machine", "box", "--phase", "inference", "--precision", "bf16") == 0
     (profile,) = folder.hardware_counter_profiles()
     assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")
+    assert profile.input_shape == "3x224x224"
+    assert call(tmp_path, *COUNTED, "--machine", "box", "--input-shape", "3x600x600", "--phase", "inference") == 0
+    assert folder.hardware_counter_profiles()[-1].input_shape == "3x600x600"
     assert folder.environments() == [GPU]
 
 
@@ -60,6 +63,7 @@ def test_counters_of_a_machine_that_measured(tmp_path):
             "--batch: '0' is not a valid batch size",
         ),
         ((*COUNTED, "--device-name", "X", "--steps", "none"), "--steps: 'none' is no"),
+        ((*COUNTED, "--device-name", "X", "--input-shape", "3*8"), "--input-shape: '3*8' is not a valid shape; use"),
         ((*COUNTED, "--device-name", "X", "--phase", "nap"), "--phase: 'nap' is not one of step, inference"),
         ((*COUNTED, "--device-name", "X", "--precision", "fp1"), "--precision: 'fp1' is not one of fp32"),
         ((*COUNTED, "--machine", "../up"), "--machine: '../up' is not a valid folder name"),

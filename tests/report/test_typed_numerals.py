@@ -31,7 +31,7 @@ IN_CHAPTERS = [
     Allowed(r"below 1 the model is memory-bound", "of a ratio to the ridge point"),
     Allowed(r"(\d+) % intervals?\b", "captions hold no code", method.CONFIDENCE.partition(SPACE)[0]),
     Allowed(r"fewer than (\d+) samples", "captions hold no code", method.FEWEST_SAMPLES),
-    Allowed(r"with (\d+) chips or more", "captions hold no code", str(product_lines.FEWEST)),
+    Allowed(r"with (\d+) dies or more", "captions hold no code", str(product_lines.FEWEST)),
     Allowed(r"within ([\d.]+) %", "captions hold no code", share(counting_programs.TOLERANCE)),
     Allowed(r"rounded to a (\w+)", "captions hold no code", {10**6: "million"}[PUBLISHED_MAC_STEP]),
     Allowed(r"Groups below ([\d.]+) % of a call", "captions hold no code", share(kernel_figures.SMALL)),

@@ -24,7 +24,7 @@ from report.analysis.available import Missing
 from report.load.paper import load
 
 TEXTS = sorted({call for call in calls() if "data)" in call or "data," in call if "figures." not in call})
-TABLES = r"tables\.|findings\.conclusions\.(gaps|listed)"
+TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins)"
 """What is no running text: tables and lists."""
 
 ALWAYS_THERE = {"published.findings.misprint(data)"}

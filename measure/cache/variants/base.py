@@ -34,6 +34,12 @@ class Variant:
         """Return whether a run that names no variants measures this one too, in such an environment."""
         return False
 
+    @staticmethod
+    def need_a_cpu(device_kind: str) -> None:
+        """Raise NotImplementedError for another device: torch has an allocator of its own there, which keeps memory."""
+        if device_kind != "cpu":
+            raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
+
     def variables(self) -> dict[str, str]:
         """Return environment variables that the process must have when it starts."""
         return {}

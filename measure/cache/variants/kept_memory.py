@@ -22,8 +22,7 @@ class KeptMemory(Variant):
         return environment.device == "cpu" and str(environment.system).startswith("Linux")
 
     def begin(self, device_kind: str, precision: str) -> None:
-        if device_kind != "cpu":
-            raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
+        self.need_a_cpu(device_kind)
         keep_memory()
 
 

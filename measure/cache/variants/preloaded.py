@@ -29,8 +29,7 @@ class Preloaded(Variant, is_abstract=True):
         return {PRELOAD: " ".join(filter(None, (library, os.environ.get(PRELOAD))))} if library else {}
 
     def begin(self, device_kind: str, precision: str) -> None:
-        if device_kind != "cpu":
-            raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
+        self.need_a_cpu(device_kind)
         library = self.found()
         if library is None:
             raise NotImplementedError(f"{self.name} is not installed: on Debian, apt install {self.package}")

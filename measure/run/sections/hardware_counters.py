@@ -35,7 +35,7 @@ class HardwareCounterTask(LookTask):
         return counted_cell.measure(device, self.model, self.cell, beat)
 
     def store(self, cache: Cache, outcome: CountedCell | Failure) -> None:
-        row, key = cache.row(self.cell, outcome), cache.key(self.cell)
+        row, key = cache.row(self.model, self.cell, outcome), cache.key(self.cell)
         if isinstance(outcome, Failure):
             cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
             return

@@ -29,7 +29,7 @@ class ProfileTask(LookTask):
         return profile.measure(device, self.model, self.cell, beat)
 
     def store(self, cache: Cache, outcome: Profiled | Failure) -> None:
-        row, key = cache.row(self.cell, outcome), cache.key(self.cell)
+        row, key = cache.row(self.model, self.cell, outcome), cache.key(self.cell)
         if isinstance(outcome, Failure):
             cache.folder.put_profile(Profile(**row), [])
             return

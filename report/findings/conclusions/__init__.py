@@ -1,9 +1,12 @@
 """What a practitioner can act on: a function a conclusion, and a rule that chooses and orders them.
 
 Each conclusion is a factor with its interval. Its advice follows from the side of 1 on which the interval lies, so that
-it turns when the data do. A new one is a function in a module of this package, marked ``of_machine`` or ``of_paper``.
+it turns when the data do. An effect may be none, and is told where it is more than chance, of all that were tested; a
+margin cannot be below 1, and is told where it is large. A new conclusion is a function in a module of this package,
+marked ``of_machine`` or ``of_paper``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -12,11 +15,12 @@ from measure.cache.discovery import import_modules
 from measure.timing.statistics import CONFIDENCE
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_missing
+from report.analysis.effect import Effect, adjusted_confidence
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
 from report.load.paper import Paper
 from report.text.prose import escape
-from report.text.quantities import listing, number, percent, significant
+from report.text.quantities import by_number, listing, number, percent, significant
 
 import_modules(__name__)
 
@@ -26,9 +30,10 @@ OF_PAPER, OF_MACHINES = (
 )
 
 MOST = 8
-"""So many subjects are listed, and fewer where fewer have an effect."""
+"""So many subjects are listed as effects, and as many as margins; fewer where fewer are worth telling."""
 
-MOST_IN_ABSTRACT = 6
+EFFECTS_IN_ABSTRACT = 3
+MARGINS_IN_ABSTRACT = 2
 
 WORTH = 1.1
 """A smaller factor changes nobody's mind."""
@@ -42,18 +47,48 @@ class Considered:
     gaps: tuple[str, ...]
 
     @property
-    def settled(self) -> list[Conclusion]:
-        """Those whose effect is no chance and no trifle, the largest first."""
-        settled = [found for found in self.found if found.effect.side and found.effect.size >= WORTH]
-        return sorted(settled, key=lambda found: -found.effect.size)
+    def tested(self) -> list[Effect]:
+        """All effects that may be none."""
+        return [effect for found in self.found if not found.is_margin for effect in found.effects]
+
+    @property
+    def clear(self) -> list[Conclusion]:
+        """The effects that are no chance and no trifle, the largest first."""
+        return _ordered(found for found in self.found if not found.is_margin and found.effect.side)
+
+    @property
+    def margins(self) -> list[Conclusion]:
+        """The margins that are no trifle, the largest first."""
+        return _ordered(found for found in self.found if found.is_margin)
+
+
+def _ordered(found: Iterable[Conclusion]) -> list[Conclusion]:
+    return sorted((each for each in found if each.effect.size >= WORTH), key=lambda each: -each.effect.size)
 
 
 @lru_cache(maxsize=8)
 def considered(paper: Paper) -> Considered:
-    """Return all that was looked for; at least one conclusion."""
+    """Return all that was looked for; at least one conclusion.
+
+    The effects tell their intervals at the confidence that the number of those tested calls for.
+    """
+    return _considered(paper, confidence(paper))
+
+
+@lru_cache(maxsize=8)
+def confidence(paper: Paper) -> float:
+    """Return the confidence at which the intervals of effects are told (``adjusted_confidence``)."""
+    return adjusted_confidence(_considered(paper, CONFIDENCE).tested)
+
+
+def _considered(paper: Paper, confidence: float) -> Considered:
     asked = [or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")]
-    answers = [or_missing(function)(paper, machine) for machine in paper.shown for function in OF_MACHINES]
-    answers += [or_missing(function)(paper) for function in OF_PAPER]
+    answers = [
+        or_missing(function)(paper, machine, confidence=confidence)
+        for machine in paper.shown
+        for function in OF_MACHINES
+    ]
+    answers += [or_missing(function)(paper, confidence=confidence) for function in OF_PAPER]
     gaps = dict.fromkeys(str(answer) for answer in (*asked, *answers) if isinstance(answer, Missing))
     found = [answer for answer in answers if isinstance(answer, Conclusion)]
     if not found:
@@ -61,23 +96,41 @@ def considered(paper: Paper) -> Considered:
     return Considered(tuple(found), tuple(gaps))
 
 
-def chosen(paper: Paper) -> list[list[Conclusion]]:
-    """Return the subjects with the largest effects, the largest first: of each what holds on every machine."""
+def chosen(conclusions: Iterable[Conclusion]) -> list[list[Conclusion]]:
+    """Return the first subjects, in their order: of each what holds on every machine."""
     subjects: dict[str, list[Conclusion]] = {}
-    for settled in considered(paper).settled:
-        subjects.setdefault(settled.topic, []).append(settled)
-    if not subjects:
-        raise DataMissingError(
-            "Too little has been measured to tell any effect from none; python -m measure measures more."
-        )
+    for found in conclusions:
+        subjects.setdefault(found.topic, []).append(found)
     return list(subjects.values())[:MOST]
 
 
 @or_missing
-def listed(paper: Paper) -> str:
-    """Write the conclusions as a numbered list in Markdown, with links to what shows them."""
+def effects(paper: Paper) -> str:
+    """Write the effects as a numbered list in Markdown, with links to what shows them."""
+    every = considered(paper)
+    return _listed(every.clear, len(every.tested))
+
+
+@or_missing
+def margins(paper: Paper) -> str:
+    """Write the margins as a numbered list in Markdown, likewise."""
+    every = considered(paper)
+    return _listed(every.margins, sum(found.is_margin for found in every.found))
+
+
+def _none(every: Considered) -> str:
+    tested = number(len(every.tested), "effect")
+    return (
+        f"Of {tested} that the cache lets us test none is clear of one and as large as a factor of "
+        f"{significant(WORTH)}; python -m measure measures more."
+    )
+
+
+def _listed(conclusions: list[Conclusion], looked_for: int) -> str:
+    if not conclusions:
+        return f"- Of {looked_for} looked for none is clear of one and as large as a factor of {significant(WORTH)}.\n"
     items = []
-    for place, subject in enumerate(chosen(paper), 1):
+    for place, subject in enumerate(chosen(conclusions), 1):
         text = escape(" ".join(found.sentences for found in subject))
         labels = dict.fromkeys(f"@{label}" for found in subject for label in found.figures)
         items.append(f"{place}. **{subject[0].topic}.** {text} See {listing(list(labels))}.\n")
@@ -93,34 +146,54 @@ def gaps(paper: Paper) -> str:
 
 @finding
 def summary(paper: Paper) -> str:
-    """Say how many effects were looked for, and how many are worth telling."""
-    found, settled = considered(paper).found, considered(paper).settled
-    chosen(paper)
+    """Say how many effects were tested, how many are worth telling, and at which confidence intervals are told."""
+    every = considered(paper)
+    if not every.clear:
+        return _none(every)
+    tested, clear = every.tested, every.clear
+    count = sum(effect.side != 0 for effect in tested)
+    subjects = len({(found.topic, found.where) for found in every.found if not found.is_margin})
     return (
-        f"Of {number(len(found), 'effect')} that the cache lets us estimate, {len(settled)} are more than chance and "
-        f"at least a factor of {significant(WORTH)}; the largest are listed, on at most {MOST} subjects."
+        f"On {number(subjects, 'subject')} the cache lets us test {number(len(tested), 'effect')}, one at each batch "
+        f"size and variant that was tried; {count} of them {by_number(count, 'is', 'are')} more than chance. Of as "
+        f"many tests some succeed by chance, so each interval is of {_percent(confidence(paper))}: then no more than "
+        f"{percent(1 - CONFIDENCE)} of those told are expected to miss. {number(len(clear), 'subject')} "
+        f"{by_number(len(clear), 'has', 'have')} an effect of a factor of {significant(WORTH)} or more."
     )
+
+
+def _percent(share: float) -> str:
+    """Write a confidence near one with the digit that tells it from its neighbours."""
+    return percent(share, 3)
 
 
 @finding
 def others(paper: Paper) -> str:
     """Say the effects that are not listed."""
-    shown = [found for subject in chosen(paper) for found in subject]
-    rest = [found for found in considered(paper).found if found not in shown]
+    every = considered(paper)
+    shown = [found for listed in (every.clear, every.margins) for subject in chosen(listed) for found in subject]
+    rest = [found for found in every.found if found not in shown]
     if not rest:
-        return "Every effect that was looked for is listed above."
+        return "Everything that was looked for is listed above."
     parts = [f"{found.topic}{f' on the {found.where}' if found.where else ''} {found.effect}" for found in rest]
     return f"Looked for but not listed, since they may be none or are smaller than those above: {'; '.join(parts)}."
 
 
 @finding
 def foremost(paper: Paper) -> str:
-    """Say the largest effects in a clause each, for the abstract: first those of machines, then those of all."""
-    clauses: dict[str, list[str]] = {}
-    for subject in chosen(paper)[:MOST_IN_ABSTRACT]:
-        clauses.setdefault(subject[0].where, []).append(subject[0].brief)
-    anywhere = clauses.pop("", [])
-    sentences = [on(where, listing(briefs)) for where, briefs in clauses.items()]
-    sentences += [on("", brief) for brief in anywhere]
-    lead = f"These are the largest effects, with their {percent(CONFIDENCE)} intervals in parentheses"
-    return " ".join(f"{sentence}." for sentence in (lead, *sentences))
+    """Say the largest effects and margins in a sentence each, for the abstract."""
+    every = considered(paper)
+    clear, margins = chosen(every.clear)[:EFFECTS_IN_ABSTRACT], chosen(every.margins)[:MARGINS_IN_ABSTRACT]
+    lead = _none(every)
+    if clear:
+        lead = (
+            f"Of {number(len(every.tested), 'effect')} tested these are the largest, with "
+            f"{_percent(confidence(paper))} intervals in parentheses, which allow for that number, and after them what "
+            f"cannot be below one, with intervals of {percent(CONFIDENCE)}."
+        )
+    # The sentence before has named a machine that is the only one
+    several = len(paper.shown) > 1
+    sentences = [
+        on(found.where if several else "", f"{found.brief}.") for subject in (*clear, *margins) for found in subject
+    ]
+    return " ".join([lead, *sentences])

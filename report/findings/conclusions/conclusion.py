@@ -1,11 +1,12 @@
 """A conclusion: by what factor something matters, the advice that follows, and the figures that show it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 
 import pandas as pd
 
+from measure.timing.statistics import CONFIDENCE
 from report.analysis import available
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import common_batches, comparable
@@ -13,24 +14,32 @@ from report.load.paper import Machine, Paper
 from report.text.quantities import capitalised, listing, number
 
 LITTLE = 1.25
-"""Up to this factor an effect that cannot be below 1 is little, and the advice is the opposite."""
+"""Up to this factor a margin is little, and the advice is the opposite."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
     """What a reader gains, or errs by, and should do about it.
 
-    ``where`` is the machine that it holds on, empty where it needs none. ``text`` is what follows the machine's name:
-    the advice, with its numbers, which turns with the side of the effect. ``brief`` is the clause of the abstract,
-    ``figures`` the labels of what shows it.
+    ``effects`` are all that were estimated for it, one for each batch size and variant that was tried. ``is_margin``
+    says that they cannot be below 1 whatever the data (a least time, a spread, the fastest of several) or compare two
+    numbers: then they have a size, but there is nothing to test. ``where`` is the machine that it holds on, empty where
+    it needs none. ``text`` is what follows the machine's name: the advice, with its numbers, which turns with the side
+    of the effects. ``brief`` is the clause of the abstract, ``figures`` the labels of what shows it.
     """
 
     topic: str
-    effect: Effect
+    effects: tuple[Effect, ...]
+    is_margin: bool
     where: str
     text: str
     brief: str
     figures: tuple[str, ...]
+
+    @property
+    def effect(self) -> Effect:
+        """The largest of those that are clear of 1; without any, the largest."""
+        return max(self.effects, key=lambda effect: (effect.side != 0, effect.size))
 
     @property
     def sentences(self) -> str:
@@ -38,25 +47,31 @@ class Conclusion:
         return on(self.where, self.text)
 
 
-Answer = tuple[Effect, str, str]
-"""What a conclusion's function returns: the effect, the text and the brief of its ``Conclusion``."""
+Answer = tuple[Sequence[Effect], str, str]
+"""What a conclusion's function returns: the effects, the text and the brief of its ``Conclusion``."""
 
 Conclude = Callable[..., Conclusion]
 Mark = Callable[[Callable[..., Answer]], Conclude]
 
 OF_PAPER: list[tuple[int, Conclude]] = []
 OF_MACHINES: list[tuple[int, Conclude]] = []
-"""The places and functions of the conclusions about all machines, and of those about each that figures show."""
+"""The places and functions of the conclusions about all machines, and of those about each that figures show.
+
+Called with the paper, the latter with a machine too, and ``confidence``, at which effects tell their intervals.
+"""
 
 
-def of_paper(place: int, topic: str, *figures: str) -> Mark:
-    """Mark a conclusion that needs no machine; where effects are equally large, that with the lower place is first."""
+def of_paper(place: int, topic: str, *figures: str, is_margin: bool = False) -> Mark:
+    """Mark a conclusion that needs no machine; where effects are equally large, that with the lower place is first.
+
+    Its function gets the paper and, unless it ``is_margin``, the confidence of its intervals.
+    """
 
     def register(function: Callable[..., Answer]) -> Conclude:
         @wraps(function)
-        def concluded(paper: Paper) -> Conclusion:
-            effect, text, brief = function(paper)
-            return Conclusion(topic, effect, "", text, brief, figures)
+        def concluded(paper: Paper, *, confidence: float = CONFIDENCE) -> Conclusion:
+            effects, text, brief = function(paper) if is_margin else function(paper, confidence)
+            return Conclusion(topic, tuple(effects), is_margin, "", text, brief, figures)
 
         OF_PAPER.append((place, concluded))
         return concluded
@@ -64,15 +79,18 @@ def of_paper(place: int, topic: str, *figures: str) -> Mark:
     return register
 
 
-def of_machine(place: int, topic: str, *figures: str) -> Mark:
-    """Mark a conclusion about each machine that figures show; ``{kind}`` in a figure's label is the machine's."""
+def of_machine(place: int, topic: str, *figures: str, is_margin: bool = False) -> Mark:
+    """Mark a conclusion about each machine that figures show; ``{kind}`` in a figure's label is the machine's.
+
+    Its function gets the paper, the machine and, unless it ``is_margin``, the confidence of its intervals.
+    """
 
     def register(function: Callable[..., Answer]) -> Conclude:
         @wraps(function)
-        def concluded(paper: Paper, machine: Machine) -> Conclusion:
-            effect, text, brief = function(paper, machine)
+        def concluded(paper: Paper, machine: Machine, *, confidence: float = CONFIDENCE) -> Conclusion:
+            effects, text, brief = function(paper, machine) if is_margin else function(paper, machine, confidence)
             labels = tuple(label.format(kind=machine.chip_kind) for label in figures)
-            return Conclusion(topic, effect, available.title(machine), text, brief, labels)
+            return Conclusion(topic, tuple(effects), is_margin, available.title(machine), text, brief, labels)
 
         OF_MACHINES.append((place, concluded))
         return concluded
@@ -85,15 +103,20 @@ def on(where: str, text: str) -> str:
     return f"On the {where}, {text}" if where else capitalised(text)
 
 
-def by_batch(rows: pd.DataFrame, column: str) -> dict[int, Effect]:
+def by_batch(rows: pd.DataFrame, column: str, confidence: float = CONFIDENCE) -> dict[int, Effect]:
     """Return a column's median over models at each batch size, over the same models at all of them."""
     same = comparable(rows)
-    return {batch: median_of(same[same.batch == batch][column]) for batch in common_batches(same)}
+    return {batch: median_of(same[same.batch == batch][column], confidence) for batch in common_batches(same)}
 
 
 def largest(effects: dict[int, Effect]) -> int:
-    """Return the batch size with the largest effect; without any, the first."""
+    """Return the batch size with the largest effect that is clear of 1; without any, with the largest."""
     return max(effects, key=lambda batch: (effects[batch].side != 0, effects[batch].size))
+
+
+def ends(effects: dict[int, Effect]) -> dict[int, Effect]:
+    """Return the effects at the smallest and the largest batch size: what an abstract tells, which picks neither."""
+    return {batch: effects[batch] for batch in sorted({min(effects), max(effects)})}
 
 
 def medians(effects: dict[int, Effect], pairs: str = "") -> str:

@@ -7,7 +7,7 @@ from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import FLOP, common_batches, comparable
-from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper
+from report.findings.conclusions.conclusion import LITTLE, Answer, ends, largest, medians, of_machine, of_paper
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -16,7 +16,7 @@ from report.text.frame_rows import extremes, matching
 from report.text.quantities import number, si, significant
 
 
-@of_machine(4, "FLOP", "fig-latency-{kind}", "fig-on-roof")
+@of_machine(4, "FLOP", "fig-latency-{kind}", "fig-on-roof", is_margin=True)
 def flop(paper: Paper, machine: Machine) -> Answer:
     """Say by what factor two models differ in the time that a FLOP takes."""
     cells = available.cells(machine)
@@ -33,16 +33,16 @@ def flop(paper: Paper, machine: Machine) -> Answer:
     slow, quick = extremes(groups[batch], "flop_per_s")
     advice = "do not scale" if effects[batch].factor > LITTLE else "scale"
     return (
-        effects[batch],
+        [*effects.values()],
         f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
         f"factor of {medians(effects, 'all pairs of ')}. At {batch} the extremes are {slow.model} with "
         f"{si(slow.flop_per_s, 'FLOP/s')} and {quick.model} with {si(quick.flop_per_s, 'FLOP/s')}.",
-        f"the time for a FLOP differs between two models by a factor of {effects[batch]} at batch size {batch}",
+        f"the time for a FLOP differs between two models by a factor of {medians(ends(effects), 'all pairs of ')}",
     )
 
 
 @of_machine(5, "Estimating a latency", "fig-latency-{kind}", "tbl-predictors")
-def predictor(paper: Paper, machine: Machine) -> Answer:
+def predictor(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say how much nearer latencies are to the line through the best predictor than to that through FLOP.
 
     Where FLOP are the best, than to that through the second best.
@@ -55,21 +55,22 @@ def predictor(paper: Paper, machine: Machine) -> Answer:
     columns = best.predictor.column, other.predictor.column
     rows = matching(available.cells(machine), batch=batch)
     rows = rows[(rows[list(columns)] > 0).all(axis=1)]
-    effect = closer(rows[columns[0]], rows[columns[1]], rows.latency_s, rows.model)
+    effect = closer(rows[columns[0]], rows[columns[1]], rows.latency_s, rows.model, confidence)
     near, far = (best, other) if effect.factor >= 1 else (other, best)
     joint = "not" if effect.side else "or"
     return (
-        effect,
+        [effect],
         f"estimate a latency by {near.predictor.name}, {joint} by {far.predictor.name}: at batch size {batch} half of "
         f"{number(effect.count, 'model')} are off the line through {far.predictor.name} by more than a factor of "
         f"{significant(far.law.typical_factor)}, off that through {near.predictor.name} by more than "
         f"{significant(near.law.typical_factor)}; the error of {other.predictor.name} over that of "
         f"{best.predictor.name} is {effect}.",
-        f"{other.predictor.name} err by {effect} times as much as {best.predictor.name} at batch size {batch}",
+        f"{other.predictor.name} err by {effect} times as much as {best.predictor.name} in the median of "
+        f"{number(effect.count, 'model')} at batch size {batch}",
     )
 
 
-@of_machine(6, "Peak", "tbl-datasheet", "fig-hierarchy")
+@of_machine(6, "Peak", "tbl-datasheet", "fig-hierarchy", is_margin=True)
 def peak(paper: Paper, machine: Machine) -> Answer:
     """Hold the datasheet's peak against the measured one."""
     measured = available.roof(machine)
@@ -78,20 +79,21 @@ def peak(paper: Paper, machine: Machine) -> Answer:
         raise DataMissingError(datasheet.gap(paper, machine, BASE_PRECISION))
     row, over = machine.roofs[machine.roofs.precision == BASE_PRECISION].iloc[0], printed.peak_flop_per_s
     low, high = float(over / row.peak_high_flop_per_s), float(over / row.peak_low_flop_per_s)
-    effect = Effect(over / measured.peak_flop_per_s, None if isnan(low + high) else (low, high), 1)
+    interval = None if isnan(low + high) else (low, high)
+    effect = Effect(over / measured.peak_flop_per_s, lambda _: interval, 1)
     advice = {
         1: "reckon with the measured peak, not with the datasheet's",
         0: "reckon with the datasheet's peak",
         -1: "do not take the datasheet's peak for a bound",
     }[effect.side]
     return (
-        effect,
+        [effect],
         f"{advice}: at {BASE_PRECISION} it is {effect} times the measured one.",
         f"the datasheet's {BASE_PRECISION} peak is {effect} times the measured one",
     )
 
 
-@of_paper(2, "Printed figures", "fig-published-flop", "sec-published")
+@of_paper(2, "Printed figures", "fig-published-flop", "sec-published", is_margin=True)
 def printed_figures(paper: Paper) -> Answer:
     """Say how many printed figures differ from ours, and by what factor, whichever of the two is larger.
 
@@ -106,13 +108,13 @@ def printed_figures(paper: Paper) -> Answer:
     factors = [median(map(_off, beside)) for rows in causes.values() if (beside := [row for row in rows if row.ratio])]
     studies = number(len({row.study for row in found}), "study", "studies")
     text = f"of {number(len(found), 'printed figure')} of {studies} that can be compared, {len(wrong) or 'none'} differ"
-    effect, advice, most = Effect(1.0, None, 0), "build on printed figures", ""
+    effect, advice, most = Effect(1.0, lambda _: None, 0), "build on printed figures", ""
     if factors:
         effect, farthest = median_of(factors), max((row for row in wrong if row.ratio), key=_off)
         advice = "recompute a printed figure before you build on it"
         text += f", from {number(len(causes), 'cause')}, by a factor of {effect} in the median of the causes"
         most = f", by {significant(_off(farthest), 2)} at the most ({farthest.subject}: {farthest.quantity})"
-    return effect, f"{advice}: {text}{most}.", text
+    return [effect], f"{advice}: {text}{most}.", text
 
 
 def _off(row: Comparison) -> float:

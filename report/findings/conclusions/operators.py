@@ -3,7 +3,7 @@
 from measure.cache.words import INFERENCE
 from report.analysis import available, operator_shares, remedies
 from report.analysis.available import Missing, missing, missing_on, or_missing
-from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, largest, medians, of_machine
+from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, ends, largest, medians, of_machine, on_side
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import matching
 from report.text.quantities import number
@@ -17,13 +17,12 @@ MOST = 0.5
 """Advice is what helps more than this share of the profiled cells."""
 
 
-@of_machine(7, "Distance from the roof", "fig-attained", "fig-waterfall", "tbl-remedies")
+@of_machine(7, "Distance from the roof", "fig-attained", "fig-waterfall", "tbl-remedies", is_margin=True)
 def distance(paper: Paper, machine: Machine) -> Answer:
     """Say how many times as long as the roof allows a call takes, and what was measured to help most profiled cells."""
     available.roof(machine)
     cells = available.cells(machine)
     effects = by_batch(cells.assign(factor=1 / cells.attained), "factor")
-    batch = largest(effects)
     profiled = or_missing(remedies.largest)(paper, machine)
     advice, why = f"look at the software {FIRST}", ""
     if not isinstance(profiled, Missing):
@@ -33,16 +32,16 @@ def distance(paper: Paper, machine: Machine) -> Answer:
             why = f" Of what was measured {best} helps most in {count} of {number(len(profiled), 'profiled cell')}."
             if count > MOST * len(profiled):
                 advice = f"use {best} {FIRST}"
-    if effects[batch].side < 0:
+    if effects[largest(effects)].side < 0:
         advice = FASTER_CHIP
     return (
-        effects[batch],
+        [*effects.values()],
         f"{advice}: the time of a call over the least that the measured roof allows is {medians(effects)}.{why}",
-        f"a call takes {effects[batch]} times the least time that the measured roof allows at batch size {batch}",
+        f"the time of a call over the least that the measured roof allows is {medians(ends(effects))}",
     )
 
 
-@of_machine(8, "Fusion", "sec-waterfall", "tbl-waterfall")
+@of_machine(8, "Fusion", "sec-waterfall", "tbl-waterfall", is_margin=True)
 def fusion(paper: Paper, machine: Machine) -> Answer:
     """Hold the operators' least time one by one against the whole model's: fusing saves no more than the difference."""
     available.roof(machine)
@@ -52,19 +51,19 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
         what = f"The operators of the models measured on the {available.title(machine)} have not been counted"
         raise missing(what, sections=["workload"], does="counts them")
     effects = by_batch(cells.assign(factor=cells.operator_bound_s / cells.model_bound_s), "factor")
-    batch = largest(effects)
-    advice = "fuse operators" if effects[batch].factor > LITTLE else "do not expect much of fusing operators"
+    much = effects[largest(effects)].factor > LITTLE
+    advice = "fuse operators" if much else "do not expect much of fusing operators"
     return (
-        effects[batch],
+        [*effects.values()],
         f"{advice}: under the roof, the least time of operators run one by one over that of the model as a whole is "
         f"{medians(effects)}, and no less traffic of memory can save more than that.",
-        f"operators run one by one take at least {effects[batch]} times the least time of the model as a whole at "
-        f"batch size {batch}",
+        "under the roof, the least time of operators run one by one over that of the model as a whole is "
+        f"{medians(ends(effects))}",
     )
 
 
 @of_machine(9, "Depthwise convolution", "fig-groups-on-roof", "fig-kernel-shares")
-def depthwise(paper: Paper, machine: Machine) -> Answer:
+def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say how many times as long a FLOP takes in a depthwise convolution as in the others of the same model."""
     rows = matching(operator_shares.on_roof(paper, machine), phase=INFERENCE)
     others, depthwise = (matching(rows, group=group) for group in ("convolution", "depthwise convolution"))
@@ -72,13 +71,12 @@ def depthwise(paper: Paper, machine: Machine) -> Answer:
     if pairs.empty:
         what = f"No model with depthwise convolutions was profiled on the {available.title(machine)}"
         raise missing_on(machine, what, "workload", "operators", flags="--models mobilenet_v2", does="profiles one")
-    effects = by_batch(pairs.assign(factor=pairs.flop_per_s / pairs.flop_per_s_depthwise), "factor")
-    batch = largest(effects)
-    advice = "do not trust" if effects[batch].factor > LITTLE else "trust"
+    effects = by_batch(pairs.assign(factor=pairs.flop_per_s / pairs.flop_per_s_depthwise), "factor", confidence)
+    what = "the time for one of them over that for one of the same model's other convolutions is"
     return (
-        effects[batch],
-        f"{advice} the few FLOP of depthwise convolutions: the time for one of them over that for one of the same "
-        f"model's other convolutions is {medians(effects)}.",
-        f"a FLOP in a depthwise convolution takes {effects[batch]} times as long as in another one at batch size "
-        f"{batch}",
+        [*effects.values()],
+        f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: {what} "
+        f"{medians(effects)}.",
+        f"the time for a FLOP of a depthwise convolution over that for one of the same model's other convolutions is "
+        f"{medians(ends(effects))}",
     )

@@ -1,12 +1,17 @@
 """What to run a model with: the precision, the batch size, the variant, the device."""
 
+import pandas as pd
+
+from measure.cache.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import missing_on
+from report.analysis.effect import Effect
 from report.findings.conclusions.conclusion import (
     Answer,
     advised,
     at,
     by_batch,
+    ends,
     largest,
     medians,
     of_machine,
@@ -19,7 +24,7 @@ from report.text.quantities import listing, number, percent, significant
 
 
 @of_machine(1, "Precision", "sec-throughput", "fig-attained")
-def precision(paper: Paper, machine: Machine) -> Answer:
+def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a lower precision buys, by batch size."""
     cells = available.cells(machine, None)
     base, lower = (matching(cells, precision=precision) for precision in (BASE_PRECISION, LOWER_PRECISION))
@@ -27,7 +32,7 @@ def precision(paper: Paper, machine: Machine) -> Answer:
     if pairs.empty:
         what = f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION} on the {available.title(machine)}"
         raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {LOWER_PRECISION}", does="does")
-    effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
+    effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain", confidence)
     advice = advised(
         effects,
         take=f"run inference at {LOWER_PRECISION}",
@@ -35,49 +40,62 @@ def precision(paper: Paper, machine: Machine) -> Answer:
         avoid=f"stay at {BASE_PRECISION}",
         neither=f"expect no speed of {LOWER_PRECISION}",
     )
-    batch = largest(effects)
-    return (
-        effects[batch],
-        f"{advice}: the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is {medians(effects)}.",
-        f"inference at batch size {batch} runs {effects[batch]} times as fast at {LOWER_PRECISION} as at "
-        f"{BASE_PRECISION}",
-    )
+    what = f"the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is"
+    return [*effects.values()], f"{advice}: {what} {medians(effects)}.", f"{what} {medians(ends(effects))}"
 
 
 @of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
-def batch_size(paper: Paper, machine: Machine) -> Answer:
-    """Say what a larger batch buys or costs, and up to which size it buys much."""
-    saturated, cells = saturation.of_machine(machine), available.cells(machine)
+def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
+    """Say what a larger batch buys or costs in each variant that was swept, and up to which size it buys much.
+
+    In eager mode memory that is returned and fetched again may hide what a larger batch brings.
+    """
+    cells, swept = available.cells(machine), saturation.of_machine(machine)
     first = int(cells.batch.min())
+    advice, briefs = [], []
+    tested: list[Effect] = []
+    for variant, saturated in swept.groupby("variant", sort=False):
+        rows = cells if variant == EAGER else matching(machine.variants, variant=variant, precision=BASE_PRECISION)
+        effects = _by_larger_batch(rows[rows.status == "ok"], first, confidence)
+        if not effects:
+            continue
+        mode = "in eager mode" if variant == EAGER else f"with {variant}"
+        counts = saturated.batch.value_counts()
+        told = f"the throughput over that at batch size {first} is"
+        advice.append(
+            f"{mode} {_advice_on_batches(effects, first)}: {told} {medians(effects)}, and the smallest batch size with "
+            f"{percent(saturation.SHARE)} of the best is {int(counts.index[0])} for {int(counts.iloc[0])} of "
+            f"{number(len(saturated), 'model')}"
+        )
+        briefs.append(f"{mode} {told} {medians(ends(effects))}")
+        tested += effects.values()
+    if not tested:
+        where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
+        raise missing_on(machine, f"No model was measured {where}", "inference")
+    return tested, f"{'; '.join(advice)}.", "; ".join(briefs)
+
+
+def _by_larger_batch(cells: pd.DataFrame, first: int, confidence: float) -> dict[int, Effect]:
+    """Return the throughput at each larger batch size over that at the first; none where there is no larger one."""
     alone = cells[cells.batch == first][["model", "throughput_per_s"]]
     rows = cells[cells.batch > first].merge(alone, on="model", suffixes=("", "_first"))
     if rows.empty:
-        where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
-        raise missing_on(machine, f"No model was measured {where}", "inference")
-    effects = by_batch(rows.assign(gain=rows.throughput_per_s / rows.throughput_per_s_first), "gain")
+        return {}
+    return by_batch(rows.assign(gain=rows.throughput_per_s / rows.throughput_per_s_first), "gain", confidence)
+
+
+def _advice_on_batches(effects: dict[int, Effect], first: int) -> str:
     better, worse = on_side(effects, 1), on_side(effects, -1)
-    batch = max(better, key=lambda size: effects[size].factor) if better else largest(effects)
     if better:
-        advice = f"collect inputs into batches of {batch}"
-    elif worse:
-        advice = f"keep to batch size {first}"
-    else:
-        advice = "expect no throughput of a larger batch"
-    counts = saturated.batch.value_counts()
-    return (
-        effects[batch],
-        f"{advice}: the throughput over that at batch size {first} is {medians(effects)}. The smallest batch size with "
-        f"{percent(saturation.SHARE)} of the best throughput is {int(counts.index[0])} for {int(counts.iloc[0])} of "
-        f"{number(len(saturated), 'model')}.",
-        f"the throughput at batch size {batch} is {effects[batch]} times that at {first}",
-    )
+        return f"collect inputs into batches of {max(better, key=lambda size: effects[size].factor)}"
+    return f"keep to batch size {first}" if worse else "expect no throughput of a larger batch"
 
 
 @of_machine(3, "Variant", "tbl-variants")
-def variant(paper: Paper, machine: Machine) -> Answer:
-    """Say what the variant that matters most brings over eager mode, by batch size."""
+def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
+    """Say what the variant that matters most brings over eager mode, by batch size; all that were tried are tested."""
     rows = speed_ups.over_eager(machine, BASE_PRECISION)
-    tried = {str(name): by_batch(cells, "speed_up") for name, cells in rows.groupby("variant")}
+    tried = {str(name): by_batch(cells, "speed_up", confidence) for name, cells in rows.groupby("variant")}
     strongest = {name: effects[largest(effects)] for name, effects in tried.items()}
     name = max(tried, key=lambda name: (strongest[name].side != 0, strongest[name].size))
     effects = tried[name]
@@ -89,19 +107,19 @@ def variant(paper: Paper, machine: Machine) -> Answer:
         neither=f"expect no speed of {name}",
     )
     return (
-        strongest[name],
+        [effect for by_size in tried.values() for effect in by_size.values()],
         f"{advice}: the speed with it over that in eager mode is {medians(effects)}.",
-        f"inference at batch size {largest(effects)} runs {strongest[name]} times as fast with {name} as without",
+        f"the speed with {name} over that in eager mode is {medians(ends(effects))}",
     )
 
 
 @of_paper(1, "Device", "tbl-speed-ups")
-def device(paper: Paper) -> Answer:
+def device(paper: Paper, confidence: float) -> Answer:
     """Say how much faster another machine runs the same cells than the first that figures show."""
     found = speed_ups.between_machines(paper)
     other, cells = next((pair for pair in found if pair[0] in paper.shown), found[0])
     name, first = available.title(other), available.title(paper.shown[0])
-    effects = by_batch(cells, "speed_up")
+    effects = by_batch(cells, "speed_up", confidence)
     faster, slower = on_side(effects, 1), on_side(effects, -1)
     if faster and slower:
         advice = f"run on the {name}{at(faster, effects)}, on the {first}{at(slower, effects)}"
@@ -111,14 +129,10 @@ def device(paper: Paper) -> Answer:
         advice = f"prefer the {first} to the {name}{at(slower, effects)}"
     else:
         advice = f"do not choose between the {name} and the {first} by speed"
-    batch = largest(effects)
-    text = f"{advice}: the speed of the {name} over that of the {first} is {medians(effects)}"
+    what = f"the speed of the {name} over that of the {first} is"
+    text = f"{advice}: {what} {medians(effects)}"
     predicted = cells[cells.predicted.notna()].groupby("batch").predicted.median()
     parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
     if parts:
         text += f", where the measured roofs would have it {listing(parts)}"
-    return (
-        effects[batch],
-        f"{text}.",
-        f"the {name} runs the same cell {effects[batch]} times as fast as the {first} at batch size {batch}",
-    )
+    return [*effects.values()], f"{text}.", f"{what} {medians(ends(effects))}"

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from measure.timing.statistics import CONFIDENCE
 from report.analysis import resampling
-from report.analysis.effect import Effect
+from report.analysis.effect import Effect, Interval
 from report.analysis.resampling import Numbers
 
 
@@ -21,10 +22,12 @@ def weighted_medians(values: Numbers, weights: Numbers) -> Numbers:
     return np.where(half[:, 0] > 0, (low + high) / 2, np.nan)
 
 
-def _effect(logs: float, draws: Numbers, models: int) -> Effect:
-    found = resampling.interval(draws, models)
-    interval = None if found is None else (float(np.exp(found[0])), float(np.exp(found[1])))
-    return Effect(float(np.exp(logs)), interval, models)
+def _effect(logs: float, draws: Numbers, models: int, confidence: float) -> Effect:
+    def interval_at(confidence: float) -> Interval | None:
+        found = resampling.interval(draws, models, confidence)
+        return None if found is None else (float(np.exp(found[0])), float(np.exp(found[1])))
+
+    return Effect(float(np.exp(logs)), interval_at, models, confidence)
 
 
 def apart(values: pd.Series, models: pd.Series) -> Effect:
@@ -39,10 +42,10 @@ def apart(values: pd.Series, models: pd.Series) -> Effect:
     weights = resampling.weights(models)
     pairs = weights[:, one] * weights[:, other]
     draws = weighted_medians(np.broadcast_to(distances, pairs.shape), pairs)
-    return _effect(float(np.median(distances)), draws, len(logs))
+    return _effect(float(np.median(distances)), draws, len(logs), CONFIDENCE)
 
 
-def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> Effect:
+def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series, confidence: float = CONFIDENCE) -> Effect:
     """By what factor half of the points are farther off the line through another quantity than off that through x.
 
     The lines are those of ``report.analysis.power_law``, fitted again to each resample, the same for both.
@@ -50,7 +53,7 @@ def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> E
     weights = np.vstack([np.ones((1, len(y))), resampling.weights(models)])
     near, far = (_typical(quantity, y, weights) for quantity in (x, other))
     (point, *draws) = far - near
-    return _effect(float(point), np.array(draws), models.nunique())
+    return _effect(float(point), np.array(draws), models.nunique(), confidence)
 
 
 def _typical(x: pd.Series, y: pd.Series, weights: Numbers) -> Numbers:

@@ -12,22 +12,24 @@ HALF = 0.5
 
 
 @of_machine(10, "Training step", "tbl-steps", "fig-ratios")
-def step(paper: Paper, machine: Machine) -> Answer:
+def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Hold the time of a training step over that of its forward pass against the same of the FLOP."""
     rows = at_shown_batch(available.steps(machine))
     times, asked = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
-    effect, batch = median_of(times), int(rows.batch.iloc[0])
+    effect, batch = median_of(times / asked, confidence), int(rows.batch.iloc[0])
     than = {1: "reckon with more time than", 0: "reckon with the time that", -1: "reckon with less time than"}
+    models = number(effect.count, "model")
     return (
-        effect,
-        f"{than[median_of(times / asked).side]} its FLOP say for a training step: its time over that of its forward "
-        f"pass is {effect} in the median of {number(effect.count, 'model')} at batch size {batch}, and its FLOP are "
-        f"{significant(asked.median())} times those of the forward pass.",
-        f"a training step takes {effect} times as long as its forward pass at batch size {batch}",
+        [effect],
+        f"{than[effect.side]} its FLOP say for a training step: its time over that of its forward pass is {effect} "
+        f"times the same ratio of their FLOP in the median of {models} at batch size {batch} "
+        f"({significant(times.median())} against {significant(asked.median())} in the medians).",
+        f"a training step takes {significant(times.median())} times as long as its forward pass in the median of "
+        f"{models} at batch size {batch}, {effect} times what its FLOP say",
     )
 
 
-@of_paper(3, "Memory of training", "fig-training-memory", "tbl-training")
+@of_paper(3, "Memory of training", "fig-training-memory", "tbl-training", is_margin=True)
 def memory(paper: Paper) -> Answer:
     """Hold the peak of memory in training against that in inference, and say what fills it."""
     rows = available.trained(paper)
@@ -39,10 +41,10 @@ def memory(paper: Paper) -> Answer:
     if saved > HALF:
         advice = "keep fewer activations to train in less memory, by a smaller batch or by computing them again"
     return (
-        effect,
+        [effect],
         f"{advice}: at batch size {batch} a step's peak over that of inference is {effect} in the median of "
         f"{number(effect.count, 'model')}; of that peak, saved activations are {percent(saved)} in the median and "
         f"parameters {percent(parameters)}.",
-        f"training at batch size {batch} takes {effect} times the memory of inference, {percent(saved)} of it for "
-        "activations saved for the backward pass",
+        f"training takes {effect} times the memory of inference in the median of {number(effect.count, 'model')} at "
+        f"batch size {batch}, {percent(saved)} of it for activations saved for the backward pass",
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from measure.cache.hand_kept import LATENCY
+from measure.cache.words import EAGER
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
 from report.analysis.correlations import Coefficient
@@ -143,7 +144,7 @@ def alexnet(paper: Paper, bound: str, batch: int) -> Ruling:
 def saturates(paper: Paper) -> Ruling:
     """Rule by the batch size with 95 % of the best throughput, in the median of the models."""
     machine = available.machine(paper, "gpu")
-    rows = saturation.of_machine(machine)
+    rows = matching(saturation.of_machine(machine), variant=EAGER)
     low, high = NEAR_64
     median = median_of(rows.batch)
     within = int(rows.batch.between(low, high).sum())

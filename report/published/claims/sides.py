@@ -50,14 +50,8 @@ def ridges(paper: Paper, kind: str) -> list[Ridge]:
 
 def _measured(machine: Machine) -> Ridge:
     row = matching(machine.roofs, precision=BASE_PRECISION).iloc[0]
-    peak, bandwidth = (
-        Measured(
-            float(row[f"{name}_{unit}_per_s"]),
-            interval_between(float(row[f"{name}_low_{unit}_per_s"]), float(row[f"{name}_high_{unit}_per_s"])),
-        )
-        for name, unit in (("peak", "flop"), ("bandwidth", "byte"))
-    )
-    return Ridge(available.title(machine), peak.over(bandwidth))
+    ends = interval_between(float(row.ridge_low_flop_per_byte), float(row.ridge_high_flop_per_byte))
+    return Ridge(available.title(machine), Measured(float(row.ridge_flop_per_byte), ends))
 
 
 def models(paper: Paper, wanted: Callable[[str], bool], batches: Collection[int] = BATCHES) -> pd.DataFrame:

@@ -73,6 +73,9 @@ def test_the_committed_machines_are_plausible(name):
         ("roofs.csv", 2, "byte", "600000000000000000", "ran at 1.2e+18 B/s, faster than any chip"),
         ("roofs.csv", 2, "latency_low_s", "0.55", "is ok, and its interval does not hold its latency"),
         ("roofs.csv", 2, "latency_s", "", "is ok, and its interval does not hold its latency"),
+        ("runs.csv", 2, "input_shape", "3*224", "the cell is '3*224', not whole numbers joined by 'x'"),
+        ("runs.csv", 2, "input_shape", "3x", "the cell is '3x', not whole numbers joined by 'x'"),
+        ("profiles.csv", 2, "input_shape", "9" * 19, "not whole numbers joined by 'x'"),
         ("runs.csv", 3, "reason", "", "is oom without a reason"),
         ("runs.csv", 3, "status", "ok", "is ok, and samples.csv has no sample of it"),
         ("samples.csv", 3, "sample", "0", "says again what line 2 says, with the same environment_id, model"),
@@ -104,9 +107,26 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
 def test_a_step_is_its_forward_and_backward_pass(folder):
     counted = dataclasses.replace(COUNTED[0], backward_flop=20)
     least = plausibility._least_flop([counted, dataclasses.replace(counted, precision="bf16", forward_flop=8)])
-    assert least == {
-        ("net", 1, "inference"): 8, ("net", 1, "forward"): 8, ("net", 1, "backward"): 20, ("net", 1, "step"): 28
-    }  # fmt: skip
+    of_phases = {"inference": 8, "forward": 8, "backward": 20, "step": 28}
+    assert least == {("net", shape, 1, phase): flop for phase, flop in of_phases.items() for shape in ("3x2x2", None)}
+
+
+def test_a_round_is_held_against_the_count_at_its_input_shape(folder):
+    larger = dataclasses.replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
+    check(folder, [*COUNTED, larger], NOW)  # the rows name no shape, so the least that any asks for
+    change(folder / "runs.csv", 2, "input_shape", "3x40x40")
+    assert "samples.csv, line 2, column latency_s: 'net' at batch size 1 ran at 4e+04 FLOP/s" in (
+        refused(folder, [*COUNTED, larger])
+    )
+    check(folder, COUNTED, NOW)  # at that shape it is not counted
+
+
+def test_a_round_at_two_input_shapes_is_a_row_too_many(folder):
+    path = folder / "runs.csv"
+    first = path.read_text().splitlines()[1]
+    path.write_text(path.read_text() + first + "\n")
+    change(path, 4, "input_shape", "3x40x40")
+    assert "runs.csv, line 4: says again what line 2 says, with the same environment_id, model" in refused(folder)
 
 
 def test_machines_are_not_mixed(folder):

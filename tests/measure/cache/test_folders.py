@@ -22,6 +22,7 @@ from helpers.rows import (
     workload,
 )
 
+from measure.cache import folders
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample
 from measure.cache.table import append, write
@@ -65,6 +66,48 @@ def test_rows_of_a_version_without_rounds_are_those_of_the_first(folder):
     assert folder.samples() == samples(2, round_=0)
     folder.put_run(run(round_=0), samples(1, round_=0))
     assert folder.samples() == samples(1, round_=0)
+
+
+def at(shape, row):
+    return dataclasses.replace(row, input_shape=shape)
+
+
+def test_rows_that_name_no_input_shape_have_that_of_an_earlier_version_where_it_is_known(folder):
+    append(folder.folder / "runs.csv", Run, [run("wav2vec2_base"), run("resnet50"), run("timm:vgg11")])
+    assert [row.input_shape for row in folder.runs()] == ["16000", "3x224x224", None]
+    folder.put_run(at("3x224x224", run("timm:vgg11", round_=1)), [])  # as far as is known of the same input
+    assert [row.input_shape for row in folder.runs()] == ["16000", "3x224x224", None, "3x224x224"]
+
+
+def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_other_cell_does(folder):
+    for number in range(3):
+        folder.put_run(run("wav2vec2_base", round_=number), samples(2, "wav2vec2_base", round_=number))
+    folder.put_run(run("wav2vec2_base", 64), samples(2, "wav2vec2_base", 64))
+    new = samples(3, "wav2vec2_base", round_=1)
+    folder.put_run(at("160000", run("wav2vec2_base", round_=1)), new)
+    assert [(row.batch, row.round, row.input_shape) for row in folder.runs()] == [(64, 0, "16000"), (1, 1, "160000")]
+    assert {(row.batch, row.round, row.sample) for row in folder.samples()} == {
+        *((64, 0, index) for index in range(2)), *((1, 1, index) for index in range(3))
+    }  # fmt: skip
+    assert folder.samples(folder.runs()[:1]) == samples(2, "wav2vec2_base", 64)
+
+
+def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_killed(folder, monkeypatch):
+    folder.put_run(run("wav2vec2_base"), samples(2, "wav2vec2_base"))
+    monkeypatch.setattr(folders, "_commit", lambda *_: None)  # killed before the row was written
+    folder.put_run(at("160000", run("wav2vec2_base")), samples(3, "wav2vec2_base"))
+    assert folder.runs() == folder.samples() == []
+
+
+def test_a_profile_and_counters_at_another_input_shape_take_the_place_of_the_ones_before(folder):
+    model = "wav2vec2_base"
+    for shape, time_s in ((None, 0.25), ("160000", 2.5)):
+        folder.put_profile(at(shape, profile(model)), [operator_time(model, time_s=time_s)])
+        folder.put_hardware_counters(at(shape, counter_profile(model)), [kernel_counters(model, time_s=time_s)])
+    assert [row.input_shape for row in folder.profiles()] == ["160000"]
+    assert [row.input_shape for row in folder.hardware_counter_profiles()] == ["160000"]
+    assert [row.time_s for row in [*folder.operators(), *folder.hardware_counters()]] == [2.5, 2.5]
+    assert folder.operators([]) == folder.kernels([]) == folder.hardware_counters([]) == []
 
 
 STAGES = ("forward", "backward", "update")

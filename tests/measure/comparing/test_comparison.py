@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from helpers.comparing import ENVIRONMENT
 
@@ -68,6 +70,17 @@ def test_a_row_says_what_both_sides_measured():
 
 def test_what_no_longer_runs_ran_and_was_tried():
     assert [row.model for row in compare(A, B) if row.no_longer_runs] == ["breaks"]
+
+
+def test_cells_with_inputs_of_another_shape_are_not_compared():
+    one = Measured("ok", None, Repeats(STEADY, 0.001, 12), input_shape="16000")
+    ten, failed = dataclasses.replace(one, input_shape="160000"), Measured("oom", "no", None, input_shape="160000")
+    unknown = dataclasses.replace(one, input_shape=None)
+    for theirs, ratio in ((one, 1.0), (unknown, 1.0), (ten, None), (failed, None)):
+        (row,) = compare(side({cell("net"): one}), side({cell("net"): theirs}))
+        assert row.ratio == ratio
+        assert not row.no_longer_runs
+        assert (row.a_input_shape, row.b_input_shape) == ("16000", theirs.input_shape)
 
 
 def test_a_regression_is_significant_and_larger_than_allowed():

@@ -97,6 +97,15 @@ def test_the_summary_counts_and_names_what_has_no_counterpart():
     ]
 
 
+def test_cells_with_inputs_of_another_shape_are_named():
+    shapes = {"a_input_shape": "16000", "b_input_shape": "160000"}
+    rows = [row("wav2vec2_base", a_status="ok", b_status=status, **shapes) for status in ("ok", "oom")]
+    assert summary(RUNS, rows) == [
+        "2 cells not compared, with inputs of another shape on each side:",
+        *["  wav2vec2_base batch 1 fp32 inference eager: 16000 in A, 160000 in B"] * 2,
+    ]
+
+
 def test_of_many_cells_without_a_counterpart_a_few_are_named():
     lines = summary(RUNS, [row(f"model{number}", a_status="ok") for number in range(10)])
     assert lines[0] == "10 cells only in A:"

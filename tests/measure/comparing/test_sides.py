@@ -92,6 +92,18 @@ def test_a_side_has_the_rounds_of_its_environment(tmp_path):
     assert new.cells[Cell(*CELL)].repeats.medians_s == (9.0,)
 
 
+def test_a_cell_has_the_shape_of_its_inputs(tmp_path):
+    a, b = machine(tmp_path / "a"), machine(tmp_path / "b")
+    put(a, 0, [1.0])
+    put(b, 0, [], "oom", "no memory")
+    shapes = [
+        cell.input_shape
+        for side in sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+        for cell in side.cells.values()
+    ]
+    assert shapes == ["3x224x224"] * 2  # alexnet's, in rows that name none
+
+
 def test_a_cell_that_failed_in_every_round_has_a_status_and_no_repeats(tmp_path):
     folder = machine(tmp_path / "a")
     put(folder, 0, [], "oom", "no memory")

@@ -176,6 +176,28 @@ def test_another_environment_does_not_count():
     assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == ROUNDS
 
 
+def test_what_was_measured_at_another_input_shape_does_not_count(caplog):
+    caplog.set_level(logging.INFO, "measure")
+    request = Request([ALEXNET], [1], ["fp32"], ["inference", "operators"], rounds=1)
+
+    def left(shape):
+        run_, profile_ = run("alexnet", 1), profile("alexnet", 1)
+        rows = [dataclasses.replace(row, input_shape=shape) for row in (run_, profile_)]
+        return labels(to_do(request, runs=rows[:1], profiles=rows[1:]))
+
+    assert left("3x224x224") == []
+    assert left(None) == []  # an earlier version did not say
+    assert left("3x600x600") == ["alexnet batch 1 fp32, round 1", "operators of alexnet batch 1 fp32"]
+    said = "alexnet batch 1 fp32 inference eager was measured at inputs of 3x600x600, not 3x224x224"
+    assert [record.getMessage() for record in caplog.records].count(said) == 2
+
+
+def test_a_failure_at_another_input_shape_does_not_keep_a_cell_from_being_tried():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference"], rounds=1)
+    failed = dataclasses.replace(run("alexnet", 1, status="oom"), input_shape="3x600x600")
+    assert len(to_do(request, runs=[failed])) == 1
+
+
 def test_force_plans_everything():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"], force=True)
     assert len(to_do(request, runs=[run("alexnet", 1)])) == ROUNDS

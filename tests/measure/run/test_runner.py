@@ -102,6 +102,7 @@ def test_results_go_into_their_tables(tmp_path, folder, monkeypatch):
     assert folder.environments() == [ENVIRONMENT]
     (run,) = folder.runs()
     assert (run.model, run.batch, run.status, run.reason) == ("alexnet", 4, "ok", None)
+    assert run.input_shape == "3x224x224"
     assert {name: getattr(run, name) for name in signature} == signature
     assert [(row.sample, row.block, row.latency_s) for row in folder.samples()] == [(0, 3, 0.1), (1, 3, 0.2)]
     assert summary.statuses == {"ok": 3}

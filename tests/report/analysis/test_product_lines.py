@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from helpers.papers import committed_chips, tiny, wide
 
@@ -41,6 +43,29 @@ def test_members_are_at_one_precision_and_unit():
     assert sorted(found["NVIDIA, HBM"].rows.peak_flop_per_s) == [1e13, 4e13, 1.6e14, 6.4e14]
 
 
-def test_growing_needs_four_chips():
-    assert [series.name for series in growing(wide().chips)] == ["GPUs", "NVIDIA, HBM"]
+def test_growing_needs_four_dies():
+    assert [(series.name, series.whole) for series in growing(wide().chips)] == [("GPUs", ""), ("NVIDIA, HBM", "GPUs")]
     assert growing(tiny().chips) == []
+    # With A1 and B2 on one die the line has three; the kind has Bead 2 beside them.
+    one_die = wide().chips.assign(die=wide().chips.chip.map({"NVIDIA A1": "X", "NVIDIA B2": "X"}).fillna(""))
+    (gpus,) = growing(one_die)
+    assert sorted(gpus.rows.chip) == ["Bead 2", "NVIDIA A1", "NVIDIA C3", "NVIDIA D4 (SXM)"]
+
+
+def test_growing_in_the_committed_table():
+    found = growing(committed_chips())
+    kinds = [series for series in found if not series.whole]
+    dies = [row.die or row.chip for series in kinds for row in series.rows.itertuples()]
+    assert len(dies) == len(set(dies)) > 40  # kinds share no die, and none has one twice
+    names = {series.name for series in kinds}
+    assert {series.whole for series in found} - {""} <= names
+    for series in found:
+        assert series.rows.die[series.rows.die != ""].is_unique
+
+
+def test_no_series_mixes_base_and_turbo_clocks():
+    for series in (*members(committed_chips()), *growing(committed_chips())):
+        peaks = series.rows.derivation.str.partition("; ")[0]
+        clocks = {kind for peak in peaks for kind in re.findall(r"GHz(?: \((\w+)\))?", peak)}
+        assert len(clocks) <= 1, (series.name, clocks)
+        assert not peaks.str.contains("turbo|boost").any()

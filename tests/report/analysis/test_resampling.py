@@ -49,3 +49,14 @@ def test_no_interval_of_four_models_or_of_no_value():
 def test_resamples_without_a_value_are_left_out():
     draws = np.array([np.nan, 3.0, np.nan, 3.0])
     assert resampling.interval(draws, 9) == (3.0, 3.0)
+
+
+def test_at_a_higher_confidence_intervals_need_more_resamples():
+    # Of five models the ends of 95 % leave 0.096 % beyond each, those of 99 % less: under one of a thousand resamples
+    assert resampling.interval(np.linspace(0, 1, 1000), 5) is not None
+    assert resampling.interval(np.linspace(0, 1, 1000), 5, 0.99) is None
+    wide, narrow = (
+        resampling.interval(np.linspace(0, 1, 1000), 24, 0.98),
+        resampling.interval(np.linspace(0, 1, 1000), 24),
+    )
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]

@@ -73,5 +73,9 @@ def test_of_a_machine():
     cpu = many().machine("cpu")
     both = replace(cpu, cells=pd.concat([cpu.cells, cpu.cells.assign(precision="bf16")]))
     assert len(saturation.of_machine(both)) == 8  # at the base precision alone
+    kept = cpu.cells.assign(variant="kept_memory", throughput_per_s=cpu.cells.batch * 1.0)
+    rows = saturation.of_machine(replace(cpu, variants=kept))
+    assert rows.variant.tolist() == ["eager"] * 8 + ["kept_memory"] * 8
+    assert rows.batch.tolist()[8:] == [16] * 8
     with pytest.raises(DataMissingError, match=r"Example GPU over a full sweep .* --device cuda --batch-sizes"):
         saturation.of_machine(tiny().machine("gpu"))

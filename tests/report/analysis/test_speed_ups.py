@@ -2,13 +2,9 @@ from dataclasses import replace
 
 import pytest
 from helpers.papers import empty, many, tiny, with_variants
-from helpers.rows import run
 
-from measure.cache.records import Run, Sample
 from report.analysis import speed_ups
 from report.analysis.available import DataMissingError
-from report.load import cells as inference_cells
-from report.load.paper import frame
 
 
 def test_shared_cells():
@@ -73,39 +69,3 @@ def test_without_variants_the_command_is_named():
         speed_ups.over_eager(tiny().machine("cpu"))
     with pytest.raises(DataMissingError, match=r"in one sitting at fp32; .*--variants eager channels_last comp"):
         speed_ups.over_eager(tiny().machine("gpu"), "fp32")
-
-
-def test_cells_of_variants():
-    runs = [run("lean"), replace(run("lean"), variant="cold"), replace(run("deep"), variant="cold", status="oom")]
-    samples = [
-        Sample("e1", "lean", 1, "fp32", "inference", variant, index, 1, latency_s, 0)
-        for variant, times in (("eager", (1, 1, 1)), ("cold", (2, 3, 9)))
-        for index, latency_s in enumerate(times)
-    ]
-    found = inference_cells.of_variants(frame(runs, Run), frame(samples, Sample))
-    assert list(zip(found.model, found.variant, found.status, strict=True)) == [
-        ("deep", "cold", "oom"), ("lean", "cold", "ok"),
-    ]  # fmt: skip
-    (lean,) = found[found.model == "lean"].itertuples()
-    assert lean.latency_s == 3
-    assert lean.speed_up == pytest.approx(1 / 3)
-    assert inference_cells.of_variants(frame(runs[:1], Run), frame(samples[:3], Sample)).empty
-
-
-def test_a_variant_is_held_against_rounds_of_the_same_sitting():
-    # The host gets slower, and a later sitting has eager rounds alone: 4 / 2, 8 / 4 and 6 / 3 are 2 each time.
-    times = {
-        ("eager", 0, "first"): 4.0, ("eager", 1, "first"): 8.0, ("eager", 2, "first"): 6.0,
-        ("cold", 0, "first"): 2.0, ("cold", 1, "first"): 4.0, ("cold", 2, "first"): 3.0,
-        ("eager", 3, "later"): 100.0, ("cold", 3, "first"): 1.0,
-    }  # fmt: skip
-    runs = [replace(run("lean", round_=number), variant=variant, sitting=sitting) for variant, number, sitting in times]
-    samples = [
-        Sample("e1", "lean", 1, "fp32", "inference", variant, 0, 1, latency_s, number)
-        for (variant, number, _), latency_s in times.items()
-    ]
-    (lean,) = inference_cells.of_variants(frame(runs, Run), frame(samples, Sample)).itertuples()
-    assert (lean.speed_up, lean.speed_up_low, lean.speed_up_high) == pytest.approx((2, 2, 2))
-    apart = [replace(each, sitting=each.variant) for each in runs]
-    (lean,) = inference_cells.of_variants(frame(apart, Run), frame(samples, Sample)).itertuples()
-    assert lean.speed_up != lean.speed_up  # nothing was measured together

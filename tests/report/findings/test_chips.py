@@ -143,7 +143,6 @@ def test_every_number_changes_with_some_row(function, arguments):
         (findings.chips.sparsity, "Bead 2", "bf16"),
         (findings.chips.matrix_units, "Abacus 9", "fp32"),
         (findings.comparisons.ridge_growth, "Bead 2", "bf16"),
-        (findings.comparisons.wall, "NVIDIA B2", "bf16"),
     ],
 )
 def test_a_sentence_follows_its_row(function, chip, precision):
@@ -167,19 +166,60 @@ def test_extent():
 
 def test_ridges():
     # Abacus 1e12/1e11 = 10; Bead 1e14/1e12 = 100; Dial 1e13/1e11 = 100 with integers; Cog's memory is on the chip.
-    assert "from 10.0 FLOP/B (Abacus 1) to 100 FLOP/B (Bead 2), a factor of 10.0" in plain(
-        findings.chips.ridges(tiny())
+    assert plain(findings.chips.ridges(tiny())) == (
+        "Among chips with memory outside the chip, confirmed ridge points of floating-point rates run from 10.0 FLOP/B "
+        "(Abacus 1) to 100 FLOP/B (Bead 2), a factor of 10.0."
     )
+    # Medians of 20 and 40, of 10 and 160, of 100, 100, 100, 200, 400 and 800, of 200 and 1000; one die has none.
+    assert plain(findings.chips.ridges(wide())).endswith(
+        "The median is lowest among SoCs (30.0 FLOP/B, 2 dies) and highest among ASICs (600 FLOP/B, 2 dies): a model "
+        "needs that many operations for each byte it moves before arithmetic, and not memory, is its bound."
+    )
+
+
+def with_dies(**dies):
+    """The wide paper with chips on these dies, by the beginnings of their names."""
+    chips = wide().chips
+    named = {chip: die for die, some in dies.items() for chip in chips.chip if chip.startswith(some)}
+    return replace(wide(), chips=chips.assign(die=chips.chip.map(named).fillna("")))
+
+
+def test_integers_and_unconfirmed_roofs_are_no_extremes():
+    # The Dial would have 1e16 / 1e11 = 100,000 OP/B, the A2 1.6e12 / 1e6 = 1.6 million FLOP/B, unconfirmed.
+    table = wide().chips
+    steep = changed(table, table.index[table.chip == "Dial 4"][0], peak_flop_per_s=1e16)
+    steep = changed(steep, table.index[table.chip == "Apple A2 GPU (2 cores)"][0], bandwidth_byte_per_s=1e6)
+    text = findings.chips.ridges(replace(wide(), chips=steep))
+    assert "from 10.0 FLOP/B (Abacus 1) to 1000 FLOP/B (Google TPU v2), a factor of 100." in plain(text)
+
+
+def test_chips_of_one_die_count_once():
+    # Of GPUs at 16 bits A1 100, B2 200, C3 400, D4 800 and Bead 2 100 FLOP/B; with B2, C3 and D4 on the die of A1 two.
+    one = with_dies(X=("NVIDIA A1", "NVIDIA B2", "NVIDIA C3", "NVIDIA D4"))
+    text = plain(findings.chips.demand(one))
+    assert text.startswith("At 16-bit floating point the ridge points of 5 dies run, where confirmed, from")
+    assert "of 1 die of data-center GPUs compute at 16 bits 2.00 times (X, NVIDIA A1) what" in plain(
+        findings.comparisons.tensor_units(one)
+    )
+    # The A1's alone: 5e12 and 1e11
+    assert "the median of 1 die of data-center GPUs computes 5.00 TFLOP/s and moves 100 GB/s" in plain(
+        findings.comparisons.data_center_and_phone(one)
+    )
+    # C3 prints int8, as D4 does, but two years before it: 3 times.
+    assert "at int8 the dense rate of integers is 3.00 times as high in the median of 1 die" in plain(
+        findings.chips.low_precision(one)
+    )
+    assert "No kind of chip" in findings.comparisons.ridge_growth(one)
 
 
 def test_demand():
     # Intensities at bf16, twice those at fp32: at batch 1 10, 20, 80, 200; at 8 30.8, 70.3, 267, 667. Ridge points at
     # 16 bits: Bead 100, A1 100, B2 200, C3 400, D4 800, TPUs 200 and 1000, Abacus 9 160; their median 200.
     assert plain(findings.chips.demand(wide())) == (
-        "At 16-bit floating point the ridge points of 8 chips run from 100 FLOP/B (Bead 2) to 1000 FLOP/B (Google TPU "
-        "v2). At batch size 1 the median model has 50.0 FLOP/B and is memory-bound on 8 of them; on the median chip "
-        "none of 4 models are compute-bound. At batch size 8 the median model has 169 FLOP/B and is memory-bound on 5 "
-        "of them; on the median chip 2 of 4 models are compute-bound."
+        "At 16-bit floating point the ridge points of 8 dies run, where confirmed, from 100 FLOP/B (Bead 2) to 1000 "
+        "FLOP/B (Google TPU v2). At batch size 1 the median model has 50.0 FLOP/B and is memory-bound on 8 of them; "
+        "on the median die none of 4 models are compute-bound. At batch size 8 the median model has 169 FLOP/B and is "
+        "memory-bound on 5 of them; on the median die 2 of 4 models are compute-bound."
     )
 
 
@@ -189,7 +229,14 @@ def test_leaders():
         "Bead 2. The highest "
         "bandwidth of memory outside the chip is 1.00 TB/s, of the same chip."
     )
-    assert "10.0 TOP/s at int8, of the Dial 4" in plain(findings.chips.leaders(tiny(), "fpga"))
+    assert plain(findings.chips.leaders(tiny(), "fpga")).startswith(
+        "No floating-point precision is shared by half of the 1 FPGA; each is shown at the fastest rate of integers. "
+        "The highest peak is 10.0 TOP/s at int8, of the Dial 4."
+    )
+    assert "No such rate is confirmed. The highest peak is 200 TFLOP/s" in plain(findings.chips.leaders(tiny(), "asic"))
+    # The A2's 1.6e12 are not confirmed.
+    soc = plain(findings.chips.leaders(wide(), "soc"))
+    assert "The highest confirmed peak is 1.00 TFLOP/s, of the Apple A1 GPU." in soc
     assert "bandwidth" not in findings.chips.leaders(tiny(), "asic")  # its only memory is on the chip
 
 
@@ -206,7 +253,7 @@ def test_data_center_and_phone():
     # GPUs 5e12 and 4e13 at 1e11 and 8e11 B/s: medians 22.5e12, 4.5e11, ridge points 50 both. Phones 1e12 and 1.6e12
     # at 5e10 and 4e10: 1.3e12, 4.5e10, ridge points 20 and 40: 30.
     assert plain(findings.comparisons.data_center_and_phone(wide())) == (
-        "At fp32 on vector units the median of 2 data-center GPUs computes 22.5 TFLOP/s and moves 450 GB/s, "
+        "At fp32 on vector units the median of 2 dies of data-center GPUs computes 22.5 TFLOP/s and moves 450 GB/s, "
         "17.3 and 10.0 times as much as the median of 2 SoCs of phones, 1.30 TFLOP/s and 45.0 GB/s. The median ridge "
         "points, 50.0 FLOP/B and 30.0 FLOP/B, differ by a factor of 1.67."
     )
@@ -218,14 +265,14 @@ def test_data_center_and_phone():
 def test_tensor_units():
     # 1e13 / 5e12 and 6.4e14 / 4e13
     text = plain(findings.comparisons.tensor_units(wide()))
-    assert "of 2 data-center GPUs compute at 16 bits 2.00 (NVIDIA A1) to 16.0 times (NVIDIA D4 (SXM))" in text
+    assert "of 2 dies of data-center GPUs compute at 16 bits 2.00 (NVIDIA A1) to 16.0 times (NVIDIA D4 (SXM))" in text
 
 
 def test_efficiency():
     # 1e12 / 100 W, 1e14 / 50 W
     text = plain(findings.comparisons.efficiency(wide()))
-    assert "For 4 of 14 chips a power is stated" in text
-    assert "from 10.0 GFLOP/s/W (Abacus 1, 2020) to 2.00 TFLOP/s/W (Google TPU v1, 2019)" in text
+    assert "For 4 of 13 chips with a floating-point rate a power is stated" in text
+    assert "runs, where confirmed, from 10.0 GFLOP/s/W (Abacus 1, 2020) to 2.00 TFLOP/s/W (Google TPU v1, 2019)" in text
     assert "The power of the Google TPU v1 is a measured maximum" in text
     assert "measured" not in findings.comparisons.efficiency(tiny())
 
@@ -234,13 +281,13 @@ def test_low_precision():
     # fp8 2e0 on D4 and 1 on TPU v2; int8 4.8e14 / 1.6e14 = 3 on C3 and 2 on D4
     assert plain(findings.chips.low_precision(wide())) == (
         "Against 16-bit floating point on the same unit of the same chip, at fp8 the dense peak is 1.50 times as "
-        "high in the median of 2 roofs, from 1.00 (Google TPU v2) to 2.00 (NVIDIA D4 (SXM)); at int8 the dense peak is "
-        "2.50 times as high in the median of 2 roofs, from 2.00 (NVIDIA D4 (SXM)) to 3.00 (NVIDIA C3)."
+        "high in the median of 2 dies, from 1.00 (Google TPU v2) to 2.00 (NVIDIA D4 (SXM)); at int8 the dense rate of "
+        "integers is 2.50 times as high in the median of 2 dies, from 2.00 (NVIDIA D4 (SXM)) to 3.00 (NVIDIA C3)."
     )
 
 
 def test_sparsity():
-    assert "in the median 2.00 times as high and at most 2.00 times (Bead 2 at bf16)" in plain(
+    assert "in the median of 1 die 2.00 times as high and at most 2.00 times (Bead 2 at bf16)" in plain(
         findings.chips.sparsity(tiny())
     )
     assert "No roof" in findings.chips.sparsity(without("Bead 2"))
@@ -257,12 +304,14 @@ def test_matrix_units():
 def test_growth():
     # Without Bead 2 the GPUs are the line of four: 100, 200, 400 and 800 FLOP/B in 2016, 2018, 2020 and 2022.
     assert plain(findings.comparisons.ridge_growth(without("Bead 2"))) == (
-        "Ridge points moved by these rates a year: 41 % (41 to 41 %) for GPUs (n = 4, 16-bit floating point on tensor "
+        "Ridge points moved by these rates a year: 41 % (41 to 41 %) for GPUs (4 dies, 16-bit floating point on tensor "
         "units, 2016 to 2022), doubling every 2.0 years."
     )
-    text = plain(findings.comparisons.wall(without("Bead 2")))
-    assert "in 2 of 2 rows of the table" in text
-    assert "by 100 % a year for the peaks against 41 % for the bandwidths" in text
+    # The line is a part of the kind and not counted beside it.
+    assert plain(findings.comparisons.wall(without("Bead 2"))) == (
+        "Of 1 kind peaks outgrew bandwidths by more than chance for 1, GPUs: by 100 % a year for the peaks against "
+        "41 % for the bandwidths."
+    )
 
 
 def test_growth_that_may_be_chance():
@@ -270,6 +319,12 @@ def test_growth_that_may_be_chance():
         wide().chips[wide().chips.chip_kind == "gpu"].assign(ridge_flop_per_byte=[100 + row % 3 for row in range(12)])
     )
     assert "which may be chance" in findings.comparisons.ridge_growth(replace(wide(), chips=level))
+    # Ridge points of 100, 200, 400, 800 and again 100 FLOP/B, in years 0, 2, 4, 6 and 5: their powers of two grow by
+    # 7.6 / 23.2 = 0.33 a year, with a standard error of (4.31 / 3 / 23.2) ** 0.5 = 0.25 and t = 3.18: no less than 0.
+    assert plain(findings.comparisons.wall(wide())) == (
+        "Of 1 kind peaks outgrew bandwidths by more than chance for none. For GPUs the interval of the difference, the "
+        "growth of the ridge point, includes none."
+    )
 
 
 def test_the_committed_table():
@@ -277,3 +332,9 @@ def test_the_committed_table():
     text = plain(findings.chips.matrix_units(replace(tiny(), chips=committed_chips())))
     assert "68.8 TFLOP/s at bf16 on its tensor units against 4.30 TFLOP/s at fp32" in text
     assert "16.0 times as much" in text
+
+
+def test_dies_of_the_committed_table():
+    # 362 / 91.6 = 3.95 and 2250 / 75 = 30; V100, T4, A100, A10, L4, L40S, H100, B200, MI250X and MI300X.
+    text = plain(findings.comparisons.tensor_units(replace(tiny(), chips=committed_chips())))
+    assert "of 10 dies of data-center GPUs compute at 16 bits 3.95 (AD102, NVIDIA L40S) to 30.0 times (GB100," in text

@@ -13,10 +13,10 @@ from helpers.published_papers import printed
 from helpers.sentences import check_whole_sentences, plain
 from helpers.training_papers import trained
 
-from report.analysis.available import DataMissingError, Missing, or_missing
-from report.analysis.effect import Effect
+from report.analysis.available import DataMissingError, Missing
+from report.analysis.effect import Effect, median_of
 from report.findings import conclusions
-from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, medians, on
+from report.findings.conclusions.conclusion import Conclusion, by_batch, ends, largest, medians, on
 from report.findings.conclusions.spread import apart, closer, weighted_medians
 from report.text.prose import Prose
 
@@ -42,6 +42,7 @@ def test_effects_by_batch():
     rows.loc[rows.model == "more", "factor"] = 50.0  # of a model that was not measured at 64
     effects = by_batch(rows, "factor")
     assert largest(effects) == 8  # 0.1 is farther from 1 than 9
+    assert list(ends(effects)) == [1, 64]
     assert plain(medians(effects)) == (
         "3.00 (3.00 to 3.00) at batch size 1, 0.100 (0.100 to 0.100) at 8 and 9.00 (9.00 to 9.00) at 64 in the median "
         "of the same 6 models"
@@ -58,14 +59,14 @@ def test_weighted_medians():
 
 def test_apart():
     three = apart(pd.Series([1.0, 2.0, 4.0]), pd.Series(["a", "b", "c"]))
-    assert three == Effect(pytest.approx(2), None, 3)  # of factors 2, 2 and 4
+    assert (three.factor, three.interval, three.count) == (pytest.approx(2), None, 3)  # of factors 2, 2 and 4
     # Of 15 pairs 9 have a factor of 4, 6 of 1
     six = apart(pd.Series([1.0, 1, 1, 4, 4, 4]), pd.Series(SIX))
     assert six.factor == pytest.approx(4)
     assert six.interval is not None
     assert 1 <= six.interval[0] <= six.interval[1] <= 4.001
     # All alike: no factor, and none by chance
-    assert apart(pd.Series([3.0] * 6), pd.Series(SIX)) == Effect(1, (1, 1), 6)
+    assert apart(pd.Series([3.0] * 6), pd.Series(SIX)).interval == (1, 1)
 
 
 def test_closer():
@@ -82,9 +83,10 @@ def test_closer():
     assert closer(other, other, y, models).side == 0
 
 
-def conclusion(topic, factor, where="", low=None):
-    effect = Effect(factor, (low or factor, factor), 6)
-    return Conclusion(topic, effect, where, f"do {topic}.", f"{topic} is {effect}", (f"fig-{topic}", "tbl-all"))
+def conclusion(topic, factor, where="", low=None, is_margin=False):
+    effect = Effect(factor, lambda confidence: (low or factor, factor), 6)
+    figures = (f"fig-{topic}", "tbl-all")
+    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}.", f"{topic} is {effect}", figures)
 
 
 @pytest.fixture
@@ -101,58 +103,98 @@ def asked(monkeypatch):
 
 def test_the_largest_on_either_side_of_one_come_first(asked):
     paper = asked(
-        (lambda paper, of: conclusion("speed", 3.0 if of.chip_kind == "cpu" else 0.1, of.chip_kind),),
-        (lambda paper: conclusion("cost", 0.2), lambda paper: conclusion("chance", 9.0, low=0.5),
-         lambda paper: conclusion("trifle", 1.05)),
+        (lambda paper, of, **_: conclusion("speed", 3.0 if of.chip_kind == "cpu" else 0.1, of.chip_kind),),
+        (lambda paper, **_: conclusion("cost", 0.2), lambda paper, **_: conclusion("chance", 9.0, low=0.5),
+         lambda paper, **_: conclusion("trifle", 1.05), lambda paper, **_: conclusion("room", 4.0, is_margin=True),
+         lambda paper, **_: conclusion("little", 1.01, is_margin=True)),
     )  # fmt: skip
     # By size 10, 5 and 3; what may be chance and what is little are left out; a subject stands once
-    assert [[found.effect.factor for found in own] for own in conclusions.chosen(paper)] == [[0.1, 3.0], [0.2]]
-    assert conclusions.listed(paper) == (
+    clear = conclusions.chosen(conclusions.considered(paper).clear)
+    assert [[found.effect.factor for found in own] for own in clear] == [[0.1, 3.0], [0.2]]
+    assert conclusions.effects(paper) == (
         "1. **speed.** On the gpu, do speed\\. On the cpu, do speed\\. See @fig-speed and @tbl-all.\n\n"
         "2. **cost.** Do cost\\. See @fig-cost and @tbl-all.\n"
     )
+    assert conclusions.margins(paper) == "1. **room.** Do room\\. See @fig-room and @tbl-all.\n"
+    # Of five four are clear of 1: intervals of 1 - 4 · 5 % / 5
     assert plain(conclusions.summary(paper)) == (
-        "Of 5 effects that the cache lets us estimate, 3 are more than chance and at least a factor of 1.10; the "
-        "largest are listed, on at most 8 subjects."
+        "On 5 subjects the cache lets us test 5 effects, one at each batch size and variant that was tried; 4 of them "
+        "are more than chance. Of as many tests some succeed by chance, so each interval is of 96.0 %: then no more "
+        "than 5.0 % of those told are expected to miss. 3 subjects have an effect of a factor of 1.10 or more."
     )
     assert plain(conclusions.others(paper)) == (
         "Looked for but not listed, since they may be none or are smaller than those above: chance 9.0 (0.50 to 9.0); "
-        "trifle 1.05 (1.05 to 1.05)."
+        "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
     assert plain(conclusions.foremost(paper)) == (
-        "These are the largest effects, with their 95 % intervals in parentheses. On the gpu, speed is 0.100 (0.100 to "
-        "0.100). Cost is 0.200 (0.200 to 0.200)."
+        "Of 5 effects tested these are the largest, with 96.0 % intervals in parentheses, which allow for that number, "
+        "and after them what cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
+        "On the cpu, speed is 3.00 (3.00 to 3.00). Cost is 0.200 (0.200 to 0.200). Room is 4.00 (4.00 to 4.00)."
     )
+
+
+def test_intervals_allow_for_the_number_of_effects_tested(asked):
+    # Six models are clear of 1 at 96.9 % (1 - 2 / 64) and have no interval above; two such effects of four make it
+    # 97.5 %, three 96.25 %
+    def of_six(count):
+        median = median_of([2.0] * 6)
+        return lambda paper, *, confidence: replace(conclusion("six", 2.0), effects=(median.at(confidence),) * count)
+
+    def chance(count):
+        return lambda paper, **_: replace(conclusion("chance", 2.0), effects=(median_of([0.5, 2] * 5),) * count)
+
+    told = asked((), (of_six(3), chance(1)))
+    assert conclusions.confidence(told) == pytest.approx(0.9625)
+    assert "six" in conclusions.effects(told)
+    silent = asked((), (of_six(2), chance(2)))
+    assert conclusions.confidence(silent) == pytest.approx(0.9875)
+    assert "six" not in conclusions.effects(silent)
 
 
 def test_no_more_subjects_than_a_reader_takes_in(asked):
-    paper = asked((), tuple(lambda paper, k=k: conclusion(f"topic{k}", 2.0 + k) for k in range(12)))
-    assert [own[0].topic for own in conclusions.chosen(paper)] == [f"topic{k}" for k in range(11, 3, -1)]
+    paper = asked((), tuple(lambda paper, k=k, **_: conclusion(f"topic{k}", 2.0 + k) for k in range(12)))
+    listed = conclusions.chosen(conclusions.considered(paper).clear)
+    assert [own[0].topic for own in listed] == [f"topic{k}" for k in range(11, 3, -1)]
     assert conclusions.others(paper).endswith("topic3 5.00 (5.00 to 5.00).")
-    assert conclusions.foremost(paper).count("topic") + conclusions.foremost(paper).count("Topic") == 6
+    assert conclusions.foremost(paper).count("Topic") == 3
 
 
 def test_what_is_missing_is_told_once_with_what_fills_it(asked):
-    def lacking(*_):
+    def lacking(*_, **__):
         raise DataMissingError("No_thing was measured; python -m measure does.")
 
-    paper = asked((lacking,), (lacking, lambda paper: conclusion("cost", 2.0)))
+    paper = asked((lacking,), (lacking, lambda paper, **_: conclusion("cost", 2.0)))
     assert conclusions.gaps(paper) == "- No\\_thing was measured; python \\-m measure does\\.\n"
-    assert conclusions.gaps(asked((), (lambda paper: conclusion("cost", 2.0),))).startswith("- Nothing")
+    assert conclusions.gaps(asked((), (lambda paper, **_: conclusion("cost", 2.0),))).startswith("- Nothing")
     nothing = asked((lacking,), (lacking,))
-    assert isinstance(conclusions.listed(nothing), Missing)
+    assert isinstance(conclusions.effects(nothing), Missing)
 
 
 def test_without_an_effect_the_paper_says_so(asked):
-    paper = asked((), (lambda paper: conclusion("chance", 2.0, low=0.5),))
-    for part in (conclusions.listed, conclusions.summary, conclusions.others, conclusions.foremost):
-        text = part(paper)
-        assert isinstance(text, Missing)
-        assert text.startswith("Too little has been measured to tell any effect from none")
+    paper = asked((), (lambda paper, **_: conclusion("chance", 2.0, low=0.5),))
+    none = (
+        "Of 1 effect that the cache lets us test none is clear of one and as large as a factor of 1.10; python -m "
+        "measure measures more."
+    )
+    assert plain(conclusions.summary(paper)) == plain(conclusions.foremost(paper)) == none
+    assert conclusions.effects(paper) == "- Of 1 looked for none is clear of one and as large as a factor of 1.10.\n"
+    # The abstract tells margins all the same
+    both = asked((), (lambda paper, **_: conclusion("room", 2.0, is_margin=True),))
+    assert plain(conclusions.foremost(both)).endswith("measures more. Room is 2.00 (2.00 to 2.00).")
+    assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
+    assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
 
 
 @pytest.mark.parametrize(
-    "part", [conclusions.listed, conclusions.gaps, conclusions.summary, conclusions.others, conclusions.foremost]
+    "part",
+    [
+        conclusions.effects,
+        conclusions.margins,
+        conclusions.gaps,
+        conclusions.summary,
+        conclusions.others,
+        conclusions.foremost,
+    ],
 )
 def test_without_data_every_part_says_what_is_missing(part):
     text = part(empty())
@@ -170,5 +212,5 @@ def test_every_part_of_a_paper_with_effects_is_whole_sentences():
     check_whole_sentences(conclusions.summary(many()))
     check_whole_sentences(conclusions.others(many()))
     check_whole_sentences(conclusions.foremost(many()))
-    assert conclusions.listed(many()).startswith("1. **")
-    assert or_missing(conclusions.chosen)(many())
+    assert conclusions.effects(many()).startswith("1. **")
+    assert conclusions.margins(many()).startswith("1. **")

@@ -9,7 +9,6 @@ from helpers.sentences import plain
 
 from report.analysis import remedies
 from report.analysis.available import DataMissingError
-from report.analysis.effect import Effect
 from report.findings.conclusions import chips, estimates, operators, settings, training
 from report.load.paper import Clock
 from report.published.verdict import AGREES, DIFFERS, NOT_COMPARABLE, Comparison, Verdict
@@ -25,6 +24,20 @@ def cpu(change=lambda cells: cells):
 
 def text(conclusion):
     return plain(conclusion.sentences)
+
+
+def shown(conclusion):
+    effect = conclusion.effect
+    return effect.factor, effect.interval, effect.count
+
+
+def test_an_effect_tells_its_interval_at_the_confidence_that_is_asked_for():
+    # Of 7 models the ends enclose the median with 1 - 2 / 128, 98.4 %
+    machine = at_bf16({1: 2.0, 4: 3.0, 16: 2.0})
+    assert settings.precision(many(), machine, confidence=0.984).effect.side == 1
+    unknown = settings.precision(many(), machine, confidence=0.985)
+    assert [effect.interval for effect in unknown.effects] == [None] * 3
+    assert "expect no speed of bf16" in text(unknown)
 
 
 def at_bf16(faster):
@@ -73,7 +86,12 @@ def test_variant():
         "that in eager mode is 1.00 (1.00 to 1.00) at batch size 1, 2.00 (2.00 to 2.00) at 4 and 3.00 (3.00 to 3.00) "
         "at 16 in the median of the same 7 models."
     )
-    assert "at batch size 16 runs 3.00 (3.00 to 3.00) times as fast with kept_memory as without" in found.brief
+    # The abstract tells the ends of the batch sizes, and all six that were tried are tested
+    assert plain(found.brief) == (
+        "the speed with kept_memory over that in eager mode is 1.00 (1.00 to 1.00) at batch size 1 and 3.00 (3.00 to "
+        "3.00) at 16 in the median of the same 7 models"
+    )
+    assert len(found.effects) == 6
     slower = settings.variant(many(), with_variants(cold={1: 0.5, 4: 0.5, 16: 0.5}))
     assert "do without cold: the speed with it over that in eager mode is 0.500" in text(slower)
     both = settings.variant(many(), with_variants(compile={1: 0.5, 4: 2.0, 16: 3.0}))
@@ -89,9 +107,9 @@ def test_batch_size():
     found = settings.batch_size(many(), cpu())
     assert found.effect.factor == pytest.approx(2)
     assert text(found) == (
-        "On the Example CPU (4 cores), collect inputs into batches of 4: the throughput over that at batch size 1 is "
-        "2.00 (2.00 to 2.00) at batch size 4 and 2.0 (1.0 to 4.0) at 16 in the median of the same 7 models. The "
-        "smallest batch size with 95 % of the best throughput is 4 for 7 of 8 models."
+        "On the Example CPU (4 cores), in eager mode collect inputs into batches of 4: the throughput over that at "
+        "batch size 1 is 2.00 (2.00 to 2.00) at batch size 4 and 2.0 (1.0 to 4.0) at 16 in the median of the same 7 "
+        "models, and the smallest batch size with 95 % of the best is 4 for 7 of 8 models."
     )
 
     def slower(cells):
@@ -99,7 +117,14 @@ def test_batch_size():
 
     found = settings.batch_size(many(), cpu(slower))
     assert "keep to batch size 1: the throughput over that at batch size 1 is 0.250" in text(found)
-    assert "The smallest batch size with 95 % of the best throughput is 1 for 8 of 8 models." in text(found)
+    assert "the smallest batch size with 95 % of the best is 1 for 8 of 8 models." in text(found)
+    # A variant may turn it: 2 times 2 at batch size 4, 2 times 8 at 16
+    kept = cpu().cells.assign(variant="kept_memory")
+    kept["throughput_per_s"] *= kept.batch.map({1: 1, 4: 2, 16: 8})
+    both = settings.batch_size(many(), replace(cpu(slower), variants=kept))
+    assert "in eager mode keep to batch size 1: the throughput" in text(both)
+    assert "; with kept_memory collect inputs into batches of 16: the throughput" in text(both)
+    assert len(both.effects) == 4
     with pytest.raises(DataMissingError, match="its saturation is not known"):
         settings.batch_size(many(), cpu(lambda cells: cells[cells.batch == 4]))
 
@@ -158,7 +183,9 @@ def test_peak():
     machine = cpu()
     roofs = machine.roofs.assign(peak_low_flop_per_s=90e9, peak_high_flop_per_s=120e9)
     low = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(1e9, None)))
-    assert low.effect == Effect(pytest.approx(0.64), (pytest.approx(64 / 120), pytest.approx(64 / 90)), 1)
+    assert low.effect.factor == pytest.approx(0.64)
+    assert low.effect.interval == pytest.approx((64 / 120, 64 / 90))
+    assert low.is_margin  # two numbers of one machine
     assert "do not take the datasheet's peak for a bound: at fp32 it is 0.640 (0.533 to 0.711)" in text(low)
     high = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(3e9, None)))
     assert "reckon with the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
@@ -236,7 +263,8 @@ def test_depthwise(monkeypatch):
         return operators.depthwise(many(), cpu())
 
     slow = at(40e9, 10e9)
-    assert slow.effect == Effect(4, (4, 4), 6)
+    assert shown(slow) == (4, (4, 4), 6)
+    assert not slow.is_margin  # it may be quicker too
     assert "do not trust the few FLOP of depthwise convolutions: the time for one of them over" in text(slow)
     assert ", trust the few FLOP of depthwise convolutions: " in text(at(10e9, 40e9))
     rows["group"] = "convolution"
@@ -253,9 +281,10 @@ def test_step():
     # By its FLOP a step takes 1 + 2 forward passes.
     assert text(steps(3.6)) == (
         "On the Example CPU (4 cores), reckon with more time than its FLOP say for a training step: its time over that "
-        "of its forward pass is 3.60 (3.60 to 3.60) in the median of 6 models at batch size 32, and its FLOP are 3.00 "
-        "times those of the forward pass."
+        "of its forward pass is 1.20 (1.20 to 1.20) times the same ratio of their FLOP in the median of 6 models at "
+        "batch size 32 (3.60 against 3.00 in the medians)."
     )
+    assert shown(steps(3.0)) == (1, (1, 1), 6)  # what is tested may be none
     assert "reckon with less time than its FLOP say" in text(steps(2.4))
     assert "reckon with the time that its FLOP say" in text(steps(3.0))
     with pytest.raises(DataMissingError, match="--sections workload training"):
@@ -272,7 +301,8 @@ def test_memory():
         return training.memory(replace(many(), workloads=rows))
 
     found = paper_of(540, 18)
-    assert found.effect == Effect(6, (6, 6), 8)
+    assert shown(found) == (6, (6, 6), 8)
+    assert found.is_margin
     assert text(found) == (
         "Keep fewer activations to train in less memory, by a smaller batch or by computing them again: at batch size "
         "16 a step's peak over that of inference is 6.00 (6.00 to 6.00) in the median of 8 models; of that peak, saved "
@@ -285,7 +315,7 @@ def gpus(**columns):
     """Six data-center GPUs of six years, at bf16 on tensor units and at fp32 on vector units."""
     like = tiny().chips.iloc[[0] * 12].reset_index(drop=True)
     rows = like.assign(
-        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, chip_kind="gpu", memory_type="HBM2",
+        chip=[f"NVIDIA A{k}" for k in range(6)] * 2, die="", chip_kind="gpu", memory_type="HBM2",
         year=[2010.0 + k for k in range(6)] * 2, precision=["bf16"] * 6 + ["fp32"] * 6,
         unit=["tensor"] * 6 + ["vector"] * 6, peak_flop_per_s=[400e12] * 6 + [100e12] * 6,
         sparse_peak_flop_per_s=[800e12] * 6 + [None] * 6,
@@ -295,18 +325,21 @@ def gpus(**columns):
 
 def test_sparsity():
     found = chips.sparsity(gpus())
-    assert found.effect == Effect(2, (2, 2), 6)
-    assert "one is 2.00 (2.00 to 2.00) in the median of 6 chips that print both" in text(found)
+    assert shown(found) == (2, (2, 2), 6)
+    assert "one is 2.00 (2.00 to 2.00) in the median of 6 dies that have both" in text(found)
+    assert shown(chips.sparsity(gpus(die=["one", "one", "one", "", "", ""] * 2)))[2] == 4
     with pytest.raises(DataMissingError, match="sparse peak"):
         chips.sparsity(gpus(sparse_peak_flop_per_s=None))
 
 
 def test_tensor_units():
     found = chips.tensor_units(gpus())
-    assert found.effect == Effect(4, (4, 4), 6)
+    assert shown(found) == (4, (4, 4), 6)
+    assert found.is_margin
     assert text(found).startswith("Run at 16 bits on a data-center GPU, and give it models or batches of high")
-    slow = chips.tensor_units(gpus(peak_flop_per_s=[50e12] * 6 + [100e12] * 6))
-    assert text(slow).startswith("Stay at fp32 on a data-center GPU: ")
+    assert "of the tensor units of 6 dies of data-center GPUs is 4.00 times (NVIDIA A" in text(found)
+    apart = chips.tensor_units(gpus(peak_flop_per_s=[200e12, 1600e12, *[400e12] * 4, *[100e12] * 6]))
+    assert "promise 2.00 (NVIDIA A0) to 16.0 times (NVIDIA A1) what their vector units do" in plain(apart.brief)
     with pytest.raises(DataMissingError, match="no data-center GPU with a 16-bit rate"):
         chips.tensor_units(gpus(unit="vector"))
 
@@ -317,10 +350,12 @@ def test_ridge():
     rising = [2.0**k * off for k, off in zip([*range(6)] * 2, wobble, strict=True)]
     found = chips.ridge(gpus(ridge_flop_per_byte=rising))
     assert found.effect.factor == pytest.approx(32, rel=0.03)
-    assert text(found).startswith("Expect memory to bound models on newer chips, and look at a chip's bandwidth first:")
-    assert "the ridge points of 6 GPUs (16-bit floating point on tensor units) moved by" in text(found)
-    assert "from 2010 to 2015 by a factor of" in text(found)
+    assert text(found).startswith(
+        "Expect memory to bound more models on newer GPUs, and look at a chip's bandwidth first: over the years of the "
+        "table ridge points moved by a factor of 3"
+    )
+    assert text(found).endswith("for 6 dies of GPUs (16-bit floating point on tensor units, 2010 to 2015).")
     falling = chips.ridge(gpus(ridge_flop_per_byte=[1 / value for value in rising]))
-    assert text(falling).startswith("Expect arithmetic to bound models on newer chips")
+    assert text(falling).startswith("Expect arithmetic to bound more models on newer GPUs, and look at a chip's peak")
     level = chips.ridge(gpus(ridge_flop_per_byte=[1.0, 9, 1, 1, 9, 1] * 2))
     assert text(level).startswith("Do not expect newer chips to bound models otherwise than older ones")

@@ -32,6 +32,14 @@ def test_workload():
     )
 
 
+def test_how_long_a_sound_is():
+    counted = tiny().workloads
+    sound = counted[counted.model == "lean"].assign(model="wav2vec2_base", family="audio", input_shape="160000")
+    text = plain(findings.workload.inputs(replace(tiny(), workloads=pd.concat([counted, sound]))))
+    assert text.endswith("and 160000 for wav2vec2_base. Of sound, 160000 samples are 10 s at 16 kHz.")
+    assert "Of sound" not in findings.workload.inputs(tiny())
+
+
 def test_why_intensity_grows():
     # 100 of broad's 102 MB are parameters: at most 51 times 5 FLOP/B; 4 of lean's 10 MB: at most 10 / 6 times 10
     text = plain(findings.workload.growth_limits(tiny()))
@@ -256,6 +264,40 @@ def test_a_model_that_was_not_measured_at_all_batch_sizes_is_in_no_row_of_median
     assert "at batch size 1 from 10.0 ms (a) to 320 ms (f)" in plain(findings.benchmarks.latency(without_h))
 
 
+def test_repeatability():
+    def text(scatter, count):
+        cpu = many().machine("cpu")
+        cells = cpu.cells.assign(scatter=[scatter] * count + [float("nan")] * (len(cpu.cells) - count))
+        return plain(findings.machines.repeatability(replace(many(), machines=(replace(cpu, cells=cells),))))
+
+    # Student's t at 96 % is 4.849 of 2 degrees of freedom and 2.449 of 8: exp(4.849 * 0.1 / 3**0.5) is 1.32,
+    # exp(2.449 * 0.1 / 3) 1.085. Of 19 it is 2.205, and exp(2.205 * 0.1 / 20**0.5) 1.0505; of 20 2.197 and 1.0491.
+    # One of the 20 ran out of memory
+    # One of the 20 ran out of memory
+    assert text(0.1, 20) == (
+        "On the Example CPU (4 cores) rounds of one cell, between which nothing is changed, scatter by 10 % (standard "
+        "deviation, in the median of 19 cells): 3 of them leave an interval of ±32 %, 9 one of ±8.5 %. ±5 % would "
+        "take 21 rounds of half of its cells, and more of the others."
+    )
+    # exp(2.449 * 0.05 / 3) is 1.042
+    assert text(0.05, 20).endswith("9 one of ±4.2 %.")
+    assert text(0.1, 0).endswith("no cell was measured twice, so its repeatability is not known.")
+
+
+def test_energy():
+    cpu = many().machine("cpu")
+    # a to h have 1, 2, 4 … 128 GFLOP an input: at 1 GFLOP/J as many joules, and h was not measured at every size
+    cells = cpu.cells.assign(energy_j=cpu.cells.forward_flop / 1e9)
+    text = plain(findings.benchmarks.energy(replace(many(), machines=(replace(cpu, cells=cells),))))
+    assert text.startswith(
+        "An input on the Example CPU (4 cores) takes at batch size 1 from 1.00 J (a) to 128 J (h), 1.00 GFLOP/J in the "
+        "median of 7 models; at batch size 4 from 1.00 J (a)"
+    )
+    assert plain(findings.benchmarks.energy(replace(many(), machines=(cpu,)))) == (
+        "The Example CPU (4 cores) has no counter of energy that could be read, so none was measured."
+    )
+
+
 def test_saturated():
     text = plain(findings.benchmarks.saturated(many()))
     # On the CPU a to f are saturated at 4 of 1, 4 and 16; g did not fit at 16, and h gains there.
@@ -271,6 +313,19 @@ def test_saturated():
     # On the GPU all still gain at 16.
     assert "is below the largest for no model of 8. 8 models may gain by batches larger than were measured." in text
     assert "Example GPU over a full sweep of batch sizes" in plain(findings.benchmarks.saturated(tiny()))
+
+
+def test_saturated_in_each_variant():
+    # With memory kept throughput is twice that of eager mode at every batch size
+    cpu = many().machine("cpu")
+    kept = cpu.cells.assign(variant="kept_memory", throughput_per_s=2 * cpu.cells.throughput_per_s)
+    text = plain(findings.benchmarks.saturated(replace(many(), machines=(replace(cpu, variants=kept),))))
+    assert text.startswith("On the Example CPU (4 cores) in eager mode, models were measured at batch size 1, 4 and 16")
+    assert "With kept_memory, models were measured at batch size 1, 4 and 16 (7 models)" in text
+    assert text.endswith(
+        "The best throughput with kept_memory is 2.00 times the best in eager mode, whatever the batch sizes of both, "
+        "in the median of 8 models, and higher for 8."
+    )
 
 
 def test_roofs():

@@ -24,6 +24,22 @@ def test_attained():
     assert "Of the peak it is 50 % in the median and at most 130 % (deep at batch size 8)" in text
 
 
+def test_a_ridge_point_has_an_interval_which_leaves_some_models_open():
+    def text(low, high):
+        cpu = tiny().machine("cpu")
+        roofs = cpu.roofs.assign(ridge_low_flop_per_byte=low, ridge_high_flop_per_byte=high)
+        intensities = cpu.cells.model.map({"lean": 9.0, "broad": 11.0}).fillna(40.0)
+        cells = cpu.cells.assign(footprint_intensity=intensities)
+        return plain(utilisation.attained(replace(tiny(), machines=(replace(cpu, roofs=roofs, cells=cells),))))
+
+    assert (
+        "The interval of the ridge point, 8.00 to 12.5 FLOP/B, leaves open on which side of it 4 cells lie ("
+        in text(8, 12.5)
+    )
+    assert "leaves open on which side of it 2 cells lie (broad at 1 and 8)." in text(10, 12.5)
+    assert "leaves open" not in text(9.5, 10.5)
+
+
 def test_batch_sizes_with_the_same_memory_bound_models_are_told_together():
     cells = pd.DataFrame(
         [(model, batch, model == "a") for batch in (1, 4, 8) for model in "abc"],

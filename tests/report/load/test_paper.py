@@ -4,7 +4,10 @@ from dataclasses import replace
 import pytest
 from helpers.papers import REFERENCES, empty, tiny
 from helpers.places import TESTS
+from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
 
+from measure.cache.folders import MachineFolder, Workloads
+from report.findings import machines
 from report.load.paper import load
 from report.load.roofs import Roof
 
@@ -22,6 +25,48 @@ def test_a_cell_has_the_workload_of_its_own_precision():
     # 10 MB at fp32, and half of it at bf16; not the 26 MB of the other shape, nor those of autocast
     assert lean.footprint_byte.to_dict() == {"fp32": 10e6, "bf16": 5e6}
     assert set(lean.input_shape) == {"3x224x224"}
+
+
+def spoken(data, *measured):
+    """The paper of a machine with these runs of a model, which asks for ten times as much of a longer input."""
+    counted = [
+        replace(workload("wav2vec2_base", batch, flop * batch), input_shape=shape)
+        for batch in (1, 64)
+        for shape, flop in (("16000", 10), ("160000", 100))
+    ]
+    Workloads(data).put([(row, [], []) for row in counted])
+    folder = MachineFolder(data, "box")
+    folder.put_environment(ENVIRONMENT)
+    for batch, shape in measured:
+        whole = replace(run("wav2vec2_base", batch), input_shape=shape)
+        folder.put_run(whole, samples(3, "wav2vec2_base", batch))
+        folder.put_profile(
+            replace(profile("wav2vec2_base", batch), input_shape=shape), [operator_time("wav2vec2_base", batch)]
+        )
+    return load(data, REFERENCES)
+
+
+def test_rows_of_an_earlier_version_keep_the_counts_at_their_input_shape(tmp_path):
+    paper = spoken(tmp_path, (1, None), (64, None))
+    assert set(paper.workloads.input_shape) == {"16000"}
+    (box,) = paper.machines
+    assert box.cells.sort_values("batch").forward_flop.tolist() == [10, 640]
+    assert box.left_out == ()
+
+
+def test_where_a_model_was_measured_at_todays_input_shape_too_the_earlier_is_left_out_and_told(tmp_path):
+    paper = spoken(tmp_path, (1, None), (64, "160000"))
+    assert set(paper.workloads.input_shape) == {"160000"}
+    (box,) = paper.machines
+    assert box.cells[["batch", "forward_flop", "sample_count"]].to_numpy().tolist() == [[64, 6400, 3]]
+    assert box.profiles.batch.tolist() == box.operators.batch.tolist() == [64]
+    assert box.left_out == (("wav2vec2_base", "16000"),)
+    said = "Left out is what was measured of inputs of another shape than is shown: wav2vec2_base at 16000."
+    assert said in machines.outcome(paper)
+
+
+def test_one_that_was_not_measured_is_at_todays_input_shape(tmp_path):
+    assert set(spoken(tmp_path).workloads.input_shape) == {"160000"}
 
 
 def test_roof():

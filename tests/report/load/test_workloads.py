@@ -2,11 +2,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers import rows
 from helpers.papers import tiny
 from helpers.places import TESTS
 
 from measure.cache.folders import Workloads
-from measure.cache.models import BUILT_IN
 from measure.cache.workload_records import Layer, Workload
 from measure.errors import UserError
 from report.load import workloads
@@ -43,7 +43,7 @@ def test_a_row_has_the_bytes_of_its_own_precision():
     models, _ = tables()
     odd = models.precision == "bf16"
     models.loc[odd, "activation_byte"] += 1_000_000  # what stays in fp32, say
-    rows = workloads.shown(models).set_index(["model", "batch", "precision"])
+    rows = workloads.shown(models, {}).set_index(["model", "batch", "precision"])
     assert rows.loc[("lean", 1, "bf16")].footprint_byte == 6e6  # 2.0 + 0.25 + 2.75 + 1.0
 
 
@@ -65,23 +65,42 @@ def test_a_model_of_the_users_own_is_shown_at_the_smallest_shape_counted():
     # lean is counted at 3x448x448 too, with four times the FLOP
     assert set(tiny().workloads.input_shape) == {"3x224x224"}
     # by numbers, not by letters: 96 is less than 224
-    small = workloads.shown(with_row(model="lean", input_shape="3x96x96"))
+    small = workloads.shown(with_row(model="lean", input_shape="3x96x96"), {})
     assert set(small[small.model == "lean"].input_shape) == {"3x96x96"}
 
 
-def test_a_built_in_model_is_shown_at_the_shape_at_which_it_is_measured():
-    assert workloads.MEASURED_SHAPES["inception_v3"] == "3x299x299"
-    assert len(workloads.MEASURED_SHAPES) == len(BUILT_IN)
+def counted(model, *shapes):
     rows = Workloads(TESTS / "data").models()
-    own = [replace(rows[-1], model="inception_v3", input_shape=shape) for shape in ("3x224x224", "3x299x299")]
-    (row,) = workloads.shown(frame(own, Workload)).itertuples()
+    return frame([replace(rows[-1], model=model, input_shape=shape) for shape in shapes], Workload)
+
+
+def test_a_built_in_model_is_shown_at_the_shape_at_which_it_would_be_measured():
+    (row,) = workloads.shown(counted("inception_v3", "3x224x224", "3x299x299"), {}).itertuples()
     assert row.input_shape == "3x299x299"
+    (row,) = workloads.shown(counted("resnet50", "3x600x600"), {}).itertuples()  # counted at no other
+    assert row.input_shape == "3x600x600"
 
 
-def test_a_built_in_model_counted_at_another_shape_only_is_shown_and_joins_no_cell():
-    rows = workloads.shown(with_row(model="resnet50", input_shape="3x600x600"))
-    assert "resnet50" in set(rows.model)
-    assert set(workloads.as_measured(rows).model) == {"broad", "deep", "lean", "tokens"}
+def test_a_model_is_shown_at_the_shape_at_which_it_was_measured_and_at_no_other():
+    both = counted("wav2vec2_base", "16000", "160000")
+    (row,) = workloads.shown(both, {"wav2vec2_base": "16000"}).itertuples()
+    assert row.input_shape == "16000"
+    assert workloads.shown(both, {"wav2vec2_base": "8000"}).empty
+
+
+def test_the_shape_at_which_a_model_is_shown_is_todays_where_that_has_a_result_else_the_last():
+    def shown(*tried):
+        return workloads.measured_shapes(
+            [
+                replace(rows.run(model, status=status), input_shape=shape, recorded_at=f"2026-01-0{day}")
+                for day, (model, shape, status) in enumerate(tried, 1)
+            ]
+        )
+
+    ten, one = ("wav2vec2_base", "160000", "ok"), ("wav2vec2_base", "16000", "ok")
+    assert shown(ten, one) == shown(one, ten) == {"wav2vec2_base": "160000"}
+    assert shown(one, ("wav2vec2_base", "160000", "oom")) == {"wav2vec2_base": "16000"}
+    assert shown(("own:net", "8", "ok"), ("own:net", "4", "ok"), ("timm:vgg11", None, "ok")) == {"own:net": "4"}
 
 
 def test_layers_are_those_of_the_rows_shown():

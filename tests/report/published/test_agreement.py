@@ -71,7 +71,7 @@ def test_how_it_is_told():
     assert str(counted(25.3125)) == "25.3"
     assert Measured(0.61, (0.55, 0.66)).share == f"61{SPACE}% (55{SPACE}to{SPACE}66{SPACE}%)"
     assert Measured(0.61, None).share == f"61{SPACE}%"
-    assert of_effect(Effect(2.0, (1.5, 3.0), 6)) == Measured(2.0, (1.5, 3.0))
+    assert of_effect(Effect(2.0, lambda _: (1.5, 3.0), 6)) == Measured(2.0, (1.5, 3.0))
 
 
 def test_the_time_of_a_stage_without_an_interval():

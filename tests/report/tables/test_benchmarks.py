@@ -38,7 +38,7 @@ def test_ranking_without_an_interval():
 
 
 def test_saturations():
-    rows = {(row[0], row[1]): row[2:] for row in cells(benchmarks.saturations(many()))}
+    rows = {(row[0], row[2]): row[3:] for row in cells(benchmarks.saturations(many()))}
     assert len(rows) == 16
     # b: 50 images/s, twice that at 4, 2.04 times at 16; at 4 twice the CPU's peak, which it has at 1
     assert rows["CPU", "b"] == [
@@ -53,7 +53,7 @@ def test_saturations():
 def test_without_a_roof_it_is_not_known_what_limits_a_saturated_model():
     bare = [replace(each, cells=each.cells.assign(attained=float("nan"))) for each in many().machines]
     table = benchmarks.saturations(replace(many(), machines=tuple(bare)))
-    rows = {tuple(row[:2]): row[2:] for row in cells(table)}
+    rows = {(row[0], row[2]): row[3:] for row in cells(table)}
     assert rows["CPU", "b"][4:] == ["4", "100 %", "–", "–"]
     assert rows["GPU", "b"][6:] == ["not reached", "–"]
 

@@ -51,12 +51,12 @@ def test_derivations():
 def test_growth():
     # Of the line: peaks 1e13 to 6.4e14 in six years, twice a year; bandwidths and ridge points 2 ** 0.5 a year.
     rows = {row[0]: row[1:] for row in cells(chips.growth(wide()))}
-    assert rows["NVIDIA, HBM"] == [
+    assert rows["NVIDIA, HBM, of the GPUs"] == [
         "4", "2016–2022", "100 % (100 to 100 %)", "41 % (41 to 41 %)",
         "41 % (41 to 41 %)",
     ]  # fmt: skip
     assert rows["GPUs"][0] == "5"
-    assert set(rows) == {"GPUs", "NVIDIA, HBM"}
+    assert set(rows) == {"GPUs", "NVIDIA, HBM, of the GPUs"}
 
 
 def test_pandoc_reads_each_table_as_one():

@@ -1,0 +1,1 @@
+"""The parts of ``benchmarks/recompute.py``, which share no code with the paper that they check."""

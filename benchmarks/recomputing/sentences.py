@@ -1,0 +1,442 @@
+"""Every kind of sentence with a number in the abstract and the conclusions, and what each number should be."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from recomputing import effects, remedies
+from recomputing.cache import EAGER, FULL, KINDS, LOWER, STREAMS, TARGET, Cache, Machine
+from recomputing.effects import LARGE, LISTED, SATURATED, Conclusions, Sizes
+from recomputing.printed_figures import PrintedFigures
+from recomputing.statistics import CONFIDENCE, Effect
+from recomputing.text import ALONE, Factor, Factors, Given, Kinds, Naming, Parts, Quantity
+
+Said = dict[str, str]
+Wanted = Mapping[str, Any]
+
+REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
+
+BITS = 16
+"""The width of the precisions at which tensor units are held against vector units."""
+
+
+def listing(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count in (0, 1) else 's'}"
+
+
+def share(value: float) -> Quantity:
+    return Quantity(value, "%")
+
+
+def models(count: int, sizes: int = 1, which: str = "") -> str:
+    return f"{which}{'the same ' if sizes > 1 else ''}{counted(count, 'model')}"
+
+
+def on_side(sizes: Sizes, side: int, confidence: float) -> list[int]:
+    return [size for size, effect in sizes.items() if effect.side(confidence) == side]
+
+
+def sizes_in_advice(sizes: Sizes, confidence: float) -> list[int]:
+    """Return the batch sizes that advice names: those at which something is faster, else slower, if not all.
+
+    Where it is faster somewhere, those at which it is slower follow.
+    """
+    better, worse = (on_side(sizes, side, confidence) for side in (1, -1))
+    named = [found for found in (better, worse) if found and len(found) < len(sizes)]
+    return [size for found in named for size in found]
+
+
+def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Kinds:
+    """Return the kinds of sentence, recomputed from a cache."""
+    found = Kinds()
+    for add in (_scope, _machines, _summaries, _settings, _estimates, _operators, _training, _chips, _others):
+        add(found, cache, conclusions)
+
+    @found.of(
+        "[<advice>: ]of <count> of <studies> that can be compared, <wrong> differ[, from <causes>, by a factor of "
+        "<effect> in the median of the causes][, by <most> at the most (<where>)]."
+    )
+    def printed_figures(said: Said) -> Wanted:
+        return {"advice": Naming([]), **printed.wanted(CONFIDENCE)}
+
+    return found
+
+
+def _named(cache: Cache, said: Said) -> Machine:
+    """Return the machine that a sentence names; of none, or none that is known, the first."""
+    return next((each for each in cache.shown if each.title == said.get("machine")), cache.shown[0])
+
+
+def _sizes(found: Sizes, confidence: float, said: Said, which: str = "") -> dict[str, Any]:
+    """Return the effects and models of a sentence, in full where it has advice; nothing where there are no effects."""
+    if not found:
+        return {}
+    is_brief = "advice" not in said
+    told = {min(found), max(found)} if is_brief else set(found)
+    count = next(iter(found.values())).count
+    return {"effects": Factors(found, confidence, is_brief), "models": models(count, len(told), which)}
+
+
+def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    @found.of(
+        "We count what <models> models of <families> families ask for, from <least> (<least_model>) to <most> "
+        "(<most_model>) a forward pass, and set it against the sourced roofs of <chips> chips (<kinds>)."
+    )
+    def scope(said: Said) -> Wanted:
+        rows = cache.workloads[cache.workloads.precision == FULL]
+        one = rows[rows.batch == 1].set_index("model").forward_flop
+        kinds = cache.chips.drop_duplicates("chip").chip_kind.value_counts()
+        return {
+            "models": int(rows.model.nunique()),
+            "families": int(rows.family.nunique()),
+            "least": Quantity(one.min(), "FLOP"), "least_model": one.idxmin(),
+            "most": Quantity(one.max(), "FLOP"), "most_model": one.idxmax(),
+            "chips": int(cache.chips.chip.nunique()),
+            "kinds": listing([counted(int(kinds[kind]), name) for kind, name in KINDS.items() if kind in kinds]),
+        }  # fmt: skip
+
+
+def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    @found.of(
+        "On the <machine>[, a virtual machine under <hypervisor>,] "
+        "{all <all> that were tried were measured|<measured> of <tried> {was|were} measured; <others>}; of the "
+        "measured ones <known> {has|have} a <confidence> interval within ±<target>, and <flagged> {carries|carry} a "
+        "flag. Its measured <precision> roof is <peak> and, by <stream>, <bandwidth>, with the ridge point at <ridge>; "
+        "<models>, each in the median of its batch sizes, {achieves|achieve} <share> of what it allows in the median."
+    )
+    def measured(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        cells, peak = machine.cells[machine.cells.variant == EAGER], machine.peaks[FULL].median
+        ok, failed = cells[cells.status == "ok"], cells.status[cells.status != "ok"].value_counts()
+        known = (ok.high_s - ok.low_s) / 2 / ok.latency_s <= TARGET
+        shares = cache.asked(machine).groupby("model").attained.median()
+        stream = machine.stream.roof_kernel
+        return {
+            "machine": machine.title,
+            "hypervisor": machine.environment.hypervisor,
+            "all": counted(len(cells), "cell") if failed.empty else f"not all {len(cells)}",
+            "measured": len(ok) or "none",
+            "tried": counted(len(cells), "cell"),
+            "others": listing([f"{count} {REASONS[str(status)]}" for status, count in failed.items()]),
+            "known": int(known.sum()) or "none",
+            "confidence": share(CONFIDENCE),
+            "target": share(TARGET),
+            "flagged": int((ok["flags"] != "").sum()) or "none",
+            "precision": FULL,
+            "peak": Quantity(peak, "FLOP/s"),
+            "stream": stream.removeprefix(STREAMS[0].removesuffix("read")) + (" (torch)" if stream == "triad" else ""),
+            "bandwidth": Quantity(machine.byte_per_s, "B/s"),
+            "ridge": Quantity(peak / machine.byte_per_s, "FLOP/B"),
+            "models": counted(len(shares), "model"),
+            "share": share(shares.median()),
+        }
+
+
+def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    tested = [subject for subject in conclusions.subjects if not subject.is_margin]
+
+    @found.of(
+        "Of <tested> tested these are the largest, with <confidence> intervals in parentheses, which allow for that "
+        "number, and after them what cannot be below one, with intervals of <usual>.",
+        "On <subjects> the cache lets us test <tested>, one at each batch size and variant that was tried; <clear> of "
+        "them {is|are} more than chance.",
+        "Of as many tests some succeed by chance, so each interval is of <confidence>: then no more than <missing> of "
+        "those told are expected to miss.",
+        "<large> {has|have} an effect of a factor of <least> or more.",
+        "It has a size, with an interval of <usual> where it is a median, and nothing to test.",
+        "Of <tested> that the cache lets us test none is clear of one and as large as a factor of <least>; python -m "
+        "measure measures more.",
+        "Of <looked_for> looked for none is clear of one and as large as a factor of <least>.",
+    )
+    def tests(said: Said) -> Wanted:
+        margins = len(conclusions.subjects) - len(tested)
+        return {
+            "looked_for": margins if conclusions.clear else len(conclusions.tested),
+            "tested": counted(len(conclusions.tested), "effect"),
+            "subjects": counted(len({(subject.topic, subject.where) for subject in tested}), "subject"),
+            "clear": sum(effect.side(conclusions.confidence) != 0 for effect in conclusions.tested),
+            "confidence": share(conclusions.confidence),
+            "usual": share(CONFIDENCE),
+            "missing": share(1 - CONFIDENCE),
+            "large": counted(len(conclusions.clear), "subject"),
+            "least": LARGE,
+        }
+
+
+def _settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    at = conclusions.confidence
+
+    @found.of(
+        "[On the <machine>, ][<advice>: ]the speed at <lower> over that at <base> is <effects> in the median of "
+        "<models>."
+    )
+    def precision(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        sizes = effects.precision(cache, machine)
+        advice = Naming(sizes_in_advice(sizes, at))
+        return {"machine": machine.title, "advice": advice, "lower": LOWER, "base": FULL, **_sizes(sizes, at, said)}
+
+    @found.of("[On the <machine>, ]<clauses>.", clauses=r"(?:in eager mode|with \S+) [^;]*throughput over that at .*")
+    def batch_sizes(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        return {"machine": machine.title, "clauses": Parts(_clauses(cache, conclusions, machine))}
+
+    @found.of(
+        "[On the <machine>, ][<advice>: ]the speed with <variant> over that in eager mode is <effects> in the median "
+        "of <models>."
+    )
+    def variant(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        tried = effects.variants(cache, machine)
+        name = effects.strongest_variant(tried, at)
+        advice = Naming(sizes_in_advice(tried[name], at), [name])
+        told = "it" if "advice" in said else name
+        return {"machine": machine.title, "advice": advice, "variant": told, **_sizes(tried[name], at, said)}
+
+    @found.of(
+        "[<advice>: ]the speed of the <other> over that of the <first> is <effects> in the median of <models>"
+        "[, where the measured roofs would have it <predicted>]."
+    )
+    def device(said: Said) -> Wanted:
+        shared = effects.device(cache)
+        if shared is None:
+            return {}
+        other, both = shared
+        sizes = effects.device_sizes(both)
+        ratios = (both.attainable_flop_per_s_other / both.attainable_flop_per_s).groupby(both.batch).median()
+        predicted = {size: Effect(ratios[size], 1, lambda _: None) for size in sizes if ratios[size] > 0}
+        names = [other.title, cache.shown[0].title]
+        return {
+            "advice": Naming(_numbers_in(names) + sizes_in_advice(sizes, at)), "other": names[0], "first": names[1],
+            "predicted": Factors(predicted, at, is_brief=False), **_sizes(sizes, at, said),
+        }  # fmt: skip
+
+
+def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
+    """Return the kinds of clauses on batch sizes, one for each variant of which a sweep was measured."""
+    kinds, at = Kinds(), conclusions.confidence
+    first, swept = effects.first_size(cache, machine), effects.swept(machine)
+    sizes = effects.batch_size(cache, machine)
+
+    @kinds.of(
+        "{in eager mode|with <variant>} [<advice>: ]the throughput over that at batch size <first> is <effects> in the "
+        "median of <models>[, and the smallest batch size with <share> of the best is <saturation> for <count> of "
+        "<swept>]",
+        variant=r"\S+",
+    )
+    def clause(said: Said) -> Wanted:
+        variant = said.get("variant", EAGER)
+        if variant not in sizes:
+            return {}
+        own = sizes[variant]
+        better, worse = (on_side(own, side, at) for side in (1, -1))
+        best = max(better, key=lambda size: own[size].factor, default=first)
+        often = swept[variant].saturation.value_counts()
+        usual = next((size for size in often.index if str(size) == said.get("saturation")), often.index[0])
+        usual = usual if often[usual] == often.max() else often.index[0]
+        return {
+            "variant": variant, "advice": Naming([best] if better or worse else []), "first": first,
+            "share": share(SATURATED), "saturation": int(usual), "count": int(often.max()),
+            "swept": counted(len(swept[variant]), "model"), **_sizes(own, at, said),
+        }  # fmt: skip
+
+    return kinds
+
+
+def _estimates(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    at = conclusions.confidence
+
+    @found.of(
+        "[On the <machine>, ][<advice>: ]the time for a FLOP differs between two models by a factor of <effects> in "
+        "the median of <models>.[ At <batch> the extremes are <slow> with <slow_rate> and <quick> with <quick_rate>.]"
+    )
+    def flop(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        sizes, rows = effects.flop(cache, machine), effects.flop_cells(cache, machine)
+        batch = max(sizes, key=lambda size: (sizes[size].side(CONFIDENCE) != 0, sizes[size].size))
+        rates = (rows.forward_flop / rows.latency_s).set_axis(rows.model)[(rows.batch == batch).to_numpy()]
+        return {
+            "machine": machine.title, "advice": Naming([]), "batch": batch,
+            "slow": rates.idxmin(), "slow_rate": Quantity(rates.min(), "FLOP/s"),
+            "quick": rates.idxmax(), "quick_rate": Quantity(rates.max(), "FLOP/s"),
+            **_sizes(sizes, CONFIDENCE, said, "all pairs of "),
+        }  # fmt: skip
+
+    @found.of(
+        "[On the <machine>, ]<advice>: at batch size <batch> half of <models> are off the line through <far> by more "
+        "than a factor of <far_factor>, off that through <near> by more than <near_factor>; the error of <other> over "
+        "that of <best> is <effect>.",
+        "[On the <machine>, ]<other> err by <effect> times as much as <best> in the median of <models> at batch size "
+        "<batch>.",
+    )
+    def estimation(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        it = effects.estimation(cache, machine)
+        near, far = (it.best, it.other) if it.effect.factor >= 1 else (it.other, it.best)
+        return {
+            "machine": machine.title, "advice": Naming([], [near, far]), "batch": it.batch,
+            "models": counted(it.effect.count, "model"), "near": near, "far": far,
+            "near_factor": it.errors[near], "far_factor": it.errors[far],
+            "best": it.best, "other": it.other, "effect": Factor(it.effect, at),
+        }  # fmt: skip
+
+    @found.of(
+        "[On the <machine>, ]<advice>: at <precision> it is <effect> times the measured one.",
+        "[On the <machine>, ]the datasheet's <precision> peak is <effect> times the measured one.",
+    )
+    def peak(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        effect = effects.peak(cache, machine)
+        told = {} if effect is None else {"effect": Factor(effect, CONFIDENCE)}
+        return {"machine": machine.title, "advice": Naming([]), "precision": FULL, **told}
+
+
+def _operators(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    @found.of(
+        "[On the <machine>, ][<advice>: ]the time of a call over the least that the measured roof allows is <effects> "
+        "in the median of <models>.[ Of what was measured <remedy> helps most in <count> of <profiled>.]"
+    )
+    def distance(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        helped, profiled = remedies.helping(cache, machine)
+        often = Counter(helped)
+        usual = max(often, key=lambda name: (often[name], name == said.get("remedy")), default="")
+        told = {"remedy": usual, "count": often[usual], "profiled": counted(profiled, "profiled cell")}
+        advice = Naming([int(word) for word in usual.split() if word.isdigit() and usual in said.get("advice", "")])
+        sizes = effects.distance(cache, machine)
+        return {"machine": machine.title, "advice": advice, **told, **_sizes(sizes, CONFIDENCE, said)}
+
+    @found.of(
+        "[On the <machine>, ][<advice>: ]under the roof, the least time of operators run one by one over that of the "
+        "model as a whole is <effects> in the median of <models>[, and no less traffic of memory can save more than "
+        "that]."
+    )
+    def fusion(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        sizes = effects.fusion(cache, machine)
+        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, CONFIDENCE, said)}
+
+    @found.of(
+        "[On the <machine>, ]<advice>: the time for one of them over that for one of the same model's other "
+        "convolutions is <effects> in the median of <models>.",
+        "[On the <machine>, ]the time for a FLOP of a depthwise convolution over that for one of the same model's "
+        "other convolutions is <effects> in the median of <models>.",
+    )
+    def depthwise(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        sizes = effects.depthwise(cache, machine)
+        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, conclusions.confidence, said)}
+
+
+def _training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    @found.of(
+        "[On the <machine>, ]<advice>: its time over that of its forward pass is <effect> times the same ratio of "
+        "their FLOP in the median of <models> at batch size <batch> (<times> against <asked> in the medians).",
+        "[On the <machine>, ]a training step takes <times> times as long as its forward pass in the median of "
+        "<models> at batch size <batch>, <effect> times what its FLOP say.",
+    )
+    def step(said: Said) -> Wanted:
+        machine = _named(cache, said)
+        it = effects.training_step(cache, machine)
+        if it is None:
+            return {}
+        return {
+            "machine": machine.title, "advice": Naming([]), "batch": it.batch, "times": it.times, "asked": it.asked,
+            "models": counted(it.effect.count, "model"), "effect": Factor(it.effect, conclusions.confidence),
+        }  # fmt: skip
+
+    @found.of(
+        "<advice>: at batch size <batch> a step's peak over that of inference is <effect> in the median of <models>; "
+        "of that peak, saved activations are <saved> in the median and parameters <parameters>.",
+        "training takes <effect> times the memory of inference in the median of <models> at batch size <batch>, "
+        "<saved> of it for activations saved for the backward pass.",
+    )
+    def memory(said: Said) -> Wanted:
+        rows, effect = effects.trained(cache), effects.training_memory(cache)
+        return {
+            "advice": Naming([]), "batch": int(rows.batch.iloc[0]), "effect": Factor(effect, CONFIDENCE),
+            "models": counted(effect.count, "model"),
+            "saved": share((rows.saved_byte / rows.training_peak_byte).median()),
+            "parameters": share((rows.parameter_byte / rows.training_peak_byte).median()),
+        }  # fmt: skip
+
+
+def _chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    @found.of(
+        "<advice>: the peak of its tensor units at <bits> bits over that of its vector units at <precision> is "
+        "<effect> in the median of <chips>, and the ridge point moves by as much.",
+        "at <bits> bits the tensor units of data-center GPUs promise <effect> times what their vector units do at "
+        "<precision>.",
+    )
+    def tensor_units(said: Said) -> Wanted:
+        effect = effects.tensor_units(cache)
+        return {
+            "advice": Naming([BITS] if effect.side(CONFIDENCE) > 0 else []), "bits": BITS, "precision": FULL,
+            "effect": Factor(effect, CONFIDENCE), "chips": counted(effect.count, "chip"),
+        }  # fmt: skip
+
+    @found.of(
+        "<advice>: the ridge points of <chips> (<rate>) moved by <rise> (<low> to <high>) a year, from <first> to "
+        "<last> by a factor of <effect>.",
+        "the ridge points of <chips> moved from <first> to <last> by a factor of <effect>.",
+    )
+    def ridge_points(said: Said) -> Wanted:
+        series = effects.ridge_series(cache)
+        rise, low, high = (factor - 1 for factor in series.growth(conclusions.confidence))
+        first, last = series.years
+        return {
+            "advice": Naming([]), "chips": counted(len(series.rows), KINDS[series.kind]), "rate": series.rate,
+            "rise": share(rise), "low": Quantity(100 * low), "high": share(high),
+            "first": first, "last": last, "effect": Factor(series.effect, conclusions.confidence),
+        }  # fmt: skip
+
+    @found.of(
+        "<advice>: the sparse peak over the dense one is <effect> in the median of <chips> that print both, and holds "
+        "only where the hardware may skip zeros.",
+        "sparse peaks are <effect> times the dense ones in the median of <chips> that print both.",
+    )
+    def sparse_peaks(said: Said) -> Wanted:
+        effect = effects.sparse_peaks(cache)
+        told = {"effect": Factor(effect, CONFIDENCE), "chips": counted(effect.count, "chip")}
+        return {"advice": Naming([]), **told}
+
+
+def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
+    rest = Kinds()
+
+    @rest.of("<topic> on the <machine> <effect>", "<topic> <effect>", effect=r"\d.*")
+    def effect(said: Said) -> Wanted:
+        where = said.get("machine", "")
+        subjects = [each for each in conclusions.subjects if (each.topic, each.where) == (said["topic"], where)]
+        if not subjects:
+            return {}
+        (subject,) = subjects
+        confidence = CONFIDENCE if subject.is_margin else conclusions.confidence
+        told = Factor(subject.foremost(conclusions.confidence), confidence)
+        return {"topic": subject.topic, "machine": subject.where, "effect": told}
+
+    @found.of("Looked for but not listed, since they may be none or are smaller than those above: <list>.")
+    def not_listed(said: Said) -> Wanted:
+        return {"list": Parts(rest)}
+
+    @found.of("<what>python -m measure<command>.")
+    def gap(said: Said) -> Wanted:
+        titles = [machine.title for machine in cache.machines if machine.title in said["what"]]
+        return {"what": Naming(_numbers_in(titles)), "command": Given("the flags of a command")}
+
+
+def _numbers_in(texts: list[str]) -> list[int]:
+    return [int(number) for text in texts for number in ALONE.findall(text)]
+
+
+def order(conclusions: Conclusions) -> list[list[str]]:
+    """Return the topics of the two lists in their order, effects and margins, without an empty one."""
+    return [topics for topics in (_topics(conclusions.clear), _topics(conclusions.margins)) if topics]
+
+
+def _topics(subjects: list[effects.Subject]) -> list[str]:
+    return list(dict.fromkeys(subject.topic for subject in subjects))[:LISTED]
