@@ -275,7 +275,7 @@ class PublishedTiming:
 
 @table(
     "published/measurements/bandwidths.csv",
-    key=("source", "file", "device", "benchmark", "stream", "working_set_byte", "threads"),
+    key=(),
     by_hand=True,
 )
 @dataclass(frozen=True)

@@ -33,9 +33,16 @@ def native_shape(name: str) -> tuple[int, ...]:
 
 
 def build(model: Model) -> "nn.Module":
+    """Build it for its input size: a network that takes one size alone, such as a transformer, is told that size."""
     import timm
 
-    return timm.create_model(model.name.removeprefix(PREFIX), pretrained=False)
+    name = model.name.removeprefix(PREFIX)
+    if model.input_shape == native_shape(name):
+        return timm.create_model(name, pretrained=False)
+    try:
+        return timm.create_model(name, pretrained=False, img_size=model.input_shape[-2:])
+    except TypeError:  # it takes any size
+        return timm.create_model(name, pretrained=False)
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:

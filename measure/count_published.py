@@ -1,0 +1,189 @@
+"""The command ``python -m measure count-published``: counts the models that others timed, at the sizes they were timed at.
+
+One row a model and size, of one input at fp32, into ``data/published/measurements``; what is counted already is left.
+"""
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from measure.cache import table
+from measure.cache.hand_kept import PublishedTiming
+from measure.cache.models import Model
+from measure.cache.published_counts import PublishedCount, PublishedKind
+from measure.cache.schema import file_of
+from measure.cli.flags import CommandLine
+from measure.cli.terminal import INTERRUPTED
+from measure.counting import count
+from measure.errors import UserError
+from measure.machine.devices import Device
+from measure.models import catalog
+from measure.run import runner, summary
+from measure.run.arguments import parse_time
+from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.task import Columns, Failure, Task
+from measure.run.worker import Worker
+from measure.timing.sampling import Sampling
+
+COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
+"""The columns that a workload has too."""
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure count-published",
+        description="Count what the models of data/published/measurements ask for, forward and backward, one input at "
+        "fp32. Stop it at any time: the same command goes on with what is left.",
+    )
+    flags.add_argument(
+        "--models", nargs="+", default=["*"], metavar="GLOB", help="of those models these alone (default: all)"
+    )
+    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    flags.add_argument("--force", action="store_true", help="count again what is counted already")
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    return flags
+
+
+@dataclass(frozen=True)
+class PublishedCountTask(Task):
+    """Count a model at the input size at which it was timed, ``input_size`` pixels on each side; None: its own."""
+
+    name: str
+    input_size: int | None
+
+    is_of_machine = False
+    effort = 1.0
+
+    @classmethod
+    def missing(cls, *_: object) -> list["PublishedCountTask"]:
+        raise NotImplementedError("count-published plans its tasks itself")
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} at {'its own size' if self.input_size is None else self.input_size}"
+
+    @property
+    def columns(self) -> Columns:
+        return {"model": self.name, "size": self.input_size}
+
+    @property
+    def model(self) -> Model:
+        """The model, at that size. Raises NotImplementedError where today's libraries have none of that name."""
+        try:
+            (model,) = catalog.find([self.name if ":" in self.name else f"torchvision:{self.name}"])
+        except UserError as problem:
+            raise NotImplementedError(str(problem).removeprefix("--models: ")) from None
+        if self.input_size is None:
+            return model
+        return replace(model, input_shape=(model.input_shape[0], self.input_size, self.input_size))
+
+    def run(self, _device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> count.Count:
+        return count.count(self.model, 1)
+
+    def rows(self, outcome: count.Count | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
+        """Return the rows of the two tables."""
+        named = {"model": self.name, "input_size": self.input_size}
+        if isinstance(outcome, Failure):
+            return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
+        sums: Counter[tuple[str, str, str]] = Counter()
+        for row in outcome.operators:
+            asked = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
+            for column, of_one in asked.items():
+                sums[row.stage, row.layer_kind, column] += row.calls * of_one
+        kinds = dict.fromkeys((stage, kind) for stage, kind, _ in sums)
+        return (
+            PublishedCount(**named, **{column: getattr(outcome.workload, column) for column in COPIED}),
+            [
+                PublishedKind(
+                    **named, stage=stage, layer_kind=kind,
+                    **{column: sums[stage, kind, column] for column in ("calls", "flop", "other_flop", "byte")},
+                )
+                for stage, kind in kinds
+            ],
+        )  # fmt: skip
+
+    def store(self, cache: object, outcome: count.Count | Failure) -> None:
+        assert isinstance(cache, Counts)
+        cache.append(*self.rows(outcome))
+
+    def summary(self, result: count.Count) -> str:
+        return f"{(result.workload.forward_flop or 0) / 1e9:.2f} GFLOP"
+
+
+class Counts:
+    """The tables that are filled; rows of kinds come first, and count once their model's row is there."""
+
+    def __init__(self, data: Path) -> None:
+        self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
+        self.folder = self._counts.parent
+
+    def counted(self) -> set[tuple[str, int | None]]:
+        return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
+
+    def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
+        """Forget rows that are to be counted again, and those of kinds whose model's row a kill prevented."""
+        again = {(task.name, task.input_size) for task in tasks}
+        for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
+            rows = table.read(path, record)
+            kept = [row for row in rows if (row.model, row.input_size) not in again]
+            if len(kept) < len(rows):
+                table.write(path, record, kept)
+
+    def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
+        table.append(self._kinds, PublishedKind, kinds)
+        table.append(self._counts, PublishedCount, [counted])
+
+    def put(self, task: Task, outcome: count.Count | Failure) -> None:
+        task.store(self, outcome)  # type: ignore[arg-type]
+
+
+def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None]]) -> list[PublishedCountTask]:
+    """Return the models and sizes that others timed, in the tables' order, and that are not counted yet.
+
+    Raises UserError where a glob selects none of the models.
+    """
+    timed = dict.fromkeys(
+        (row.model, row.input_size) for row in table.read(file_of(PublishedTiming, data), PublishedTiming)
+    )
+    for glob in globs:
+        if not any(fnmatchcase(model, glob) for model, _ in timed):
+            path = file_of(PublishedTiming, data)
+            raise UserError(f"--models: {path} has no model {glob!r}; name one of its column model, or a glob")
+    chosen = [each for each in timed if any(fnmatchcase(each[0], glob) for glob in globs)]
+    return [PublishedCountTask(*each) for each in chosen if each not in counted]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
+    from rich.console import Console
+
+    from measure.run.progress import RunProgress
+
+    began = time.monotonic()
+    asked = parser().parse_args(argv)
+    check_folder(asked.data, "--data")
+    deadline = began + parse_time("--budget", asked.budget) if asked.budget else None
+    counts = Counts(asked.data)
+    tasks = planned(asked.data, asked.models, set() if asked.force else counts.counted())
+    if not tasks:
+        print(f"Nothing left to count: see {counts.folder}")
+        return 0
+    check_writable(asked.data)
+    counts.drop(tasks)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
+    try:
+        with progress:
+            outcome = runner.run(tasks, worker, counts, progress, deadline)
+    except KeyboardInterrupt:
+        print(f"\nStopped after {progress.done} of {progress.total}; to go on: {asked.command}")
+        return INTERRUPTED
+    finally:
+        worker.close()
+    resume = summary.resumption(asked.command, asked.force)
+    print("\n".join(summary.lines(outcome, [str(counts.folder)], resume, f"python -m report{data_flag(asked.data)}")))
+    return 0
