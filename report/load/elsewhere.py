@@ -1,0 +1,118 @@
+"""What others measured: models timed on devices, bandwidths and products, each held against the chip's datasheet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measure.cache import table
+from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.cache.published_counts import PublishedCount, PublishedKind
+from measure.cache.schema import TABLES, file_of
+from measure.cache.words import STEP
+from report.load import hand_tables
+from report.load.roofs import Roof
+from report.text.frame_rows import each
+
+FP32_BYTE = 4
+STORED_BYTE = {"fp64": 8, "fp32": 4, "fp16": 2}
+"""The bytes of a number: counts are at fp32, and other precisions move so much more or less."""
+
+RATES = {
+    "fp64": ("fp64",),
+    "fp32": ("fp32", "tf32"),
+    "fp16": ("fp16", "bf16"),
+}
+"""The chips' rates that arithmetic at a precision may reach: torch may run convolutions at fp32 in TF32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """The frames: ``timings``, ``kinds`` of layers of their models, ``bandwidths`` and ``products``.
+
+    A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
+    ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``, ``intensity`` in FLOP/B, ``peak_flop_per_s`` and
+    ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and ``peak_share``; empty where the model was not counted or
+    the chip prints no rate at the precision.
+    """
+
+    timings: pd.DataFrame
+    kinds: pd.DataFrame
+    bandwidths: pd.DataFrame
+    products: pd.DataFrame
+
+
+def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
+    """Read the tables of ``data/published/measurements``; those that are not there are empty.
+
+    Raises UserError where a cell is wrong, or a source is not in the bibliography.
+    """
+    names = _names(chips)
+    frames = []
+    for record in (PublishedTiming, PublishedBandwidth, PublishedProduct):
+        rows = _frame(hand_tables.read(file_of(record, data), record, keys), record)
+        frames.append(rows.assign(device=rows.device.map(lambda name: names.get(name.casefold(), name))))
+    timings, bandwidths, products = frames
+    counts, kinds = (
+        pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
+        for record in (PublishedCount, PublishedKind)
+    )
+    return Elsewhere(held_against(timings, counts, roofs(chips)), kinds, bandwidths, products)
+
+
+def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
+    """Return rows as a frame; texts that are not known are empty."""
+    facts = TABLES[record].columns
+    found = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
+    texts = [name for name, column in facts.items() if column.type is str]
+    return found.astype({name: object for name in texts}).fillna(dict.fromkeys(texts, ""))
+
+
+def _names(chips: pd.DataFrame) -> dict[str, str]:
+    """Return the chip that each name or alias means."""
+    return {
+        name.strip().casefold(): row.chip
+        for row in each(chips.drop_duplicates("chip"))
+        for name in (row.chip, *row.alias.split(";"))
+        if name
+    }
+
+
+def roofs(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roof]:
+    """Return each chip's highest dense roof for a precision of ``RATES``, by chip and precision.
+
+    The highest is a bound whatever a library chose: tensor units or vector units, TF32 or not.
+    """
+    found = {}
+    for precision, rates in RATES.items():
+        rows = chips[chips.precision.isin(rates)].sort_values("peak_flop_per_s")
+        for row in each(rows.drop_duplicates("chip", keep="last")):
+            found[row.chip, precision] = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
+    return found
+
+
+def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[tuple[str, str], Roof]) -> pd.DataFrame:
+    """Return the timings with what their models ask for and the roofs above them: see ``Elsewhere``."""
+    wanted = counts.drop(columns=["status", "reason"])
+    rows = timings.merge(wanted, on=["model", "input_size"], how="left")
+    computed = rows.autocast.where(rows.autocast != "", rows.precision)
+    size = computed.map(STORED_BYTE).astype(float) / FP32_BYTE
+    trains = rows.phase == STEP
+    backward = rows.backward_flop.astype(float).where(trains, 0.0)
+    rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
+    # A step moves the activations twice: they are kept, and read again with their gradients
+    passes = np.where(trains, 2, 1)
+    moved = rows.parameter_byte.astype(float) + rows.batch * (rows.input_byte + rows.activation_byte).astype(float)
+    rows["byte"] = size * passes * moved
+    rows["flop_per_s"] = rows.flop / rows.latency_s
+    rows["intensity"] = rows.flop / rows.byte
+    above = [roof_of.get(key) for key in zip(rows.device, computed, strict=True)]
+    rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
+    rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]
+    attainable = Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s).attainable(rows.intensity)
+    rows["attained"] = rows.flop_per_s / attainable
+    rows["peak_share"] = rows.flop_per_s / rows.peak_flop_per_s
+    return rows
