@@ -93,3 +93,9 @@ def _paired(base: pd.DataFrame, other: pd.DataFrame, alike: Sequence[str]) -> pd
     base, other = (rows.drop_duplicates(list(alike)) for rows in (base, other))
     pairs = base.merge(other, on=list(alike), suffixes=("", "_other"))
     return pairs.assign(speed_up=pairs.latency_s / pairs.latency_s_other)
+
+
+def fastest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return of each model on a device, at a precision of its arithmetic, the inference with the highest rate."""
+    inference = rows[rows.phase == INFERENCE].sort_values("flop_per_s", ascending=False, kind="stable")
+    return inference.drop_duplicates(["device", "computed", "model", "input_size"])

@@ -34,7 +34,7 @@ class Elsewhere:
     """The frames: ``timings``, ``kinds`` of layers of their models, ``bandwidths`` and ``products``.
 
     A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
-    ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``, ``intensity`` in FLOP/B, ``peak_flop_per_s`` and
+    ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``, ``intensity`` in FLOP/B, ``peak_flop_per_s`` and
     ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and ``peak_share``; empty where the model was not counted or
     the chip prints no rate at the precision.
     """
@@ -98,8 +98,8 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
     """Return the timings with what their models ask for and the roofs above them: see ``Elsewhere``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
-    computed = rows.autocast.where(rows.autocast != "", rows.precision)
-    size = computed.map(STORED_BYTE).astype(float) / FP32_BYTE
+    rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
+    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     trains = rows.phase == STEP
     backward = rows.backward_flop.astype(float).where(trains, 0.0)
     rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
@@ -109,7 +109,7 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
     rows["byte"] = size * passes * moved
     rows["flop_per_s"] = rows.flop / rows.latency_s
     rows["intensity"] = rows.flop / rows.byte
-    above = [roof_of.get(key) for key in zip(rows.device, computed, strict=True)]
+    above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]
     attainable = Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s).attainable(rows.intensity)

@@ -18,7 +18,8 @@ from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.words import EAGER, same_shape
-from report.load import bibliography, cells, chips, counting_programs, hand_tables, options, steps, workloads
+from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
+from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
 
@@ -75,7 +76,7 @@ class Paper:
     measured last; of the others see ``report.load.workloads``.
 
     Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
-    studies printed.
+    studies printed, ``elsewhere`` is what others measured.
     """
 
     chips: pd.DataFrame
@@ -89,6 +90,7 @@ class Paper:
     imported: tuple[Machine, ...]
     training_steps: pd.DataFrame
     published: Published
+    elsewhere: Elsewhere
 
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
@@ -146,8 +148,9 @@ def load(
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
     counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
+    roofs = chips.read(data / "chips.csv", keys)
     return Paper(
-        chips=chips.read(data / "chips.csv", keys),
+        chips=roofs,
         flop_per_cycle=hand_tables.flop_per_cycle(data / "flop_per_cycle.csv", keys),
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
@@ -158,6 +161,7 @@ def load(
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         training_steps=hand_tables.training_steps(data / "published" / "training_steps.csv", keys),
         published=hand_tables.published(data / "published", keys),
+        elsewhere=elsewhere.read(data, roofs, keys),
     )
 
 

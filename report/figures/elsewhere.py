@@ -1,0 +1,77 @@
+"""Figures of what others measured: models under the roofs of chips, and what a change brings to all of them."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from report.analysis import available, elsewhere
+from report.charts import axes, roofline, theme
+from report.charts.axes import LogAxis
+from report.figures.marks import panel, rounded
+from report.load.elsewhere import roofs
+from report.load.paper import Paper
+from report.load.roofs import Roof
+from report.text.frame_rows import highest
+from report.text.quantities import SPACE, intensity, listing, number, percent, si
+
+PANELS, COLUMNS, HEIGHT = 6, 2, 210
+"""So many devices have a panel, those of which most models are known, and how high one is in pixels."""
+
+GRID = 48
+"""A panel is divided into so many columns and rows: of models in one field that with the highest share is drawn."""
+
+
+@available.or_missing
+def on_roofs(paper: Paper) -> alt.ConcatChart:
+    """Draw the rate that models achieved against their intensity, under the datasheet's roof, a panel a device."""
+    rows = elsewhere.fastest(elsewhere.counted(paper))
+    models = rows.groupby(["device", "computed"]).model.nunique().sort_values(ascending=False)
+    shown = models.reset_index().drop_duplicates("device").head(PANELS)
+    every = roofs(paper.chips)
+    panels, told = [], []
+    for device, computed in zip(shown.device, shown.computed, strict=True):
+        points = rows[(rows.device == device) & (rows.computed == computed)]
+        roof = every[device, computed]
+        panels.append(_panel(points, roof, f"{device}, {computed}"))
+        best = highest(points, "peak_share")
+        told.append(f"{percent(best.peak_share)} on the {device} ({best.model})")
+    description = (
+        f"Rooflines of {number(len(panels), 'device')} by their datasheets, with the models that others timed on them, "
+        f"of each the fastest time. The highest share of the peak is {listing(told)}."
+    )
+    return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=14), "elsewhere-on-roofs", description)
+
+
+def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
+    x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 50,
+                       "operational intensity by footprint", "FLOP/B")  # fmt: skip
+    y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True)
+    fields = points.assign(
+        column=[int(x.pixel(value) / x.pixels * GRID) for value in points.intensity],
+        row=[int(y.pixel(value) / y.pixels * GRID) for value in points.flop_per_s],
+    ).sort_values("peak_share", ascending=False)
+    thinned = fields.drop_duplicates(["column", "row"])
+    counts = fields.groupby(["column", "row"]).size()
+    marks = thinned[["model"]].assign(
+        x=rounded(thinned.intensity, 4), rate=rounded(thinned.flop_per_s, 4),
+        models=[int(counts[key]) for key in zip(thinned.column, thinned.row, strict=True)],
+        timed=[f"batch size {row.batch}{f', {row.input_size:.0f} pixels' if row.input_size > 0 else ''}"
+               for row in thinned.itertuples()],
+        achieved=[f"{si(row.flop_per_s, 'FLOP/s', 3)}, {percent(row.peak_share)} of peak" for row in thinned.itertuples()],
+        at=[intensity(value) for value in thinned.intensity],
+    )  # fmt: skip
+    dots = alt.Chart(marks).mark_point(filled=True, size=14, clip=True, shape="square").encode(
+        x.channel("x"), y.channel("rate"),
+        color=alt.Color("models:Q", scale=alt.Scale(type="log", range=[theme.SKY, theme.BLUE, "#08244f"]),
+                        title="models in one place", legend=alt.Legend(orient="top")),
+        tooltip=["model", "timed", "at", "achieved", "models"],
+    )  # fmt: skip
+    named = axes.named_points(_extremes(marks), "model", x, "x", y, "rate")
+    lines = roofline.lines(roofline.outline([({"roof": "datasheet", "printed": True}, roof)], x), x, y, "roof", "printed")
+    return panel(x, y, lines, dots, named, title=title.replace(" ", SPACE, 1))
+
+
+def _extremes(marks: pd.DataFrame) -> pd.DataFrame:
+    """Return the fastest and the slowest model of a panel, which are named."""
+    return marks.loc[sorted({marks.rate.idxmax(), marks.rate.idxmin()})]
