@@ -102,6 +102,7 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
     size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     trains = rows.phase == STEP
     backward = rows.backward_flop.astype(float).where(trains, 0.0)
+    rows["flop_ratio"] = 1 + rows.backward_flop.astype(float) / rows.forward_flop.astype(float)
     rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
     # A step moves the activations twice: they are kept, and read again with their gradients
     passes = np.where(trains, 2, 1)
