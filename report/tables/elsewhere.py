@@ -1,0 +1,47 @@
+"""Tables of what others measured: the devices with their shares of the roof, and what contradicts itself."""
+
+from report.analysis import elsewhere
+from report.analysis.available import or_missing
+from report.load.paper import Paper
+from report.tables.pipe import NONE, pipe
+from report.text.frame_rows import highest
+from report.text.prose import escape
+from report.text.quantities import percent, significant
+
+AGREES = 0.05
+"""A rate times its time is the batch size, but for this share."""
+
+
+@or_missing
+def devices(paper: Paper) -> str:
+    """List each device and precision: how many models, their share of roof and peak, and the one nearest to the peak."""
+    rows = elsewhere.fastest(elsewhere.counted(paper))
+    lines = []
+    for (device, computed), found in rows.groupby(["device", "computed"]):
+        best = highest(found, "peak_share")
+        lines.append(
+            [
+                escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
+                percent(found.peak_share.median()), percent(best.peak_share), escape(best.model), str(best.batch),
+                escape(", ".join(sorted(set(found.source)))),
+            ]
+        )  # fmt: skip
+    header = "Device | Precision | Models > | Of roof > | Of peak > | Highest > | By | Batch > | Source"
+    return pipe(header, lines)
+
+
+@or_missing
+def contradictions(paper: Paper) -> str:
+    """Count by source and device the rows whose printed rate and time do not multiply to their batch size."""
+    rows = elsewhere.timings(paper)
+    printed = rows[rows.throughput_per_s.notna()]
+    ratio = printed.throughput_per_s * printed.latency_s / printed.batch
+    wrong = printed.assign(ratio=ratio)[(ratio - 1).abs() > AGREES]
+    lines = [
+        [
+            escape(source), escape(device), str(len(found)), str(len(printed[(printed.source == source)
+            & (printed.device == device)])), f"{significant(found.ratio.min())} to {significant(found.ratio.max())}",
+        ]
+        for (source, device), found in wrong.groupby(["source", "device"])
+    ]  # fmt: skip
+    return pipe("Source | Device | Contradict themselves > | Of > | Rate × time over batch >", lines or [[NONE] * 5])
