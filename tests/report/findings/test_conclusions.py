@@ -127,8 +127,8 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
     assert plain(conclusions.foremost(paper)) == (
-        "Of 5 effects tested these are the largest, with 96.0 % intervals in parentheses, which allow for that number, "
-        "and after them what cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
+        "These are the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; after them "
+        "come margins, which cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
         "On the cpu, speed is 3.00 (3.00 to 3.00). Cost is 0.200 (0.200 to 0.200). Room is 4.00 (4.00 to 4.00)."
     )
 
