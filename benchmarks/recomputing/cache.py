@@ -1,7 +1,7 @@
 """The cache as the abstract and the conclusions need it, from the CSV that ``docs/data.md`` describes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ ENVIRONMENT = (
 )
 COLUMNS = {
     "roofs": ("roof_kernel precision size flop byte status latency_s latency_low_s latency_high_s pace round"),
-    "runs": "model batch precision phase variant status round sitting flags",
+    "runs": "model batch precision phase variant status round sitting flags input_shape",
     "samples": "model batch precision phase variant round sample latency_s",
     "profiles": "model batch precision phase variant status",
     "operators": "model batch precision phase variant path operator time_s",
@@ -42,9 +42,16 @@ COLUMNS = {
 
 WIDE, DRIFTING = "wide", "drifting"
 
+SHAPES = {"wav2vec2_base": "160000"}
+"""The input at which a model that is counted at several is measured: ten seconds of audio."""
+
+EARLIER_SHAPES = {"wav2vec2_base": "16000"}
+"""The input of rows that name none: they are of an earlier version, which measured one second."""
+
 
 def read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+    """Return a table; a shape of one number is a text like the others."""
+    return pd.read_csv(path, dtype={"input_shape": str}) if path.exists() else pd.DataFrame()
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:
@@ -228,21 +235,41 @@ class Cache:
 
     @cached_property
     def workloads(self) -> pd.DataFrame:
-        """What models ask for, without autocast, with the bytes of two kinds. Raises ValueError for several shapes."""
+        """What models ask for, without autocast and at one shape each, with the bytes of two kinds."""
         rows = read(self.folder / "workload" / "models.csv")
-        rows = rows[(rows.status == "ok") & rows.autocast.isna()]
-        several = rows.groupby("model").input_shape.nunique() > 1
-        if several.any():
-            names = ", ".join(several[several].index)
-            raise ValueError(f"{names}: counted at several shapes, of which this program cannot tell the measured one")
+        rows = self._shown(rows[(rows.status == "ok") & rows.autocast.isna()])
         fixed = rows.parameter_byte + rows.input_byte
         return rows.assign(footprint_byte=fixed + rows.activation_byte, compulsory_byte=fixed + rows.output_byte)
+
+    @cached_property
+    def _shapes(self) -> dict[str, str]:
+        """The input shape of each model that is counted at several: that at which it was measured.
+
+        Raises ValueError for a model of which that is not known.
+        """
+        counted = read(self.folder / "workload" / "models.csv").groupby("model").input_shape.unique()
+        runs = pd.concat([machine.runs[machine.runs.status == "ok"] for machine in self._measured] or [pd.DataFrame()])
+        shapes = {}
+        for model, several in counted[counted.map(len) > 1].items():
+            measured = set(runs.input_shape[runs.model == model]) if len(runs) else set()
+            usual = SHAPES.get(str(model), "")
+            if usual not in (measured or {usual}):
+                (usual,) = measured if len(measured) == 1 else ("",)
+            if usual not in several:
+                raise ValueError(f"{model}: counted at several shapes, and this program cannot tell the measured one")
+            shapes[str(model)] = usual
+        return shapes
+
+    def _shown(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of inputs of the shape at which their model is shown."""
+        wanted = rows.model.map(self._shapes)
+        return rows[wanted.isna() | (rows.input_shape == wanted)]
 
     @cached_property
     def operators(self) -> pd.DataFrame:
         """The counted operators, without autocast, with the work of all calls."""
         rows = read(self.folder / "workload" / "operators.csv")
-        rows = rows[rows.autocast.isna()]
+        rows = self._shown(rows[rows.autocast.isna()])
         return rows.assign(all_flop=rows.calls * (rows.flop + rows.other_flop))
 
     @cached_property
@@ -255,7 +282,7 @@ class Cache:
         rows = read(self.folder / "chips.csv")
         return rows.assign(
             ridge_flop_per_byte=rows.peak_flop_per_s / rows.bandwidth_byte_per_s,
-            **{column: rows[column].fillna("") for column in ("alias", "memory_type", "derivation")},
+            **{column: rows[column].fillna("") for column in ("alias", "die", "memory_type", "derivation")},
         )
 
     @cached_property
@@ -265,10 +292,18 @@ class Cache:
     @cached_property
     def machines(self) -> list[Machine]:
         """The machines that torch ran on, processors first, of each kind the one measured last."""
-        found = [machine_of(folder) for folder in sorted((self.folder / "machines").iterdir())]
-        found = [machine for machine in found if pd.notna(machine.environment.torch)]
+        found = [machine for machine in map(self._as_shown, self._measured) if pd.notna(machine.environment.torch)]
         found.sort(key=lambda machine: str(machine.environment.recorded_at), reverse=True)
         return sorted(found, key=lambda machine: machine.kind)
+
+    @cached_property
+    def _measured(self) -> list[Machine]:
+        """All machines with all that was measured."""
+        return [machine_of(folder) for folder in sorted(self.folder.glob("machines/*/"))]
+
+    def _as_shown(self, machine: Machine) -> Machine:
+        runs = self._shown(machine.runs)
+        return replace(machine, runs=runs, samples=machine.samples.merge(runs[[*CELL, "phase", "round"]]))
 
     @cached_property
     def shown(self) -> list[Machine]:
@@ -385,4 +420,6 @@ def machine_of(folder: Path) -> Machine:
     # A run that is not there was killed before it ended
     key = [*CELL, "phase", "round"]
     tables["samples"] = tables["samples"].merge(tables["runs"][key], on=key)
+    runs = tables["runs"]
+    tables["runs"] = runs.assign(input_shape=runs.input_shape.fillna(runs.model.map(EARLIER_SHAPES)).fillna(""))
     return Machine(newest, **tables)

@@ -248,22 +248,30 @@ def fastest(chips: pd.DataFrame) -> pd.DataFrame:
     return chips.sort_values("peak_flop_per_s", ascending=False, kind="stable").drop_duplicates("chip")
 
 
-def tensor_units(cache: Cache) -> Effect:
+def of_dies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one chip of each die: its first, of several in a year the one with the highest peak."""
+    named = rows.assign(die=rows.die.where(rows.die != "", rows.chip))
+    first = named.sort_values(["year", "peak_flop_per_s"], ascending=[True, False], kind="stable")
+    return rows[rows.chip.isin(first.drop_duplicates("die").chip)]
+
+
+def tensor_units(cache: Cache) -> pd.DataFrame:
+    """Return the ``ratio`` of tensor over vector units of data-center GPUs, a row a die."""
     chips = cache.chips[cache.chips.chip.str.contains(DATA_CENTER_GPU) & (cache.chips.chip_kind == "gpu")]
     tensor = fastest(chips[(chips.unit == "tensor") & chips.precision.isin(SIXTEEN_BITS)])
-    vector = chips[(chips.unit == "vector") & (chips.precision == FULL)]
-    pairs = tensor.merge(vector, on="chip", suffixes=("", "_vector"))
-    return of_median(pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
+    vector = chips[(chips.unit == "vector") & (chips.precision == FULL)][["chip", "peak_flop_per_s"]]
+    pairs = of_dies(tensor.merge(vector, on="chip", suffixes=("", "_vector")))
+    return pairs.assign(ratio=pairs.peak_flop_per_s / pairs.peak_flop_per_s_vector)
 
 
 def sparse_peaks(cache: Cache) -> Effect:
-    rows = cache.chips[cache.chips.sparse_peak_flop_per_s.notna()]
+    rows = of_dies(cache.chips[cache.chips.sparse_peak_flop_per_s.notna()])
     return of_median((rows.sparse_peak_flop_per_s / rows.peak_flop_per_s).groupby(rows.chip).median())
 
 
 @dataclass(frozen=True)
 class Series:
-    """The chips of a kind at one precision and unit, with memory off the chip."""
+    """The chips of a kind at one precision and unit, with memory off the chip, a row a die."""
 
     kind: str
     rate: str
@@ -289,23 +297,21 @@ class Series:
         return Effect(self.growth(CONFIDENCE)[0] ** (last - first), len(self.rows), ends)
 
 
-def ridge_series(cache: Cache) -> Series:
-    """Return the kind with most chips at the precision and unit that at least half of the kind's chips print.
+def ridge_series(cache: Cache) -> list[Series]:
+    """Return the kinds with dies enough, at the precision and unit that at least half of the kind's chips print.
 
     These are 16 bits on tensor units before vector units, and then fp32 likewise.
     """
-    found = []
+    found: dict[str, Series] = {}
     for kind in KINDS:
         chips = cache.chips[cache.chips.chip_kind == kind]
         for precisions, width in ((SIXTEEN_BITS, "16-bit floating point"), ((FULL,), FULL)):
             for unit in ("tensor", "vector"):
                 rows = fastest(chips[chips.precision.isin(precisions) & (chips.unit == unit)])
                 if len(rows) and len(rows) >= chips.chip.nunique() / 2:
-                    rows = rows[~rows.memory_type.str.contains("on chip", case=False)]
-                    found.append(Series(kind, f"{width} on {unit} units", rows))
-    kinds = {series.kind: series for series in reversed(found)}  # of a kind the first
-    growing = [kinds[kind] for kind in KINDS if kind in kinds and len(kinds[kind].rows) >= FEWEST_CHIPS]
-    return max(growing, key=lambda series: len(series.rows))
+                    rows = of_dies(rows[~rows.memory_type.str.contains("on chip", case=False)])
+                    found.setdefault(kind, Series(kind, f"{width} on {unit} units", rows))
+    return [each for each in found.values() if len(each.rows) >= FEWEST_CHIPS and each.rows.year.nunique() > 1]
 
 
 def device(cache: Cache) -> tuple[Machine, pd.DataFrame] | None:
@@ -360,8 +366,8 @@ class Conclusions:
         yield Subject("Device", "", [*device_sizes(shared[1]).values()] if shared else [])
         yield Subject("Printed figures", "", [self.printed] if self.printed else [], is_margin=True)
         yield Subject("Memory of training", "", [training_memory(cache)], is_margin=True)
-        yield Subject("Tensor units", "", [tensor_units(cache)], is_margin=True)
-        yield Subject("Ridge points", "", [ridge_series(cache).effect])
+        yield Subject("Tensor units", "", [of_median(tensor_units(cache).ratio)], is_margin=True)
+        yield Subject("Ridge points", "", [series.effect for series in ridge_series(cache)])
         yield Subject("Sparse peaks", "", [sparse_peaks(cache)], is_margin=True)
 
     @cached_property

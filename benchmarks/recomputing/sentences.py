@@ -1,15 +1,19 @@
 """Every kind of sentence with a number in the abstract and the conclusions, and what each number should be."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 from recomputing import effects, remedies
 from recomputing.cache import EAGER, FULL, KINDS, LOWER, STREAMS, TARGET, Cache, Machine
-from recomputing.effects import LARGE, LISTED, SATURATED, Conclusions, Sizes
+from recomputing.effects import LARGE, LISTED, SATURATED, Conclusions, Series, Sizes
 from recomputing.printed_figures import PrintedFigures
 from recomputing.statistics import CONFIDENCE, Effect
-from recomputing.text import ALONE, Factor, Factors, Given, Kinds, Naming, Parts, Quantity
+from recomputing.text import ALONE, NUMBER, Factor, Factors, Given, Held, Kinds, Naming, Parts, Quantity, Words
 
 Said = dict[str, str]
 Wanted = Mapping[str, Any]
@@ -140,8 +144,8 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     tested = [subject for subject in conclusions.subjects if not subject.is_margin]
 
     @found.of(
-        "Of <tested> tested these are the largest, with <confidence> intervals in parentheses, which allow for that "
-        "number, and after them what cannot be below one, with intervals of <usual>.",
+        "These are the largest of <tested> tested, with intervals of <confidence> that allow for their number; after "
+        "them come margins, which cannot be below one, with intervals of <usual>.",
         "On <subjects> the cache lets us test <tested>, one at each batch size and variant that was tried; <clear> of "
         "them {is|are} more than chance.",
         "Of as many tests some succeed by chance, so each interval is of <confidence>: then no more than <missing> of "
@@ -367,42 +371,75 @@ def _training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 
 def _chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
-        "<advice>: the peak of its tensor units at <bits> bits over that of its vector units at <precision> is "
-        "<effect> in the median of <chips>, and the ridge point moves by as much.",
-        "at <bits> bits the tensor units of data-center GPUs promise <effect> times what their vector units do at "
+        "<advice>: the peak of the tensor units of <dies> of data-center GPUs is <range> that of their vector units at "
+        "<precision>, and the ridge point moves by as much.",
+        "at <bits> bits the tensor units of <dies> of data-center GPUs promise <range> what their vector units do at "
         "<precision>.",
     )
     def tensor_units(said: Said) -> Wanted:
-        effect = effects.tensor_units(cache)
+        pairs = effects.tensor_units(cache)
         return {
-            "advice": Naming([BITS] if effect.side(CONFIDENCE) > 0 else []), "bits": BITS, "precision": FULL,
-            "effect": Factor(effect, CONFIDENCE), "chips": counted(effect.count, "chip"),
+            "advice": Naming([BITS]), "bits": BITS, "precision": FULL, "dies": counted(len(pairs), "die"),
+            "range": Range(pairs),
         }  # fmt: skip
 
     @found.of(
-        "<advice>: the ridge points of <chips> (<rate>) moved by <rise> (<low> to <high>) a year, from <first> to "
-        "<last> by a factor of <effect>.",
-        "the ridge points of <chips> moved from <first> to <last> by a factor of <effect>.",
+        "<advice>: over the years of the table ridge points moved by a factor of <moved>.",
+        "over the years of the table ridge points moved by a factor of <moved>.",
     )
     def ridge_points(said: Said) -> Wanted:
-        series = effects.ridge_series(cache)
-        rise, low, high = (factor - 1 for factor in series.growth(conclusions.confidence))
-        first, last = series.years
-        return {
-            "advice": Naming([]), "chips": counted(len(series.rows), KINDS[series.kind]), "rate": series.rate,
-            "rise": share(rise), "low": Quantity(100 * low), "high": share(high),
-            "first": first, "last": last, "effect": Factor(series.effect, conclusions.confidence),
-        }  # fmt: skip
+        moved = Moved(effects.ridge_series(cache), conclusions.confidence)
+        return {"advice": Naming([]), "moved": moved}
 
     @found.of(
-        "<advice>: the sparse peak over the dense one is <effect> in the median of <chips> that print both, and holds "
+        "<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both, and holds "
         "only where the hardware may skip zeros.",
-        "sparse peaks are <effect> times the dense ones in the median of <chips> that print both.",
+        "the sparse peak over the dense one is <effect> in the median of <dies> that have both.",
     )
     def sparse_peaks(said: Said) -> Wanted:
         effect = effects.sparse_peaks(cache)
-        told = {"effect": Factor(effect, CONFIDENCE), "chips": counted(effect.count, "chip")}
+        told = {"effect": Factor(effect, CONFIDENCE), "dies": counted(effect.count, "die")}
         return {"advice": Naming([]), **told}
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The least and the largest ratio with their dies: ``2.00 (A1) to 16.0 times (GB1, NVIDIA B2)``."""
+
+    pairs: pd.DataFrame
+
+    def hold(self, text: str) -> Iterator[Held]:
+        sure = self.pairs[self.pairs.verified == "yes"] if (self.pairs.verified == "yes").any() else self.pairs
+        ends = [sure.loc[sure.ratio.idxmin()], sure.loc[sure.ratio.idxmax()]]
+        if ends[0].ratio == ends[1].ratio:
+            ends.pop()
+        parts = re.findall(rf"({NUMBER})(?: times)? \(([^)]*)\)", text)
+        if len(parts) != len(ends):
+            yield Held(text, "the least and the largest ratio", False)
+            return
+        for end, (number, whose) in zip(ends, parts, strict=True):
+            yield from Quantity(float(end.ratio)).hold(number)
+            yield from Words(", ".join(filter(None, (end.die, end.chip)))).hold(whose)
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Growth by kind: ``3.4 (1.8 to 6.0) for 15 dies of CPUs (fp32 on vector units, 2008 to 2024) and ...``."""
+
+    series: Sequence[Series]
+    confidence: float
+
+    def hold(self, text: str) -> Iterator[Held]:
+        parts = re.split(r"(?<=\d{4}\))(?:, | and )", text)
+        if len(parts) != len(self.series):
+            yield Held(text, f"growth of {len(self.series)} kinds", False)
+            return
+        for series, part in zip(self.series, parts, strict=True):
+            factor, _, rest = part.partition(" for ")
+            first, last = series.years
+            dies = f"{counted(len(series.rows), 'die')} of {KINDS[series.kind]}s"
+            yield from Factor(series.effect, self.confidence).hold(factor)
+            yield from Words(f"{dies} ({series.rate}, {first} to {last})").hold(rest)
 
 
 def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:

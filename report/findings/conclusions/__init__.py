@@ -187,9 +187,9 @@ def foremost(paper: Paper) -> str:
     lead = _none(every)
     if clear:
         lead = (
-            f"Of {number(len(every.tested), 'effect')} tested these are the largest, with "
-            f"{_percent(confidence(paper))} intervals in parentheses, which allow for that number, and after them what "
-            f"cannot be below one, with intervals of {percent(CONFIDENCE)}."
+            f"These are the largest of {number(len(every.tested), 'effect')} tested, with intervals of "
+            f"{_percent(confidence(paper))} that allow for their number; after them come margins, which cannot be "
+            f"below one, with intervals of {percent(CONFIDENCE)}."
         )
     # The sentence before has named a machine that is the only one
     several = len(paper.shown) > 1

@@ -15,10 +15,10 @@ def machine(**tables):
     return Machine(ENVIRONMENT, **{name: tables.get(name, table(name, [])) for name in COLUMNS})
 
 
-def rounds(variant, times, sitting="a", flags="", phase="inference", model="net", batch=1):
+def rounds(variant, times, sitting="a", flags="", phase="inference", model="net", batch=1, shape=""):
     """The runs and samples of a cell: of each round the times of its samples."""
     cell = (model, batch, "fp32", phase, variant)
-    runs = [(*cell, "ok", number, sitting, flags) for number in range(len(times))]
+    runs = [(*cell, "ok", number, sitting, flags, shape) for number in range(len(times))]
     samples = [(*cell, number, at, time) for number, taken in enumerate(times) for at, time in enumerate(taken)]
     return runs, samples
 
@@ -141,12 +141,13 @@ def folder(tmp_path):
     (tmp_path / "workload").mkdir()
     pd.DataFrame([WORKLOAD]).to_csv(tmp_path / "workload" / "models.csv", index=False)
     operators = [
-        ("net", 1, "fp32", None, "inference", "convolution", "convolution", 300, 0, 40, 1),
-        ("net", 1, "fp32", None, "inference", "depthwise convolution", "convolution", 50, 25, 20, 2),
-        ("net", 1, "fp32", None, "inference", "linear", "addmm", 200, 0, 5, 1),
+        ("net", "3x8x8", 1, "fp32", None, "inference", "convolution", "convolution", 300, 0, 40, 1),
+        ("net", "3x8x8", 1, "fp32", None, "inference", "depthwise convolution", "convolution", 50, 25, 20, 2),
+        ("net", "3x8x8", 1, "fp32", None, "inference", "linear", "addmm", 200, 0, 5, 1),
     ]
     columns = [
         "model",
+        "input_shape",
         "batch",
         "precision",
         "autocast",
@@ -219,8 +220,32 @@ def test_a_processors_peak_is_cores_times_work_times_clock(folder):
     assert cache.Cache(folder).datasheet_peak(here) == pytest.approx(2 * 32 * 4e9)  # no AVX-512 here
 
 
-def test_several_shapes_of_a_model_are_refused(folder):
-    rows = pd.DataFrame([WORKLOAD, WORKLOAD | {"input_shape": "3x9x9"}])
+def counted_at(folder, *shapes, model="net", measured=()):
+    """A cache of one model counted at these shapes, and measured in cells of a batch size each at those."""
+    rows = pd.DataFrame([WORKLOAD | {"model": model, "input_shape": shape} for shape in shapes])
     rows.to_csv(folder / "workload" / "models.csv", index=False)
+    found = cache.Cache(folder)
+    cells = [rounds("eager", [[1.0]], model=model, batch=at, shape=shape) for at, shape in enumerate(measured)]
+    found.__dict__["_measured"] = [of_cells(*cells)] if cells else []
+    return found
+
+
+def test_of_several_shapes_the_measured_one_counts(folder):
+    found = counted_at(folder, "3x8x8", "3x9x9", measured=["3x9x9"])
+    assert found.workloads.input_shape.tolist() == ["3x9x9"]
     with pytest.raises(ValueError, match="net: counted at several shapes"):
-        cache.Cache(folder).workloads  # noqa: B018
+        counted_at(folder, "3x8x8", "3x9x9").workloads  # noqa: B018
+    with pytest.raises(ValueError, match="net: counted at several shapes"):
+        counted_at(folder, "3x8x8", "3x9x9", measured=["3x8x8", "3x9x9"]).workloads  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [([], "160000"), (["16000"], "16000"), (["16000", "160000"], "160000")],
+    ids=["not measured", "of an earlier version", "both"],
+)
+def test_audio_is_of_ten_seconds_where_that_was_measured(folder, measured, shown):
+    found = counted_at(folder, "16000", "160000", model="wav2vec2_base", measured=measured)
+    assert found.workloads.input_shape.tolist() == [shown]
+    left = [found._as_shown(machine).cells.batch.tolist() for machine in found._measured]
+    assert left == ([[measured.index(shown)]] if measured else [])  # cells at another shape are left out

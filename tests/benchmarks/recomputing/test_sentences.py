@@ -1,8 +1,9 @@
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from recomputing import sentences
-from recomputing.effects import Conclusions, Subject
+from recomputing.effects import Conclusions, Series, Subject
 from recomputing.statistics import Effect
 
 
@@ -27,6 +28,39 @@ def test_advice_names_the_batch_sizes_at_which_it_holds_if_not_at_all(effects, n
     assert sentences.sizes_in_advice(effects, 0.95) == named
 
 
+def agree(expected, text):
+    return [held.agrees for held in expected.hold(text)]
+
+
+def test_a_range_names_the_dies_at_its_ends():
+    pairs = pd.DataFrame(
+        {
+            "chip": ["A10", "T4", "B9"],
+            "die": ["GA102", "", ""],
+            "ratio": [4.0, 8.0, 99.0],
+            "verified": ["yes", "yes", "no"],
+        }
+    )
+    told = sentences.Range(pairs)
+    assert agree(told, "4.00 (GA102, A10) to 8.00 times (T4)") == [True] * 4
+    assert agree(told, "4.01 (GA102, A10) to 8.00 times (B9)") == [False, True, True, False]
+    assert agree(told, "4.00 times (GA102, A10)") == [False]
+    assert agree(sentences.Range(pairs[:1]), "4.00 times (GA102, A10)") == [True, True]
+
+
+def test_growth_is_told_kind_by_kind():
+    rows = pd.DataFrame({"year": [2010, 2011, 2012, 2013], "ridge_flop_per_byte": [1.0, 2, 4, 8]})
+    told = sentences.Moved(
+        [Series("cpu", "fp32 on vector units", rows), Series("gpu", "fp32 on vector units", rows)], 0.9
+    )
+    cpus, gpus = (
+        f"8.00 (8.00 to 8.00) for 4 dies of {kind}s (fp32 on vector units, 2010 to 2013)" for kind in ("CPU", "GPU")
+    )
+    assert agree(told, f"{cpus} and {gpus}") == [True] * 8
+    assert agree(told, f"{cpus.replace('4 dies', '5 dies')} and {gpus}").count(False) == 1
+    assert agree(told, cpus) == [False]
+
+
 @pytest.fixture
 def kinds():
     """Sentences on a variant at two batch sizes and a growth, which are tested, and on a margin."""
@@ -45,8 +79,8 @@ def kinds():
     "sentence",
     [
         # One of three is clear: 1 - 5 % / 3
-        "Of 3 effects tested these are the largest, with 98.3 % intervals in parentheses, which allow for that number, "
-        "and after them what cannot be below one, with intervals of 95 %.",
+        "These are the largest of 3 effects tested, with intervals of 98.3 % that allow for their number; after them "
+        "come margins, which cannot be below one, with intervals of 95 %.",
         "On 2 subjects the cache lets us test 3 effects, one at each batch size and variant that was tried; 1 of them "
         "is more than chance.",
         "1 subject has an effect of a factor of 1.10 or more.",

@@ -17,7 +17,7 @@ from report.analysis.available import DataMissingError, Missing
 from report.analysis.effect import Effect, median_of
 from report.findings import conclusions
 from report.findings.conclusions.conclusion import Conclusion, by_batch, ends, largest, medians, on
-from report.findings.conclusions.spread import apart, closer, weighted_medians
+from report.findings.conclusions.spread import apart, closer, median_distances, weighted_medians
 from report.text.prose import Prose
 
 SIX = [f"model{k}" for k in range(6)]
@@ -67,6 +67,18 @@ def test_apart():
     assert 1 <= six.interval[0] <= six.interval[1] <= 4.001
     # All alike: no factor, and none by chance
     assert apart(pd.Series([3.0] * 6), pd.Series(SIX)).interval == (1, 1)
+
+
+def test_median_distances_are_those_of_all_pairs():
+    random = np.random.default_rng(3)
+    points, weights = np.sort(random.normal(size=9)), random.integers(0, 3, (40, 9)).astype(float)
+    points[4] = points[3]  # equal ones are a distance of 0
+    one, other = np.triu_indices(9, 1)
+    pairs = weights[:, one] * weights[:, other]
+    each = weighted_medians(np.broadcast_to(points[other] - points[one], pairs.shape), pairs)
+    assert median_distances(points, weights) == pytest.approx(each)
+    # Of 0, 1 and 3 the pairs are 1, 2 and 3 apart; twice the first: 1, 1, 2, 3 and 3
+    assert list(median_distances(np.array([0.0, 1, 3]), np.array([[1.0, 1, 1], [2, 1, 1], [1, 0, 0]])))[:2] == [2, 2]
 
 
 def test_closer():
@@ -127,8 +139,8 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
     assert plain(conclusions.foremost(paper)) == (
-        "Of 5 effects tested these are the largest, with 96.0 % intervals in parentheses, which allow for that number, "
-        "and after them what cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
+        "These are the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; after them "
+        "come margins, which cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
         "On the cpu, speed is 3.00 (3.00 to 3.00). Cost is 0.200 (0.200 to 0.200). Room is 4.00 (4.00 to 4.00)."
     )
 
