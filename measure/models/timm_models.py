@@ -28,7 +28,9 @@ def native_shape(name: str) -> tuple[int, ...]:
     """Return the shape of one image that the default weights take; 3 x 224 x 224 if it has none."""
     import timm
 
-    settings = timm.models.get_pretrained_cfg(name.removeprefix(PREFIX), allow_unregistered=False)
+    known = name.removeprefix(PREFIX)
+    today = timm.models.get_deprecated_models().get(known) or known  # names of earlier versions build, too
+    settings = timm.models.get_pretrained_cfg(today, allow_unregistered=False)
     return tuple(settings.input_size) if settings else IMAGE
 
 

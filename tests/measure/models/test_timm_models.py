@@ -34,3 +34,9 @@ def test_a_network_that_reads_its_drop_rates_is_built_on_meta():
 def test_an_unknown_model_is_answered_with_the_nearest_names():
     with pytest.raises(UserError, match="timm has no model 'resnet19'; the nearest are resnet"):
         catalog.find(["timm:resnet19"])
+
+
+def test_a_name_of_an_earlier_timm_is_the_model_of_today():
+    (model,) = catalog.find(["timm:gluon_inception_v3"])
+    assert model.input_shape == (3, 299, 299)  # Szegedy et al. 2016: Inception-v3 takes 299 x 299
+    assert sum(each.numel() for each in catalog.build_on_meta(model).parameters()) == 23_834_568  # as timm prints
