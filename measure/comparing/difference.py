@@ -93,12 +93,16 @@ class Difference:
 
 def repeats(rounds: Sequence[Sequence[float]]) -> Repeats:
     """Summarise a cell's latencies (s), given round by round."""
-    errors = [_error_of_samples(latencies) for latencies in rounds]
-    known = [error for error in errors if error is not None]
+    return joined([Repeats((median(latencies),), _error_of_samples(latencies), len(latencies)) for latencies in rounds])
+
+
+def joined(rounds: Sequence[Repeats]) -> Repeats:
+    """Join what was measured in one round each."""
+    errors = [each.error for each in rounds if each.error is not None]
     return Repeats(
-        tuple(map(median, rounds)),
-        sqrt(sum(error**2 for error in known)) / len(rounds) if len(known) == len(rounds) else None,
-        min(map(len, rounds)),
+        tuple(each.medians_s[0] for each in rounds),
+        sqrt(sum(error**2 for error in errors)) / len(rounds) if len(errors) == len(rounds) else None,
+        min(each.samples for each in rounds),
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Cell, Environment, RoofMeasurement, Run, Sample
 from measure.cli.suggestion import did_you_mean
-from measure.comparing.difference import Repeats, error_of_interval, repeats
+from measure.comparing.difference import Repeats, error_of_interval, joined, repeats
 from measure.errors import UserError
 
 
@@ -133,8 +133,12 @@ def _read(folder: Path, environment: Environment) -> Side:
     runs = [row for row in machine.runs() if row.environment_id == wanted]
     samples = [row for row in machine.samples() if row.environment_id == wanted]
     roofs = [row for row in machine.roof_measurements() if row.environment_id == wanted]
-    by_kernel = {RoofKernel(row.roof_kernel, row.size, row.precision, row.pace): _roof(row) for row in roofs}
-    return Side(folder, environment, _cells(runs, samples), by_kernel)
+    by_kernel: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
+    for row in roofs:
+        by_kernel[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
+    return Side(
+        folder, environment, _cells(runs, samples), {kernel: _roof(rounds) for kernel, rounds in by_kernel.items()}
+    )
 
 
 def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measured]:
@@ -159,8 +163,17 @@ def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
     return Measured(failed.status, failed.reason, None, input_shape=failed.input_shape)
 
 
-def _roof(row: RoofMeasurement) -> Measured:
+def _roof(rounds: list[RoofMeasurement]) -> Measured:
+    """Return what was measured of a roof kernel, in one round or several."""
+    timed = [_in_one_round(row) for row in rounds]
+    known = [each for each in timed if each is not None]
+    if not known:
+        return Measured(rounds[0].status, rounds[0].reason, None)
+    return Measured("ok", None, joined(known))
+
+
+def _in_one_round(row: RoofMeasurement) -> Repeats | None:
     if not (row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count):
-        return Measured(row.status, row.reason, None)
+        return None
     error = error_of_interval(row.latency_low_s, row.latency_high_s, row.sample_count)
-    return Measured("ok", None, Repeats((row.latency_s,), error, row.sample_count))
+    return Repeats((row.latency_s,), error, row.sample_count)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import expm1, log, log1p, sqrt
 from statistics import fmean, linear_regression
 
-from measure.timing.statistics import critical
+from measure.timing.statistics import CONFIDENCE, critical
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Growth:
         return log(2) / log1p(self.rate)
 
 
-def fit(years: Sequence[float], values: Sequence[float], confidence: float = 0.95) -> Growth:
+def fit(years: Sequence[float], values: Sequence[float], confidence: float = CONFIDENCE) -> Growth:
     """The growth of positive values, with an interval that takes their logarithms' errors as normal, of one size.
 
     Raises ValueError for fewer than three points: two lie on a line whatever their error.

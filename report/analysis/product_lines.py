@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from measure.timing.statistics import CONFIDENCE
+from report.analysis.growth import Growth, fit
 from report.load.chips import KINDS, comparable, of_dies, on_chip
 from report.text.frame_rows import matching
 
@@ -55,6 +57,10 @@ class Series:
     rate: str
     rows: pd.DataFrame
     whole: str = ""
+
+    def growth(self, column: str, confidence: float = CONFIDENCE) -> Growth:
+        """Return how fast a column grew over the years."""
+        return fit(self.rows.year.tolist(), self.rows[column].tolist(), confidence)
 
 
 def members(chips: pd.DataFrame) -> list[Series]:

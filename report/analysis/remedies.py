@@ -6,6 +6,7 @@ unless that was tried, too.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -46,6 +47,7 @@ class Trial(NamedTuple):
     low: float
 
 
+@cache
 def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell: its largest ``term``, that term's ``share`` of the latency, and its ``remedy``.
 

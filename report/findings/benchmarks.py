@@ -8,6 +8,7 @@ from report.analysis.available import on_each_machine
 from report.analysis.predictors import comparable
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
+from report.load.cells import half_width
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
 from report.text import quantities
 from report.text.frame_rows import extremes, highest, lowest, of_models
@@ -27,7 +28,7 @@ def quickest_and_slowest(cells: pd.DataFrame) -> str:
 
 def widths(cells: pd.DataFrame) -> str:
     """Say how wide the intervals are."""
-    halves = ((cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s).dropna()
+    halves = half_width(cells).dropna()
     if halves.empty:
         return f"No cell has the {FEWEST_SAMPLES} samples that a {CONFIDENCE} interval needs."
     return (
@@ -131,7 +132,7 @@ def throughput(paper: Paper, machine: Machine) -> str:
 def saturated(paper: Paper, machine: Machine) -> str:
     """Say from which batch size on a larger one buys little, and what limits from there on, in each variant."""
     found = {str(variant): rows for variant, rows in saturation.of_machine(machine).groupby("variant", sort=False)}
-    sentences = [f"{_mode(variant)}, {_saturated(rows)}" for variant, rows in found.items()]
+    sentences = [f"{mode(variant)}, {_saturated(rows)}" for variant, rows in found.items()]
     others = {variant: rows for variant, rows in found.items() if variant != EAGER}
     if EAGER in found:
         sentences += [_over_eager(variant, rows, found[EAGER]) for variant, rows in others.items()]
@@ -139,7 +140,8 @@ def saturated(paper: Paper, machine: Machine) -> str:
     return " ".join([f"On the {available.title(machine)} {first}", *map(capitalised, rest)])
 
 
-def _mode(variant: str) -> str:
+def mode(variant: str) -> str:
+    """Say how a variant runs, as the beginning of a sentence's clause."""
     return "in eager mode" if variant == EAGER else f"with {variant}"
 
 

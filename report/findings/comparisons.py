@@ -7,7 +7,6 @@ import pandas as pd
 from measure.cache.hand_kept import CHIP_PRECISIONS
 from report.analysis import available
 from report.analysis.available import MORE_ROWS, DataMissingError, finding, lacking
-from report.analysis.growth import Growth, fit
 from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES, Series
 from report.findings.chips import ratio_range, tensor_beside_vector
 from report.load import chips as table
@@ -128,12 +127,8 @@ def growing_kinds(paper: Paper) -> list[Series]:
     return available.at_least_one(kinds, lacking("chips", "kind with dies enough for a rate of growth", MORE_ROWS))
 
 
-def _fit(series: Series, column: str) -> Growth:
-    return fit(series.rows.year.tolist(), series.rows[column].tolist())
-
-
 def _growth(series: Series) -> str:
-    rows, ridge = series.rows, _fit(series, "ridge_flop_per_byte")
+    rows, ridge = series.rows, series.growth("ridge_flop_per_byte")
     text = (
         f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} ({number(len(rows), 'die')}, {series.rate}, "
         f"{rows.year.min():.0f} to {rows.year.max():.0f})"
@@ -157,12 +152,12 @@ def wall(paper: Paper) -> str:
     By what the peak outgrows the bandwidth the ridge point grows, and has an interval.
     """
     kinds = growing_kinds(paper)
-    ridges = {series.name: _fit(series, "ridge_flop_per_byte") for series in kinds}
+    ridges = {series.name: series.growth("ridge_flop_per_byte") for series in kinds}
     ahead = [series for series in kinds if ridges[series.name].low > 0]
     text = f"Of {number(len(kinds), 'kind')} peaks outgrew bandwidths by more than chance for {len(ahead) or 'none'}"
     if ahead:
         most = max(ahead, key=lambda series: ridges[series.name].rate)
-        peak, bandwidth = (_fit(most, column).rate for column in ("peak_flop_per_s", "bandwidth_byte_per_s"))
+        peak, bandwidth = (most.growth(column).rate for column in ("peak_flop_per_s", "bandwidth_byte_per_s"))
         text += (
             f", {'most for ' if len(ahead) > 1 else ''}{most.name}: by {percent(peak)} a year for the peaks against "
             f"{percent(bandwidth)} for the bandwidths"

@@ -9,6 +9,7 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.findings import method
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
+from report.load.cells import half_width
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import STREAMED_BY
@@ -163,8 +164,7 @@ def _sound(machine: Machine) -> str:
     ok = machine.cells[machine.cells.status == "ok"]
     if ok.empty:
         return ""
-    halves = (ok.latency_high_s - ok.latency_low_s) / 2 / ok.latency_s
-    known, flagged = int((halves <= TARGET).sum()), int((ok["flags"] != "").sum())
+    known, flagged = int((half_width(ok) <= TARGET).sum()), int((ok["flags"] != "").sum())
     return (
         f"; of the measured ones {known or 'none'} {by_number(known, 'has', 'have')} a {CONFIDENCE} interval within "
         f"{method.TARGET}, and {flagged or 'none'} {by_number(flagged, 'carries', 'carry')} a flag"

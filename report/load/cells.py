@@ -63,11 +63,16 @@ def timed(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     return cells
 
 
+def half_width(cells: Any) -> Any:
+    """Return half the width of the interval over the latency, of a cell or of a frame of cells."""
+    return (cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s
+
+
 def _flags(cell: Any) -> str:
     if cell.rounds < 2:
         return str(cell.flags)
     held = [flag for flag in cell.flags.split(";") if flag not in ("", WIDE, DRIFTING)]
-    if (cell.latency_high_s - cell.latency_low_s) / 2 > TARGET * cell.latency_s:
+    if half_width(cell) > TARGET:
         held.append(WIDE)
     return ";".join(held)
 

@@ -6,7 +6,6 @@ import pandas as pd
 
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.growth import fit
 from report.load import chips
 from report.load.paper import Paper
 from report.tables.pipe import NONE, cited, known, pipe
@@ -98,10 +97,7 @@ def growth(paper: Paper) -> str:
     for series in available.growing(paper):
         rows = series.rows
         years = f"{rows.year.min():.0f}–{rows.year.max():.0f}"
-        fits = [
-            fit(rows.year.tolist(), rows[column].tolist())
-            for column in ("peak_flop_per_s", "bandwidth_byte_per_s", "ridge_flop_per_byte")
-        ]
+        fits = [series.growth(column) for column in ("peak_flop_per_s", "bandwidth_byte_per_s", "ridge_flop_per_byte")]
         growths = [change(found.rate, found.low, found.high) for found in fits]
         name = f"{series.name}, of the {series.whole}" if series.whole else series.name
         table.append([name, str(len(rows)), years, *growths])

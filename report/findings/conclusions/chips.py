@@ -3,7 +3,6 @@
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect, Interval, median_of
-from report.analysis.growth import fit
 from report.analysis.product_lines import Series
 from report.findings.chips import ratio_range
 from report.findings.comparisons import growing_kinds, tensor_gpus
@@ -72,8 +71,8 @@ def _growth(series: Series, confidence: float) -> Effect:
     span = float(years.max() - years.min())
 
     def interval_at(confidence: float) -> Interval:
-        growth = fit(years.tolist(), series.rows.ridge_flop_per_byte.tolist(), confidence)
+        growth = series.growth("ridge_flop_per_byte", confidence)
         return (1 + growth.low) ** span, (1 + growth.high) ** span
 
-    growth = fit(years.tolist(), series.rows.ridge_flop_per_byte.tolist())
+    growth = series.growth("ridge_flop_per_byte")
     return Effect((1 + growth.rate) ** span, interval_at, growth.count, confidence)

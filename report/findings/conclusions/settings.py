@@ -6,6 +6,7 @@ from measure.cache.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import missing_on
 from report.analysis.effect import Effect
+from report.findings.benchmarks import mode
 from report.findings.conclusions.conclusion import (
     Answer,
     advised,
@@ -59,15 +60,14 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
         effects = _by_larger_batch(rows[rows.status == "ok"], first, confidence)
         if not effects:
             continue
-        mode = "in eager mode" if variant == EAGER else f"with {variant}"
-        counts = saturated.batch.value_counts()
+        runs, counts = mode(str(variant)), saturated.batch.value_counts()
         told = f"the throughput over that at batch size {first} is"
         advice.append(
-            f"{mode} {_advice_on_batches(effects, first)}: {told} {medians(effects)}, and the smallest batch size with "
-            f"{percent(saturation.SHARE)} of the best is {int(counts.index[0])} for {int(counts.iloc[0])} of "
+            f"{runs} {_advice_on_batches(effects, first)}: {told} {medians(effects)}, and the smallest batch size "
+            f"with {percent(saturation.SHARE)} of the best is {int(counts.index[0])} for {int(counts.iloc[0])} of "
             f"{number(len(saturated), 'model')}"
         )
-        briefs.append(f"{mode} {told} {medians(ends(effects))}")
+        briefs.append(f"{runs} {told} {medians(ends(effects))}")
         tested += effects.values()
     if not tested:
         where = f"on the {available.title(machine)} at batch size {first} and at a larger one"

@@ -123,6 +123,26 @@ def test_a_table_without_rounds_is_one_round(tmp_path):
     assert side.cells[Cell(*CELL)].repeats.medians_s == (0.6,)
 
 
+def test_all_rounds_of_a_roof_count(tmp_path):
+    folder = machine(tmp_path / "a")
+    machine(tmp_path / "b")
+    kernel = ("aaaa00000000", "stream_triad", "fp64", 512, 1, 1)
+    times = (1.0, 0.9, 1.1), (1.2, 1.08, 1.32), (1.1, 0.99, 1.21)
+    rounds = [
+        RoofMeasurement(*kernel, "ok", None, *each, 9 + number, "sustained", round=number)
+        for number, each in enumerate(times)
+    ]
+    failed = RoofMeasurement(*kernel, "error", "busy", None, None, None, None, "sustained", round=3)
+    folder.put_roof_measurements([*rounds, failed])
+    side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+    repeats = side.roofs[RoofKernel("stream_triad", 512, "fp64", "sustained")].repeats
+    assert repeats.medians_s == (1.0, 1.2, 1.1)
+    assert repeats.samples == 9
+    # Each error is that of a width of a tenth to each side; three together leave a third of their squares' root
+    errors = [error_of_interval(0.9, 1.1, samples) for samples in (9, 10, 11)]
+    assert repeats.error == pytest.approx(sum(error**2 for error in errors) ** 0.5 / 3)
+
+
 def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
     folder = machine(tmp_path / "a")
     machine(tmp_path / "b")
