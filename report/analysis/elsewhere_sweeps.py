@@ -1,0 +1,79 @@
+"""What others measured over batch sizes: from which one on a larger batch buys little, and what a step costs there."""
+
+import pandas as pd
+
+from measure.cache.words import INFERENCE
+from report.analysis import elsewhere, saturation
+from report.analysis.available import DataMissingError, at_least_one
+from report.analysis.elsewhere import CONDITIONS
+from report.load.paper import BASE_PRECISION, Paper
+from report.text.frame_rows import matching
+
+SET = ["device", "computed", "input_size", *CONDITIONS]
+"""The columns in which the timings of a set agree: nothing but models and batch sizes differ."""
+
+
+def rated(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return timings with the throughput that the source prints, else batch size over time, and the time that follows.
+
+    NVIDIA's mean latency often exceeds the 99th percentile that stands beside it: its throughput is the better clock.
+    """
+    printed = rows.throughput_per_s.astype(float)
+    rate = printed.where(printed.notna(), rows.batch / rows.latency_s)
+    return rows.assign(throughput_per_s=rate, latency_s=rows.batch / rate)
+
+
+def sweeps(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the forward passes, ``rated``, of models that were timed over a full sweep of batch sizes, all else alike.
+
+    They are in ascending order of batch sizes, and there may be none.
+    """
+    inference = rated(matching(rows, phase=INFERENCE)).sort_values("batch", kind="stable")
+    inference = inference.drop_duplicates([*SET, "model", "batch"])
+    models = inference.groupby([*SET, "model"], dropna=False)
+    several = inference[models.batch.transform("size") >= saturation.FEWEST]
+    return several.groupby([*SET, "model"], dropna=False).filter(
+        lambda sweep: saturation.is_full_sweep([int(batch) for batch in sweep.batch])
+    )
+
+
+def swept(paper: Paper) -> pd.DataFrame:
+    """Return the ``sweeps`` of all published timings; at least one."""
+    gap = DataMissingError(
+        "data/published/measurements/models.csv holds no model that others timed over a full sweep of batch sizes; "
+        "restore it, or add a table with python -m measure add-published FILE."
+    )
+    return at_least_one(sweeps(elsewhere.timings(paper)), gap)
+
+
+def saturations(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the saturation of each of some ``sweeps``, as of our own cells (``saturation.saturations``).
+
+    ``device`` and ``computed`` say on what and at which precision; of no sweep the frame is empty.
+    """
+    ridge = rows.peak_flop_per_s / rows.bandwidth_byte_per_s
+    cells = rows.assign(status="ok", memory_bound=rows.intensity < ridge)
+    found = [
+        saturation.saturations(alike).assign(device=alike.device.iloc[0], computed=alike.computed.iloc[0])
+        for _, alike in cells.groupby(SET, dropna=False)
+    ]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def printed_steps(paper: Paper) -> pd.DataFrame:
+    """Return the training steps that a study printed, on chips with a sweep: ``device``, ``throughput_per_s``.
+
+    ``inference_per_s`` is the throughput of the same model's forward pass that others timed there at the batch size and
+    the base precision; empty where nobody did.
+    """
+    sweep = sweeps(paper.elsewhere.timings)
+    steps = paper.training_steps.rename(columns={"chip_key": "device"})
+    steps = steps[steps.device.isin(sweep.device)]
+    steps = steps.assign(throughput_per_s=steps.batch / steps.time_s)
+    full = matching(sweep, computed=BASE_PRECISION).rename(columns={"model": "model_key"})
+    full = full.drop_duplicates(["device", "model_key", "batch"]).rename(columns={"throughput_per_s": "inference_per_s"})
+    return steps.merge(
+        full[["device", "model_key", "batch", "inference_per_s", "flop_ratio"]],
+        on=["device", "model_key", "batch"],
+        how="left",
+    )
