@@ -60,20 +60,17 @@ def saturations(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def printed_steps(paper: Paper) -> pd.DataFrame:
-    """Return the training steps that a study printed, on chips with a sweep: ``device``, ``throughput_per_s``.
+def printed_steps(paper: Paper, sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return the training steps that a study printed of devices in some ``sweeps``: ``device``, ``throughput_per_s``.
 
-    ``inference_per_s`` is the throughput of the same model's forward pass that others timed there at the batch size and
-    the base precision; empty where nobody did.
+    ``inference_per_s`` is the throughput of the same model's forward pass in the sweep, at the same batch size and the
+    base precision, and ``flop_ratio`` how many times its FLOP a step asks for; empty where neither was timed or counted.
     """
-    sweep = sweeps(paper.elsewhere.timings)
     steps = paper.training_steps.rename(columns={"chip_key": "device"})
     steps = steps[steps.device.isin(sweep.device)]
     steps = steps.assign(throughput_per_s=steps.batch / steps.time_s)
-    full = matching(sweep, computed=BASE_PRECISION).rename(columns={"model": "model_key"})
-    full = full.drop_duplicates(["device", "model_key", "batch"]).rename(columns={"throughput_per_s": "inference_per_s"})
-    return steps.merge(
-        full[["device", "model_key", "batch", "inference_per_s", "flop_ratio"]],
-        on=["device", "model_key", "batch"],
-        how="left",
+    key = ["device", "model_key", "batch"]
+    full = matching(sweep, computed=BASE_PRECISION).rename(
+        columns={"model": "model_key", "throughput_per_s": "inference_per_s"}
     )
+    return steps.merge(full.drop_duplicates(key)[[*key, "inference_per_s", "flop_ratio"]], on=key, how="left")

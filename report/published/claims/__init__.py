@@ -5,17 +5,19 @@ from functools import lru_cache, partial
 from measure.cache.discovery import import_modules
 from report.analysis.available import finding, lacking
 from report.load.paper import Paper
-from report.published.claims.ruling import CLAIMS, MARKS, Ruling, or_undecided
+from report.published.claims.ruling import CLAIMS, ELSEWHERE, MARKS, Ruling, or_elsewhere, or_undecided
 from report.text.frame_rows import each
-from report.text.quantities import number
+from report.text.quantities import by_number, number
 
 import_modules(__name__)
 
 
 def ruling(paper: Paper, claim: str) -> Ruling:
-    """Return the ruling on a claim; undecided where there is no rule or data are missing."""
-    undecided = Ruling(None, "No rule here decides this claim.")
-    return or_undecided(partial(CLAIMS[claim], paper)) if claim in CLAIMS else undecided
+    """Return the ruling on a claim: by our data, else by what others timed; undecided where there is no rule, or neither."""
+    if claim not in CLAIMS:
+        return Ruling(None, "No rule here decides this claim.")
+    ours = partial(CLAIMS[claim], paper)
+    return or_elsewhere(ours, partial(ELSEWHERE[claim], paper)) if claim in ELSEWHERE else or_undecided(ours)
 
 
 @lru_cache(maxsize=8)
@@ -34,4 +36,17 @@ def summary(paper: Paper) -> str:
     return (
         f"Of {number(len(marks), 'claim')} the cache confirms {confirmed} and refutes {refuted}; {undecided} it cannot "
         f"decide, and {apart} it has nothing to hold against."
+    )
+
+
+@finding
+def timed_elsewhere(paper: Paper) -> str:
+    """Say how many claims about GPUs rest on timings that others published, and how many of these they decide."""
+    found = [ruled for ruled in rulings(paper).values() if ruled.sources]
+    if not found:
+        return "No claim rests on timings that others published."
+    decided = sum(ruled.holds is not None for ruled in found)
+    return (
+        f"{number(len(found), 'claim')} about GPUs that we did not measure {by_number(len(found), 'rests', 'rest')} on "
+        f"timings that others published, which decide {decided or 'none'}; the others lack models, conditions or a device."
     )

@@ -72,13 +72,13 @@ def _low(found: Coefficient) -> bool | None:
     return False if low > LOW or high < -LOW else None
 
 
-def _uncorrelated(found: Coefficient) -> bool | None:
+def uncorrelated(found: Coefficient) -> bool | None:
     """Return whether a correlation is none, or low; None where it may be either."""
     return False if found.settled and not _low(found) else _low(found)
 
 
 @claim("daugherty-1a", "cpu", _correlated)
-@claim("daugherty-1b", "gpu", _uncorrelated)
+@claim("daugherty-1b", "gpu", uncorrelated)
 def flop_and_latency(paper: Paper, kind: str, rule: Callable[[Coefficient], bool | None]) -> Ruling:
     """Rule on their correlation at every batch size."""
     machine = available.machine(paper, kind)
@@ -145,12 +145,17 @@ def saturates(paper: Paper) -> Ruling:
     """Rule by the batch size with 95 % of the best throughput, in the median of the models."""
     machine = available.machine(paper, "gpu")
     rows = matching(saturation.of_machine(machine), variant=EAGER)
+    return saturated(f"On the {available.title(machine)}", rows)
+
+
+def saturated(where: str, rows: pd.DataFrame) -> Ruling:
+    """Rule on saturations, a row a model."""
     low, high = NEAR_64
     median = median_of(rows.batch)
     within = int(rows.batch.between(low, high).sum())
     return Ruling(
         of_effect(median).meets(low, high),
-        f"On the {available.title(machine)} the batch size with {percent(saturation.SHARE)} of the best throughput is "
+        f"{where} the batch size with {percent(saturation.SHARE)} of the best throughput is "
         f"{median} in the median, and from {low} to {high} in {within or 'none'} of {number(len(rows), 'model')}.",
     )
 
@@ -179,7 +184,11 @@ def nearest_to_peak(paper: Paper, machine: Machine) -> Ruling:
 @claim("a1rooflines-5")
 def small_gap(paper: Paper) -> Ruling:
     """Rule on a small gap between CPU and GPU at batch size 1."""
-    cpu, gpu = (available.cells(available.machine(paper, kind)) for kind in ("cpu", "gpu"))
+    return cpu_over_gpu(*(available.cells(available.machine(paper, kind)) for kind in ("cpu", "gpu")))
+
+
+def cpu_over_gpu(cpu: pd.DataFrame, gpu: pd.DataFrame) -> Ruling:
+    """Rule on the latencies of the models on both."""
     both = cpu[cpu.batch == 1].merge(gpu[gpu.batch == 1], on="model", suffixes=("_cpu", "_gpu"))
     if both.empty:
         raise missing("No model was measured at batch size 1 on both devices", flags="--batch-sizes 1", does="does")
@@ -192,7 +201,11 @@ def small_gap(paper: Paper) -> Ruling:
     )
 
 
-def _correlations(paper: Paper) -> tuple[str, list[dict[int, Coefficient]]]:
+Correlations = list[dict[int, Coefficient]]
+"""Of latency with each quantity of ``COUNTED``, by batch size."""
+
+
+def _correlations(paper: Paper) -> tuple[str, Correlations]:
     """Return the GPU, and the rank correlations of latency there with each counted quantity by batch size."""
     machine = available.machine(paper, "gpu")
     found = [ranks(machine, predictor) for predictor in COUNTED]
@@ -206,7 +219,11 @@ def _correlations(paper: Paper) -> tuple[str, list[dict[int, Coefficient]]]:
 @claim("a1rooflines-6a")
 def low_at_batch_1(paper: Paper) -> Ruling:
     """Rule on low correlations with every counted quantity at batch size 1."""
-    where, found = _correlations(paper)
+    return low(*_correlations(paper))
+
+
+def low(where: str, found: Correlations) -> Ruling:
+    """Rule on all of them at batch size 1."""
     most = max((by_batch[1] for by_batch in found), key=lambda coefficient: abs(coefficient.value))
     return Ruling(
         together([_low(by_batch[1]) for by_batch in found]),
@@ -217,13 +234,17 @@ def low_at_batch_1(paper: Paper) -> Ruling:
 @claim("a1rooflines-6b")
 def equal_at_large_batches(paper: Paper) -> Ruling:
     """Rule on correlations at the two larger batch sizes of the studies: equal within the tolerance, or apart."""
-    where, found = _correlations(paper)
+    return equal(*_correlations(paper))
+
+
+def equal(where: str, found: Correlations) -> Ruling:
+    """Rule on each of them at these batch sizes."""
     *_, fewer, more = BATCHES
     pairs = [(by_batch[fewer], by_batch[more]) for by_batch in found]
     parts = [f"{predictor.name} {one} and {other}" for predictor, (one, other) in zip(COUNTED, pairs, strict=True)]
-    equal = [True if near(one.value, 0, other.value) else False if _apart(one, other) else None for one, other in pairs]
+    alike = [True if near(one.value, 0, other.value) else False if _apart(one, other) else None for one, other in pairs]
     return Ruling(
-        together(equal),
+        together(alike),
         f"{where} the rank correlations of latency at batch sizes {fewer} and {more} are with {listing(parts)}.",
     )
 

@@ -56,7 +56,7 @@ def extreme(paper: Paper, model: str, column: str, unit: str, end: str) -> Rulin
     return at_batches(holds, f"The {end} is that of {listing(parts)}.")
 
 
-def _cells(paper: Paper, kind: str) -> pd.DataFrame:
+def cells(paper: Paper, kind: str) -> pd.DataFrame:
     """Return the cells at batch size 1 of the models that it names."""
     rows = available.cells(available.machine(paper, kind))
     return rows[rows.model.map(_is_studied) & (rows.batch == 1)]
@@ -72,18 +72,23 @@ def _correlated(what: str, found: Coefficient | None, stated: float) -> Ruling:
     )
 
 
+def of_devices(cpu: pd.DataFrame, gpu: pd.DataFrame) -> Ruling:
+    """Rule on the rank correlation of the latencies of models on both."""
+    both = cpu.merge(gpu, on="model", suffixes=("_cpu", "_gpu"))
+    found = correlations.correlation(both.latency_s_cpu, both.latency_s_gpu, both.model)
+    return _correlated("CPU with GPU latency", found, CPU_WITH_GPU)
+
+
 @claim("madani2026-5a")
 def correlated_devices(paper: Paper) -> Ruling:
     """Rule on the rank correlation of CPU with GPU latency."""
-    both = _cells(paper, "cpu").merge(_cells(paper, "gpu"), on="model", suffixes=("_cpu", "_gpu"))
-    found = correlations.correlation(both.latency_s_cpu, both.latency_s_gpu, both.model)
-    return _correlated("CPU with GPU latency", found, CPU_WITH_GPU)
+    return of_devices(cells(paper, "cpu"), cells(paper, "gpu"))
 
 
 @claim("madani2026-5b")
 def correlated_parameters(paper: Paper) -> Ruling:
     """Rule on the rank correlation of CPU latency with parameters."""
-    rows = _cells(paper, "cpu")
+    rows = cells(paper, "cpu")
     found = correlations.correlation(rows.parameter_count, rows.latency_s, rows.model)
     return _correlated("CPU latency with parameters", found, WITH_PARAMETERS)
 

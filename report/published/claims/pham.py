@@ -90,9 +90,8 @@ def slower_on_l4(paper: Paper) -> Ruling:
     text = f"It prints {on_t4} on the T4 and {si(l4.row.time_s, 's')} on the L4, at {_rates(found)}."
     if not l4.misprinted:
         return Ruling(bool(l4.row.time_s > t4.row.time_s), text)
-    return Ruling(
-        None,
+    raise DataMissingError(
         f"{text} The L4's rate has the digits of its DRAM rate times its time, so the row is likely misprinted; FLOP "
         "of tensor cores, which are not counted, are possible too. On an L4 python -m measure --device cuda --models "
-        "resnet50 --sections workload training would decide.",
+        "resnet50 --sections workload training would decide."
     )

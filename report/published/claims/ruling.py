@@ -1,7 +1,7 @@
 """What the cache says of a claim, the marks of the functions that say it, and what makes one ruling of several."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from report.analysis import available
@@ -19,12 +19,14 @@ MARKS = {CONFIRMED: "✓", REFUTED: "✗", UNDECIDED: "?", NOT_COMPARABLE: "–"
 class Ruling:
     """Whether a claim or a part of one holds (None: undecided), and what decides, with its numbers, or would.
 
-    Not ``comparable`` is a claim about something that no data of ours mean.
+    Not ``comparable`` is a claim about something that no data of ours mean. ``sources`` are the keys of the bibliography
+    whose timings decide where ours are missing, or do not suffice to.
     """
 
     holds: bool | None
     text: str
     comparable: bool = True
+    sources: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -34,17 +36,21 @@ class Ruling:
         return CONFIRMED if self.holds else REFUTED
 
 
-CLAIMS: dict[str, Callable[[Paper], Ruling]] = {}
+Rule = Callable[..., Ruling]
+Rules = dict[str, Callable[[Paper], Ruling]]
+
+CLAIMS: Rules = {}
 """The rules by the ids in ``data/published/claims.csv``."""
 
-Rule = Callable[..., Ruling]
+ELSEWHERE: Rules = {}
+"""Of claims about GPUs the rules by what others timed, which count where the rule in ``CLAIMS`` lacks data."""
 
 
-def claim(key: str, *arguments: Any) -> Callable[[Rule], Rule]:
-    """Mark the function that rules on a claim, given the paper and these arguments."""
+def claim(key: str, *arguments: Any, rules: Rules = CLAIMS) -> Callable[[Rule], Rule]:
+    """Mark the function that rules on a claim, given the paper and these arguments: one of ``CLAIMS`` or ``ELSEWHERE``."""
 
     def register(rule: Rule) -> Rule:
-        CLAIMS[key] = lambda paper: rule(paper, *arguments)
+        rules[key] = lambda paper: rule(paper, *arguments)
         return rule
 
     return register
@@ -66,6 +72,15 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
         return rule()
     except DataMissingError as gap:
         return Ruling(None, str(gap))
+
+
+def or_elsewhere(ours: Callable[[], Ruling], theirs: Callable[[], Ruling]) -> Ruling:
+    """Return our ruling; where our data are missing that by what others timed, which comes after the gap if it is open."""
+    try:
+        return ours()
+    except DataMissingError as gap:
+        found = or_undecided(theirs)
+        return found if found.holds is not None else replace(found, text=f"{gap} {found.text}")
 
 
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:

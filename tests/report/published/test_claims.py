@@ -225,7 +225,7 @@ def test_a_stated_correlation(stated, interval, mark):
 def test_a_low_correlation(interval, low, none):
     found = Coefficient(sum(interval) / 2, interval, 9, 9)
     assert coursework._low(found) is low
-    assert coursework._uncorrelated(found) is none
+    assert coursework.uncorrelated(found) is none
 
 
 def test_machines_that_contradict_leave_a_claim_open():
