@@ -64,7 +64,7 @@ def printed_steps(paper: Paper, sweep: pd.DataFrame) -> pd.DataFrame:
     """Return the training steps that a study printed of devices in some ``sweeps``: ``device``, ``throughput_per_s``.
 
     ``inference_per_s`` is the throughput of the same model's forward pass in the sweep, at the same batch size and the
-    base precision, and ``flop_ratio`` how many times its FLOP a step asks for; empty where neither was timed or counted.
+    base precision, and ``flop_ratio`` how many times its FLOP a step asks for; empty where not timed, or not counted.
     """
     steps = paper.training_steps.rename(columns={"chip_key": "device"})
     steps = steps[steps.device.isin(sweep.device)]

@@ -13,7 +13,7 @@ import_modules(__name__)
 
 
 def ruling(paper: Paper, claim: str) -> Ruling:
-    """Return the ruling on a claim: by our data, else by what others timed; undecided where there is no rule, or neither."""
+    """Return the ruling on a claim, by our data or else by what others timed; undecided where both are missing."""
     if claim not in CLAIMS:
         return Ruling(None, "No rule here decides this claim.")
     ours = partial(CLAIMS[claim], paper)
@@ -48,5 +48,5 @@ def timed_elsewhere(paper: Paper) -> str:
     decided = sum(ruled.holds is not None for ruled in found)
     return (
         f"{number(len(found), 'claim')} about GPUs that we did not measure {by_number(len(found), 'rests', 'rest')} on "
-        f"timings that others published, which decide {decided or 'none'}; the others lack models, conditions or a device."
+        f"timings that others published, which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
     )

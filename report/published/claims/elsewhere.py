@@ -26,11 +26,15 @@ from report.published.claims import coursework, madani
 from report.published.claims.coursework import Correlations
 from report.published.claims.ruling import ELSEWHERE, Ruling, claim
 from report.published.claims.sides import BATCHES, STUDIED_GPU
+from report.published.models import USUAL_SHAPE
 from report.published.steps import chip_roof
 from report.text.frame_rows import highest, lowest, matching
 from report.text.quantities import by_number, listing, number, significant
 
 WHERE = "data/published/measurements"
+
+PIXELS = int(USUAL_SHAPE.rpartition("x")[2])
+"""The side of the studies' inputs."""
 
 SIDE = "A time does not tell on which side of the ridge point a model lies, so timings of others do not decide."
 LAYERS = "Others timed whole models, whose layers are not apart."
@@ -42,6 +46,8 @@ PASSES = "Others timed whole steps, whose passes are not apart."
 @claim("a1rooflines-1", SIDE, rules=ELSEWHERE)
 @claim("a1rooflines-2a", SIDE, rules=ELSEWHERE)
 @claim("a1rooflines-2b", SIDE, rules=ELSEWHERE)
+@claim("pham2024-4a", SIDE, rules=ELSEWHERE)
+@claim("pham2024-4b", SIDE, rules=ELSEWHERE)
 @claim("madani2026-9", LAYERS, rules=ELSEWHERE)
 @claim("hw1part2-4b", LAYERS, rules=ELSEWHERE)
 @claim("madani2026-8", PASSES, rules=ELSEWHERE)
@@ -53,6 +59,11 @@ def beyond_a_time(paper: Paper, why: str) -> Ruling:
     return Ruling(None, why)
 
 
+def sources(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return the keys of the bibliography that rows are of."""
+    return tuple(sorted(set(";".join(rows.source).split(";"))))
+
+
 @dataclass(frozen=True)
 class Timed:
     """What others timed on a GPU, ``where`` as a sentence begins with it: rows that differ in model and batch size."""
@@ -60,27 +71,24 @@ class Timed:
     where: str
     rows: pd.DataFrame
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return tuple(sorted(set(";".join(self.rows.source).split(";"))))
-
     def rules(self, ruling: Ruling) -> Ruling:
         """Return a ruling that names the sources."""
-        return replace(ruling, sources=self.sources)
+        return replace(ruling, sources=sources(self.rows))
 
 
 def in_full_precision(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the forward passes on GPUs that ran in eager mode and full precision, as ``rated``.
+    """Return the forward passes on GPUs in eager mode and full precision at the studies' size of input, as ``rated``.
 
     A chip that multiplies in TF32 is left out: torch lets convolutions do so, and no source says whether they did.
     """
     full = set(matching(paper.chips, chip_kind="gpu").chip) - set(matching(paper.chips, precision=TF32).chip)
     rows = matching(rows, phase=INFERENCE, precision=BASE_PRECISION, autocast="", compiler="")
-    return elsewhere_sweeps.rated(rows[rows.device.isin(full)])
+    usual = rows.input_size.isna() | (rows.input_size == PIXELS)
+    return elsewhere_sweeps.rated(rows[rows.device.isin(full) & usual])
 
 
 def kin(paper: Paper, chip: str) -> set[str]:
-    """Return the other chips of a chip's die whose ridge point is the chip's: by the roofline, one factor tells both apart."""
+    """Return the other chips of a chip's die that have its ridge point: by the roofline a factor tells both apart."""
     dies = paper.chips.drop_duplicates("chip").set_index("chip").die
     roof = chip_roof(paper, chip)
     if roof is None or not dies[chip]:
@@ -105,11 +113,10 @@ def timed_on(paper: Paper, chip: str, rows: pd.DataFrame, absolute: bool = False
             f"No forward pass at {BASE_PRECISION} on the {chip} is in {WHERE}{instead}; python -m measure "
             "add-published FILE adds one."
         )
-    sets = [rows for _, rows in found.groupby(["device", *CONDITIONS], dropna=False)]
-    most = max(sets, key=lambda rows: rows.model.nunique())
+    sets = [alike for _, alike in found.groupby(["device", *CONDITIONS], dropna=False)]
+    most = max(sets, key=lambda alike: alike.model.nunique()).drop_duplicates(["model", "batch"])
     device = str(most.device.iloc[0])
     stands_in = "" if device == chip else f", of the {chip}'s die and ridge point"
-    most = most.drop_duplicates(["model", "input_size", "batch"])
     return Timed(f"On the {device}{stands_in}, as others timed it,", most)
 
 
@@ -162,7 +169,7 @@ def _on_both(timed: Timed, cpu: pd.DataFrame) -> pd.DataFrame:
     """Return the rows at batch size 1 of the models that we measured on a CPU; at least one."""
     rows = timed.rows[(timed.rows.batch == 1) & timed.rows.model.isin(cpu.model)]
     if rows.empty:
-        raise DataMissingError(f"{timed.where} no time at batch size 1 of a model that we measured on the CPU is known.")
+        raise DataMissingError(f"{timed.where} no model that we measured on the CPU is known at batch size 1.")
     return rows
 
 
@@ -172,7 +179,8 @@ def correlated_devices(paper: Paper) -> Ruling:
     timed, cpu = timed_on(paper, STUDIED_GPU, elsewhere.timings(paper)), madani.cells(paper, "cpu")
     gpu = _on_both(timed, cpu)
     ruling = madani.of_devices(cpu, gpu)
-    return timed.rules(replace(ruling, text=f"{ruling.text} {timed.where} {listing(sorted(set(gpu.model)))} is known."))
+    known = f"{listing(sorted(gpu.model))} {by_number(len(gpu), 'is', 'are')} known"
+    return timed.rules(replace(ruling, text=f"{ruling.text} {timed.where} {known} at batch size 1."))
 
 
 @claim("a1rooflines-5", rules=ELSEWHERE)
@@ -230,7 +238,8 @@ def flop_and_latency(paper: Paper) -> Ruling:
     """
     rows = in_full_precision(paper, elsewhere.counted(paper))
     found: dict[str, tuple[Coefficient, int, pd.DataFrame]] = {}
-    for (device, _, batch), alike in rows.groupby(["device", "file", "batch"]):
+    for (name, _, batch), alike in rows.groupby(["device", "file", "batch"]):
+        device = str(name)
         coefficient = _correlation(alike, "forward_flop")
         if coefficient and (device not in found or coefficient.models > found[device][0].models):
             found[device] = coefficient, int(batch), alike
@@ -247,13 +256,11 @@ def flop_and_latency(paper: Paper) -> Ruling:
         for device in dict.fromkeys((ordered[0], ordered[-1]))
     ]
     span = f"from {' to '.join(ends)}" if len(ends) > 1 else ends[0]
-    timed = Timed("", pd.concat([alike for _, _, alike in found.values()]))
-    return timed.rules(
-        Ruling(
-            holds.pop() if len(holds) == 1 else None,
-            f"On {number(len(found), 'GPU')}, as others timed {by_number(len(found), 'it', 'them')}, the rank "
-            f"correlation of FLOP with latency is {span}.",
-        )
+    return Ruling(
+        holds.pop() if len(holds) == 1 else None,
+        f"On {number(len(found), 'GPU')}, as others timed {by_number(len(found), 'it', 'them')}, the rank "
+        f"correlation of FLOP with latency is {span}.",
+        sources=sources(pd.concat([alike for _, _, alike in found.values()])),
     )
 
 
@@ -266,13 +273,13 @@ def slower_on_l4(paper: Paper) -> Ruling:
     )
     pairs = elsewhere.generations(rows, l4, t4)
     if pairs.empty:
-        raise DataMissingError(f"No training steps of {model} on both the {l4} and the {t4}, all else alike, are in {WHERE}.")
-    factor = median_of(pairs.speed_up)
-    timed = Timed("", pairs)
-    return timed.rules(
-        Ruling(
-            of_effect(factor).above(1),
-            f"On the {l4} a step of {model} takes {factor} times as long as on the {t4} in the median of "
-            f"{number(len(pairs), 'pair')}, as others timed them.",
+        raise DataMissingError(
+            f"No training steps of {model} on both the {l4} and the {t4}, all else alike, are in {WHERE}."
         )
+    factor = median_of(pairs.speed_up)
+    return Ruling(
+        of_effect(factor).above(1),
+        f"On the {l4} a step of {model} takes {factor} times as long as on the {t4} in the median of "
+        f"{number(len(pairs), 'pair')}, as others timed them.",
+        sources=sources(pairs),
     )

@@ -19,8 +19,8 @@ MARKS = {CONFIRMED: "✓", REFUTED: "✗", UNDECIDED: "?", NOT_COMPARABLE: "–"
 class Ruling:
     """Whether a claim or a part of one holds (None: undecided), and what decides, with its numbers, or would.
 
-    Not ``comparable`` is a claim about something that no data of ours mean. ``sources`` are the keys of the bibliography
-    whose timings decide where ours are missing, or do not suffice to.
+    Not ``comparable`` is a claim about something that no data of ours mean. ``sources`` are keys of the bibliography:
+    whose timings it rests on where ours are missing.
     """
 
     holds: bool | None
@@ -47,7 +47,7 @@ ELSEWHERE: Rules = {}
 
 
 def claim(key: str, *arguments: Any, rules: Rules = CLAIMS) -> Callable[[Rule], Rule]:
-    """Mark the function that rules on a claim, given the paper and these arguments: one of ``CLAIMS`` or ``ELSEWHERE``."""
+    """Mark the function that rules on a claim, given the paper and these arguments."""
 
     def register(rule: Rule) -> Rule:
         rules[key] = lambda paper: rule(paper, *arguments)
@@ -75,7 +75,7 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
 
 
 def or_elsewhere(ours: Callable[[], Ruling], theirs: Callable[[], Ruling]) -> Ruling:
-    """Return our ruling; where our data are missing that by what others timed, which comes after the gap if it is open."""
+    """Return our ruling; where our data are missing that by what others timed, after the gap if it is open, too."""
     try:
         return ours()
     except DataMissingError as gap:
