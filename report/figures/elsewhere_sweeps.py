@@ -33,48 +33,50 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     precisions = [precision for precision in RATES if precision in set(lines.precision)]
     colors, shapes = theme.scales({precision: STYLES[precision] for precision in precisions})
     dashes = [DASHED if precision == "fp16" else SOLID for precision in precisions]
-    dash = alt.StrokeDash("precision:N", scale=alt.Scale(domain=precisions, range=dashes))
+    dash = alt.StrokeDash("precision:N", scale=alt.Scale(domain=precisions, range=dashes), legend=None)
     style = styles("precision", colors, shapes, hollow=True)
     picked = theme.choice("precision")
-    room = widest(lines.name) + 18
+    room = widest(lines.line) + 18
     panels: list[Any] = []
     for device, shown in lines.groupby("device", sort=False):
         beside = steps[steps.device == device]
         x = LogAxis.of_batches([*shown.batch, *beside.batch.astype(int)], theme.WIDTH, room)
         y = LogAxis.around([*shown.rate, *beside.rate], HEIGHT, "throughput (images per second)", vertical=True)
         base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
-        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], dash, detail="name:N")
+        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], dash, detail="sweep:N")
         dots = base.mark_point(size=30, strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.saturated"), tooltip=["model", "precision", "batch", "throughput"]
         )
-        ends = shown.drop_duplicates("name", keep="last")
-        names = axes.named_ends(ends, "name", x, "batch", y, "rate", theme.WIDTH - room)
+        ends = shown.drop_duplicates("sweep", keep="last")
+        names = axes.named_ends(ends, "line", x, "batch", y, "rate", theme.WIDTH - room)
         dots = controlled(dots, panels, picked, zoom(len(panels)))
         layers = [drawn, names, *_printed(beside, x, y, _covered(shown, x, y)), dots]
-        panels.append(panel(x, y, *layers, title=device))
+        panels.append(panel(x, y, *layers, title=str(device)))
     best = highest(lines, "rate")
     printed = f", with {number(len(steps), 'printed training step')}" if len(steps) else ""
     description = (
         f"Line chart of throughput against batch size for {number(lines.model.nunique(), 'model')} on the "
         f"{listing(list(dict.fromkeys(lines.device)))} at {listing(precisions)}, as others timed them{printed}. The "
-        f"highest is {best.throughput} ({best['name']} on the {best.device} at batch size {best.batch})."
+        f"highest is {best.throughput} ({best.line} on the {best.device} at batch size {best.batch})."
     )
     return theme.finish(alt.concat(*panels, columns=1, spacing=14), "elsewhere-sweeps", description)
 
 
 def _lines(sweeps: pd.DataFrame) -> pd.DataFrame:
-    """Return the points, each with its line's ``name``, and whether its model is ``saturated`` from there on."""
-    best = sweeps.groupby([*elsewhere_sweeps.SET, "model"], dropna=False).throughput_per_s.transform("max")
+    """Return the points, each with the name of its ``line`` and whether its model is ``saturated`` from there on."""
+    one = [*elsewhere_sweeps.SET, "model"]
+    best = sweeps.groupby(one, dropna=False).throughput_per_s.transform("max")
     enough = sweeps[sweeps.throughput_per_s >= saturation.SHARE * best]
-    first = enough.drop_duplicates([*elsewhere_sweeps.SET, "model"]).index
+    first = enough.drop_duplicates(one).index
     points = sweeps[["device", "model", "batch"]].assign(
         precision=sweeps.computed,
         rate=rounded(sweeps.throughput_per_s),
         throughput=[quantities.throughput(value) for value in sweeps.throughput_per_s],
         saturated=sweeps.index.isin(first),
+        sweep=sweeps.groupby(one, dropna=False).ngroup(),
     )
-    points["name"] = points.model.str.removeprefix("timm:") + ", " + points.precision
-    return points.sort_values(["device", "name", "batch"], kind="stable")
+    points["line"] = points.model.str.removeprefix("timm:") + ", " + points.precision
+    return points.sort_values(["device", "line", "batch"], kind="stable")
 
 
 def _steps(paper: Paper, sweeps: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +101,7 @@ def _printed(steps: pd.DataFrame, x: LogAxis, y: LogAxis, taken: tuple[Box, ...]
 def _covered(lines: pd.DataFrame, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
     """Return the room that the lines take."""
     boxes: list[Box] = []
-    for _, line in lines.groupby("name"):
+    for _, line in lines.groupby("sweep"):
         marks = [(x.pixel(batch), y.pixel(rate)) for batch, rate in zip(line.batch, line.rate, strict=True)]
         for start, end in pairwise(marks):
             boxes += along(start, end)

@@ -1,13 +1,15 @@
-"""What others' sweeps of batch sizes say: where a larger batch buys little, and what a lower precision buys by then."""
+"""What others' sweeps of batch sizes say: where a larger batch buys little, what a lower precision and a step do."""
 
 import pandas as pd
 
 from report.analysis import elsewhere_sweeps, saturation
 from report.analysis.available import DataMissingError, finding
-from report.analysis.effect import median_of
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, matching
-from report.text.quantities import by_number, listing, number, percent, significant
+from report.text.quantities import by_number, capitalised, number, percent, significant
+
+CAST = ("computed", "precision", "autocast")
+"""The columns in which two sweeps at different precisions differ."""
 
 
 @finding
@@ -16,15 +18,15 @@ def saturations(paper: Paper) -> str:
     found = elsewhere_sweeps.saturations(elsewhere_sweeps.swept(paper))
     parts = []
     for (device, computed), rows in found.groupby(["device", "computed"], sort=False):
-        sizes = sorted(int(batch) for batch in rows.batch)
-        spread = f" ({sizes[0]} to {sizes[-1]})" if sizes[0] < sizes[-1] else ""
+        least, most = int(rows.batch.min()), int(rows.batch.max())
+        spread = f" ({least} to {most})" if least < most else ""
         parts.append(
-            f"{significant(median_of(sizes).factor)}{spread} on the {device} at {computed}, with "
-            f"{significant(rows.gain.median())} times the throughput of the smallest batch at most"
+            f"{rows.batch.median():g}{spread} on the {device} at {computed}, where the best is "
+            f"{significant(rows.gain.median())} times that of the smallest batch"
         )
     return (
-        f"A larger batch buys less than {percent(1 - saturation.SHARE)} from batch size {'; '.join(parts)} (medians of "
-        f"{number(found.model.nunique(), 'model')})."
+        f"In the median of {number(found.model.nunique(), 'model')} that others timed over batch sizes, "
+        f"{percent(saturation.SHARE)} of the best throughput is reached at batch size {'; '.join(parts)}."
     )
 
 
@@ -32,18 +34,21 @@ def saturations(paper: Paper) -> str:
 def precisions(paper: Paper) -> str:
     """Say how many times as fast a device is at a lower precision, at the smallest and at the largest batch size."""
     sweeps = elsewhere_sweeps.swept(paper)
-    key = ["source", "device", "model", "input_size", "batch"]
-    full = matching(sweeps, computed=BASE_PRECISION)
-    pairs = full.merge(sweeps[sweeps.computed != BASE_PRECISION], on=key, suffixes=("", "_lower"))
+    alike = [column for column in (*elsewhere_sweeps.SET, "model", "batch") if column not in CAST]
+    lower = sweeps[sweeps.computed != BASE_PRECISION]
+    pairs = matching(sweeps, computed=BASE_PRECISION).merge(lower, on=alike, suffixes=("", "_lower"))
     if pairs.empty:
-        raise DataMissingError(f"No sweep of batch sizes was timed at {BASE_PRECISION} and at a lower precision.")
+        raise DataMissingError(f"No sweep of batch sizes was timed at {BASE_PRECISION} and at another precision.")
     pairs = pairs.assign(gain=pairs.throughput_per_s_lower / pairs.throughput_per_s)
     parts = []
     for (device, computed), rows in pairs.groupby(["device", "computed_lower"], sort=False):
         gains = rows.groupby("batch").gain.median()
-        ends = [f"{significant(gains[batch])} at batch size {batch}" for batch in (gains.index[0], gains.index[-1])]
-        parts.append(f"{listing(ends)} on the {device} at {computed}")
-    return f"Times as fast as {BASE_PRECISION} is a lower precision, in the median of the models: {'; '.join(parts)}."
+        first, last = gains.index[0], gains.index[-1]
+        parts.append(
+            f"at {computed} the {device} is {significant(gains[first])} times as fast as at {BASE_PRECISION} at batch "
+            f"size {first}, and {significant(gains[last])} times at {last}"
+        )
+    return f"{capitalised('; '.join(parts))}, in the median of {number(pairs.model.nunique(), 'model')}."
 
 
 @finding
@@ -61,10 +66,10 @@ def steps(paper: Paper) -> str:
         for row in each(known)
     ]
     rest = len(found) - len(known)
-    others = f" {number(rest, 'printed step')} {by_number(rest, 'has', 'have')} no forward pass beside it." if rest else ""
+    others = f" {number(rest, 'step')} on these chips {by_number(rest, 'has', 'have')} no such pass." if rest else ""
     return (
-        f"Per image a printed training step takes, beside a forward pass that others timed at {BASE_PRECISION}, "
-        f"{'; '.join(parts)}.{others}"
+        f"Beside a forward pass of the model that others timed at {BASE_PRECISION} and the same batch size, a printed "
+        f"training step takes {'; '.join(parts)}.{others}"
     )
 
 
