@@ -15,6 +15,9 @@ CONDITIONS = ("source", "phase", "precision", "autocast", "layout", "compiler", 
 
 MODEL = ("model", "input_size", "batch")
 
+ADD = "add a table of more with python -m measure add-published FILE"
+"""What fills a gap in the measurements of others."""
+
 FEWEST = 20
 """The models that a comparison needs: a distribution of fewer is a list."""
 
@@ -42,8 +45,7 @@ def timings(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         paper.elsewhere.timings,
         DataMissingError(
-            "data/published/measurements/models.csv holds no timing that others published; restore it, or add a table "
-            "with python -m measure add-published FILE."
+            f"The table data/published/measurements/models.csv holds no timing that others published; restore it, or {ADD}."
         ),
     )
 

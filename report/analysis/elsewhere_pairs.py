@@ -8,7 +8,7 @@ import pandas as pd
 
 from report.analysis import elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere import CHANGES, FEWEST
+from report.analysis.elsewhere import ADD, CHANGES, FEWEST
 from report.load.paper import Paper
 from report.text.frame_rows import of_models
 
@@ -87,7 +87,7 @@ def changes(paper: Paper) -> list[Comparison]:
             found.append(
                 Comparison(change.name, where, of_models(pairs, "speed_up"), _promised(pairs) if lowers else None)
             )
-    return at_least_one(found, DataMissingError(f"No change was timed on {FEWEST} models of one device, all else alike."))
+    return at_least_one(found, _gap(f"No change was timed on {FEWEST} models of one device, all else alike"))
 
 
 def generations(paper: Paper) -> list[Comparison]:
@@ -101,9 +101,8 @@ def generations(paper: Paper) -> list[Comparison]:
         if years[older] < years[newer]
         for (phase, computed), pairs in _enough(elsewhere.generations(rows, older, newer), ["phase", "computed"])
     ]
-    known = at_least_one(
-        found, DataMissingError(f"No two devices of different years were timed on {FEWEST} models in common, all else alike.")
-    )
+    what = f"No two devices of different years were timed on {FEWEST} models in common, all else alike"
+    known = at_least_one(found, _gap(what))
     return sorted(known, key=lambda each: -each.spread.models)[:SHOWN]
 
 
@@ -115,6 +114,8 @@ def training(paper: Paper) -> list[Comparison]:
                    float(of_models(rows, "flop_ratio").median()))
         for (device, computed), rows in _enough(pairs, ["device", "computed"])
     ]  # fmt: skip
-    return at_least_one(
-        found, DataMissingError(f"No device was timed in training and in inference with {FEWEST} models that were counted.")
-    )
+    return at_least_one(found, _gap(f"No device was timed in training and in inference with {FEWEST} counted models"))
+
+
+def _gap(what: str) -> DataMissingError:
+    return DataMissingError(f"{what}; {ADD}.")

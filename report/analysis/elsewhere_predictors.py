@@ -42,7 +42,7 @@ def orders(paper: Paper) -> list[Order]:
     )
     predictors = {each.name: each.column for each in (*COUNTED, BOUND)} | {OWN: "own_s"}
     found = list(_orders(rows, predictors))
-    return at_least_one(found, DataMissingError(f"No device was timed with {FEWEST} models that were counted."))
+    return at_least_one(found, DataMissingError(f"No device was timed with {FEWEST} counted models; {elsewhere.ADD}."))
 
 
 def _orders(rows: pd.DataFrame, predictors: dict[str, str]) -> Iterator[Order]:

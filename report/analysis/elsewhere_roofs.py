@@ -3,6 +3,7 @@
 import pandas as pd
 
 from report.analysis.available import DataMissingError, at_least_one
+from report.analysis.elsewhere import ADD
 from report.load.paper import Paper
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
@@ -24,7 +25,7 @@ def streams(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         found.assign(share=found.byte_per_s / found.printed),
         DataMissingError(
-            "No stream through the memory of a chip of data/chips.csv was published; see data/published/README.md."
+            f"No stream through the memory of a chip of data/chips.csv was published; restore the table, or {ADD}."
         ),
     )
 
@@ -41,7 +42,7 @@ def products(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         known.assign(share=known.flop_per_s / known.printed),
         DataMissingError(
-            "No matrix product on a chip of data/chips.csv was published; see data/published/README.md."
+            f"No matrix product on a chip of data/chips.csv was published; restore the table, or {ADD}."
         ),
     )
 
@@ -51,7 +52,7 @@ def levels(paper: Paper) -> pd.DataFrame:
     rows = paper.elsewhere.bandwidths
     return at_least_one(
         rows[rows.benchmark.isin(CACHES) & rows.working_set_byte.notna()],
-        DataMissingError("No bandwidth by working set was published; see data/published/README.md."),
+        DataMissingError(f"No bandwidth by working set was published; restore the table, or {ADD}."),
     )
 
 

@@ -46,7 +46,6 @@ def by_family(paper: Paper) -> tuple[str, str, dict[str, Spread]]:
         for family, shares in of_model.groupby("family")
         if len(shares) >= FEWEST_OF_FAMILY
     }
-    known = at_least_one(
-        families, DataMissingError(f"No family has {FEWEST_OF_FAMILY} models that others timed on one device.")
-    )
+    gap = DataMissingError(f"No family has {FEWEST_OF_FAMILY} models that others timed on one device; {elsewhere.ADD}.")
+    known = at_least_one(families, gap)
     return device, computed, dict(sorted(known.items(), key=lambda item: -item[1].median))

@@ -36,7 +36,7 @@ def by_size(paper: Paper) -> alt.ConcatChart:
             f"{si(most.flop, 'FLOP', 1)} on the {device}"
         )
     if not panels:
-        raise available.DataMissingError("No device has sizes of models with enough of them that others timed.")
+        raise available.DataMissingError(f"No device was timed with models enough of one size; {elsewhere.ADD}.")
     description = (
         f"{number(len(panels), 'panel')} of the share of the roof against the FLOP of an input. The median is lowest and "
         f"highest with {listing(told)}."

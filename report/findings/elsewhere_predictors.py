@@ -3,8 +3,9 @@
 from collections import defaultdict
 
 from report.analysis import elsewhere_predictors
-from report.analysis.available import finding
-from report.analysis.correlations import Coefficient
+from report.analysis.available import DataMissingError, finding
+from report.analysis.correlations import FEWEST, Coefficient
+from report.analysis.elsewhere import ADD
 from report.analysis.elsewhere_predictors import OWN
 from report.load.paper import Paper
 from report.text.quantities import listing, number
@@ -33,7 +34,7 @@ def own(paper: Paper) -> str:
     """Say whether devices that others timed order the models as our processor does."""
     found = [order for order in elsewhere_predictors.orders(paper) if order.predictor == OWN]
     if not found:
-        return "No device was timed with models enough that were measured here, too."
+        raise DataMissingError(f"No device was timed with {FEWEST} models that were measured here, too; {ADD}.")
     low, high = (pick(found, key=lambda order: order.coefficient.value) for pick in (min, max))
     where = {f"{order.coefficient} on the {order.device} for {number(order.coefficient.models, 'model')}" for order in (low, high)}
     return f"Rank correlations of latencies elsewhere with ours run over {number(len(found), 'device')}: {listing(sorted(where))}."
