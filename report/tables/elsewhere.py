@@ -35,7 +35,7 @@ def contradictions(paper: Paper) -> str:
     """Count by source and device the rows whose printed rate and time do not multiply to their batch size."""
     rows = elsewhere.timings(paper)
     printed = rows[rows.throughput_per_s.notna()]
-    ratio = printed.throughput_per_s * printed.latency_s / printed.batch
+    ratio = printed.throughput_per_s * printed.printed_latency_s / printed.batch
     wrong = printed.assign(ratio=ratio)[(ratio - 1).abs() > AGREES]
     lines = [
         [
