@@ -5,6 +5,7 @@ from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
+from report.text.prose import escape
 from report.text.quantities import by_number, listing, number, percent
 
 OVER = 1.0
@@ -76,3 +77,16 @@ def farthest(paper: Paper) -> str:
             )
         parts.append(f"on the {device} {slow.model} with {percent(slow.attained)} of what its roof allows{why}")
     return f"Farthest below its roof is {'; '.join(parts)}."
+
+
+@finding
+def gaps(paper: Paper) -> str:
+    """Name the models that others timed and that could not be counted."""
+    timed = elsewhere.timings(paper).model.nunique()
+    names = sorted(set(paper.elsewhere.not_counted.model))
+    if not names:
+        return f"Each of the {number(timed, 'model')} that others timed was counted."
+    return (
+        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's libraries have "
+        f"none of that name: {listing([escape(name) for name in names])}."
+    )

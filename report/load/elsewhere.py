@@ -31,7 +31,7 @@ RATES = {
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """The frames: ``timings``, ``kinds`` of layers of their models, ``bandwidths`` and ``products``.
+    """The frames: ``timings``, models ``not_counted`` among them, ``kinds`` of layers, ``bandwidths`` and ``products``.
 
     A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
     ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``,
@@ -41,6 +41,7 @@ class Elsewhere:
     """
 
     timings: pd.DataFrame
+    not_counted: pd.DataFrame
     kinds: pd.DataFrame
     bandwidths: pd.DataFrame
     products: pd.DataFrame
@@ -61,7 +62,8 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
         pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
         for record in (PublishedCount, PublishedKind)
     )
-    return Elsewhere(held_against(timings, counts, roofs(chips)), kinds, bandwidths, products)
+    held = held_against(timings, counts, roofs(chips))
+    return Elsewhere(held, counts[counts.status != "ok"], kinds, bandwidths, products)
 
 
 def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:

@@ -39,8 +39,15 @@ def test_families():
     assert "on the Bead 2 at fp16 those nearest to their roof are, in their median, oak (91 %) and elm (22 %)." in text
 
 
+def test_gaps():
+    assert plain(elsewhere.gaps(timed_elsewhere())) == (
+        "Of 29 models that others timed 1 could not be counted, most since today's libraries have none of that name: "
+        "timm:torn."
+    )
+
+
 def test_without_measurements_of_others_a_command_is_named():
-    for told in (elsewhere.extent, elsewhere.shares, elsewhere.families, elsewhere.farthest):
+    for told in (elsewhere.extent, elsewhere.shares, elsewhere.families, elsewhere.farthest, elsewhere.gaps):
         text = told(replace(empty()))
         assert isinstance(text, Missing)
         assert "python -m measure" in text

@@ -14,4 +14,4 @@ def test_devices():
 
 def test_contradictions():
     (row,) = cells(plain(elsewhere.contradictions(timed_elsewhere())))
-    assert row == ["epoch_hw", "Bead 2", "1", "1", "2.00 to 2.00"]  # 16 a second for 1 s, and 8 inputs
+    assert row == ["epoch_hw", "Bead 2", "1", "1", "2.00 to 2.00", "timm:torn at 8, fp16, made.csv"]  # 16 a second for 1 s, and 8 inputs
