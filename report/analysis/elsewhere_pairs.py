@@ -6,9 +6,10 @@ from itertools import combinations
 
 import pandas as pd
 
+from measure.cache.words import INFERENCE
 from report.analysis import elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere import ADD, CHANGES, FEWEST
+from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
 from report.load.paper import Paper
 from report.text.frame_rows import of_models
 
@@ -76,18 +77,27 @@ def _promised(pairs: pd.DataFrame) -> float | None:
 
 
 def changes(paper: Paper) -> list[Comparison]:
-    """Return what a compiler, a layout and a precision bring on each device; at least one."""
-    rows, found = elsewhere.timings(paper), []
-    for change in CHANGES:
-        lowers = change.column == "precision"
+    """Return what a compiler and a layout bring on each device; at least one."""
+    rows = elsewhere.timings(paper)
+    found = [
+        Comparison(change.name, f"{device}, {phase} at {computed}", of_models(pairs, "speed_up"))
+        for change in CHANGES
         for (device, phase, computed), pairs in _enough(
             elsewhere.changed(rows, change), ["device", "phase", "computed"]
-        ):
-            where = f"{device}, {phase}" if lowers else f"{device}, {phase} at {computed}"
-            found.append(
-                Comparison(change.name, where, of_models(pairs, "speed_up"), _promised(pairs) if lowers else None)
-            )
+        )
+    ]
     return at_least_one(found, _gap(f"No change was timed on {FEWEST} models of one device, all else alike"))
+
+
+def lowered(paper: Paper) -> list[Comparison]:
+    """Return what half the bits bring to inference on each device, those first whose roofs promise most; at least one."""
+    rows = elsewhere.timings(paper)
+    found = [
+        Comparison(LOWERED.name, device, of_models(pairs, "speed_up"), _promised(pairs))
+        for (device,), pairs in _enough(elsewhere.changed(rows[rows.phase == INFERENCE], LOWERED), ["device"])
+    ]
+    known = at_least_one(found, _gap(f"No device was timed at fp32 and at fp16 with {FEWEST} models"))
+    return sorted(known, key=lambda each: (-(each.promised or 0), each.where))
 
 
 def generations(paper: Paper) -> list[Comparison]:

@@ -11,7 +11,14 @@ def test_changes():
         "ten; 8.3 % of them are slower, timm:elm22 by most (0.500)"
     ) in text
     assert "channels_last on the Bead 2, inference at fp16: 1.10 times" in text
-    assert "where the roofs promise 10.0; none is slower" in text
+    assert text.endswith("; none is slower.")
+
+
+def test_lowered():
+    text = plain(elsewhere_pairs.lowered(timed_elsewhere()))
+    assert "on 1 device, from 4.00 times in the median of 24 models" in text
+    assert "where the roofs at their intensities promise 10.0" in text
+    assert text.endswith("kept in the median on none of 1.")
 
 
 def test_generations():
