@@ -21,7 +21,7 @@ from measure.cli.terminal import INTERRUPTED
 from measure.counting import count
 from measure.errors import UserError
 from measure.machine.devices import Device
-from measure.models import catalog
+from measure.models import catalog, timm_models
 from measure.run import runner, summary
 from measure.run.arguments import parse_time
 from measure.run.destination import check_folder, check_writable, data_flag
@@ -95,8 +95,11 @@ class PublishedCountTask(Task):
             for column, of_one in asked.items():
                 sums[row.stage, row.layer_kind, column] += row.calls * of_one
         kinds = dict.fromkeys((stage, kind) for stage, kind, _ in sums)
+        counted = {column: getattr(outcome.workload, column) for column in COPIED}
+        if self.name.startswith(timm_models.PREFIX):
+            counted["family"] = timm_models.family(self.name)
         return (
-            PublishedCount(**named, **{column: getattr(outcome.workload, column) for column in COPIED}),
+            PublishedCount(**named, **counted),
             [
                 PublishedKind(
                     **named, stage=stage, layer_kind=kind,

@@ -18,11 +18,13 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
 from measure import __main__ as measure_command
-from measure import doctor, import_ncu
-from measure.cache import dictionary
+from measure import count_published, doctor, import_ncu
+from measure.cache import dictionary, table
+from measure.cache.hand_kept import PublishedTiming
 from measure.machine import devices
 from measure.run.arguments import VERBS
 from measure.run.arguments import parser as measure_parser
@@ -144,6 +146,22 @@ def add_an_example(words, scratch):
     packed = shutil.make_archive(str(scratch / machine.name), "zip", machine.parent, machine.name)
     words = filled(words or [machine], {"FOLDER_OR_ZIP": machine, "FILE.zip": packed})  # the verb alone is its name
     assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0
+
+
+@rule("python", "-m", "measure", "add-published")
+def add_a_made_table(words, scratch):
+    scratch.mkdir()
+    shutil.copy(TESTS / "data" / "chips.csv", scratch)
+    file = scratch / "made.csv"
+    table.write(file, PublishedTiming, [elsewhere_papers.timing("alexnet", 0.5)])
+    words = filled(words or [file], {"FILE": file})  # the verb alone is its name
+    assert measure_command.main(["add-published", *words, "--data", str(scratch)]) == 0
+
+
+@rule("python", "-m", "measure", "count-published")
+def parse_what_is_counted(words, _scratch):
+    """All of them take a quarter of an hour: tests/measure/test_count_published.py counts some."""
+    count_published.parser().parse_args(words)
 
 
 @rule("python", "-m", "measure.cache.dictionary")

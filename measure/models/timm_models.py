@@ -24,14 +24,27 @@ def describe(name: str) -> Model:
     return Model(PREFIX + name, "timm", "other", native_shape(name))
 
 
+def family(name: str) -> str:
+    """Return the module of timm that builds the model: it holds the networks of one paper, or of a few that are close."""
+    import timm
+
+    return timm.models.model_entrypoint(_today(name)).__module__.rpartition(".")[2]
+
+
 def native_shape(name: str) -> tuple[int, ...]:
     """Return the shape of one image that the default weights take; 3 x 224 x 224 if it has none."""
     import timm
 
-    known = name.removeprefix(PREFIX)
-    today = timm.models.get_deprecated_models().get(known) or known  # names of earlier versions build, too
-    settings = timm.models.get_pretrained_cfg(today, allow_unregistered=False)
+    settings = timm.models.get_pretrained_cfg(_today(name), allow_unregistered=False)
     return tuple(settings.input_size) if settings else IMAGE
+
+
+def _today(name: str) -> str:
+    """Return the name under which timm knows a model of an earlier version's name, which it still builds."""
+    import timm
+
+    known = name.removeprefix(PREFIX)
+    return timm.models.get_deprecated_models().get(known) or known
 
 
 def build(model: Model) -> "nn.Module":

@@ -1,5 +1,6 @@
 """What others measured, compared: rows that differ in one condition, or in the device, and in nothing else."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ CONDITIONS = ("source", "phase", "precision", "autocast", "layout", "compiler", 
 """The columns that say how a model was timed, beside the device, the model, its input and the batch size."""
 
 MODEL = ("model", "input_size", "batch")
+
+ADD = "add a table of more with python -m measure add-published FILE"
+"""What fills a gap in the measurements of others."""
 
 FEWEST = 20
 """The models that a comparison needs: a distribution of fewer is a list."""
@@ -31,9 +35,11 @@ class Change:
 CHANGES = (
     Change("torch.compile", "compiler", "", "torch.compile"),
     Change("channels_last", "layout", "contiguous", "channels_last"),
-    Change("fp16 for fp32", "precision", "fp32", "fp16"),
 )
-"""What an engineer may change about a model that runs."""
+"""What an engineer may change about a model that runs, without changing its arithmetic."""
+
+LOWERED = Change("fp16 for fp32", "precision", "fp32", "fp16")
+"""What halves the bytes, and lets tensor units compute."""
 
 
 def timings(paper: Paper) -> pd.DataFrame:
@@ -41,8 +47,7 @@ def timings(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         paper.elsewhere.timings,
         DataMissingError(
-            "data/published/measurements/models.csv holds no timing that others published; restore it, or add a table "
-            "with python -m measure add-published FILE."
+            f"The table data/published/measurements/models.csv holds no timing that others published; restore it, or {ADD}."
         ),
     )
 
@@ -84,8 +89,14 @@ def trained(rows: pd.DataFrame) -> pd.DataFrame:
     alike = ["device", "model", "input_size", "source", "precision", "autocast", "layout", "compiler"]
     per_input = rows.assign(latency_s=rows.latency_s / rows.batch)
     inference, steps = (per_input[per_input.phase == phase] for phase in (INFERENCE, STEP))
-    newest = inference.sort_values("torch").drop_duplicates(alike, keep="last")
+    by_version = inference.torch.map(_version).sort_values(kind="stable").index
+    newest = inference.loc[by_version].drop_duplicates(alike, keep="last")
     return _paired(steps, newest, alike)
+
+
+def _version(torch: str) -> tuple[int, ...]:
+    """Return the numbers of a version, so that 2.10 comes after 2.9."""
+    return tuple(map(int, re.findall(r"\d+", torch)))
 
 
 def _paired(base: pd.DataFrame, other: pd.DataFrame, alike: Sequence[str]) -> pd.DataFrame:
@@ -93,6 +104,14 @@ def _paired(base: pd.DataFrame, other: pd.DataFrame, alike: Sequence[str]) -> pd
     base, other = (rows.drop_duplicates(list(alike)) for rows in (base, other))
     pairs = base.merge(other, on=list(alike), suffixes=("", "_other"))
     return pairs.assign(speed_up=pairs.latency_s / pairs.latency_s_other)
+
+
+def most_models(rows: pd.DataFrame, most: int | None = None) -> list[tuple[str, str]]:
+    """Return devices, each with the precision at which most models were timed, those with most models first."""
+    models = rows.groupby(["device", "computed"]).model.nunique().reset_index()
+    ranked = models.sort_values(["model", "device", "computed"], ascending=[False, True, True])
+    first = ranked.drop_duplicates("device").head(most)
+    return [(str(device), str(computed)) for device, computed in zip(first.device, first.computed, strict=True)]
 
 
 def fastest(rows: pd.DataFrame) -> pd.DataFrame:

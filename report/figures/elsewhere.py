@@ -26,11 +26,9 @@ GRID = 48
 def on_roofs(paper: Paper) -> alt.ConcatChart:
     """Draw the rate that models achieved against their intensity, under the datasheet's roof, a panel a device."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
-    models = rows.groupby(["device", "computed"]).model.nunique().sort_values(ascending=False)
-    shown = models.reset_index().drop_duplicates("device").head(PANELS)
     every = roofs(paper.chips)
     panels, told = [], []
-    for device, computed in zip(shown.device, shown.computed, strict=True):
+    for device, computed in elsewhere.most_models(rows, PANELS):
         points = rows[(rows.device == device) & (rows.computed == computed)]
         roof = every[device, computed]
         panels.append(_panel(points, roof, f"{device}, {computed}"))

@@ -29,9 +29,9 @@ def first_of(preferred: Iterable[str], present: Iterable[str], most: int) -> lis
     return [model for model in preferred if model in models] or sorted(models)[:most]
 
 
-def axis_before_names(low: float, high: float, pixels: float, end: float, title: str) -> LogAxis:
+def axis_before_names(low: float, high: float, pixels: float, end: float, title: str, unit: str = "") -> LogAxis:
     """Return a horizontal axis that reaches ``high`` at the pixel ``end``, and leaves the rest to names."""
-    return LogAxis(low, low * (high / low) ** (pixels / end), pixels, title, last=high)
+    return LogAxis(low, low * (high / low) ** (pixels / end), pixels, title, unit, last=high)
 
 
 def opacity_where(condition: Any, shown: float = 1, otherwise: float = 0) -> Any:

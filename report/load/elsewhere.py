@@ -31,15 +31,17 @@ RATES = {
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """The frames: ``timings``, ``kinds`` of layers of their models, ``bandwidths`` and ``products``.
+    """The frames: ``timings``, models ``not_counted`` among them, ``kinds`` of layers, ``bandwidths`` and ``products``.
 
     A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
-    ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``, ``intensity`` in FLOP/B, ``peak_flop_per_s`` and
-    ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and ``peak_share``; empty where the model was not counted or
-    the chip prints no rate at the precision.
+    ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``,
+    ``intensity`` in FLOP/B, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and
+    ``peak_share``; empty where the model was not counted or the chip prints no rate at the precision. ``latency_s`` is
+    that of the printed rate where there is one; ``printed_latency_s`` is the printed time.
     """
 
     timings: pd.DataFrame
+    not_counted: pd.DataFrame
     kinds: pd.DataFrame
     bandwidths: pd.DataFrame
     products: pd.DataFrame
@@ -60,7 +62,8 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
         pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
         for record in (PublishedCount, PublishedKind)
     )
-    return Elsewhere(held_against(timings, counts, roofs(chips)), kinds, bandwidths, products)
+    held = held_against(timings, counts, roofs(chips))
+    return Elsewhere(held, counts[counts.status != "ok"], kinds, bandwidths, products)
 
 
 def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
@@ -98,6 +101,9 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
     """Return the timings with what their models ask for and the roofs above them: see ``Elsewhere``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
+    # A rate is of all calls together; a mean of single ones takes up what interrupted them
+    rows["printed_latency_s"] = rows.latency_s
+    rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
     rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
     size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     trains = rows.phase == STEP

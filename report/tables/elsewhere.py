@@ -1,5 +1,8 @@
 """Tables of what others measured: the devices with their shares of the roof, and what contradicts itself."""
 
+import numpy as np
+import pandas as pd
+
 from report.analysis import elsewhere
 from report.analysis.available import or_missing
 from report.load.paper import Paper
@@ -35,13 +38,21 @@ def contradictions(paper: Paper) -> str:
     """Count by source and device the rows whose printed rate and time do not multiply to their batch size."""
     rows = elsewhere.timings(paper)
     printed = rows[rows.throughput_per_s.notna()]
-    ratio = printed.throughput_per_s * printed.latency_s / printed.batch
+    ratio = printed.throughput_per_s * printed.printed_latency_s / printed.batch
     wrong = printed.assign(ratio=ratio)[(ratio - 1).abs() > AGREES]
     lines = [
         [
             escape(source), escape(device), str(len(found)), str(len(printed[(printed.source == source)
             & (printed.device == device)])), f"{significant(found.ratio.min())} to {significant(found.ratio.max())}",
+            _farthest(found),
         ]
         for (source, device), found in wrong.groupby(["source", "device"])
     ]  # fmt: skip
-    return pipe("Source | Device | Contradict themselves > | Of > | Rate × time over batch >", lines or [[NONE] * 5])
+    header = "Source | Device | Contradict themselves > | Of > | Rate × time over batch > | Farthest from 1"
+    return pipe(header, lines or [[NONE] * 6])
+
+
+def _farthest(rows: pd.DataFrame) -> str:
+    """Name the row whose rate times its time is farthest from its batch size."""
+    worst = highest(rows.assign(off=np.abs(np.log(rows.ratio))), "off")
+    return escape(f"{worst.model} at {worst.batch}, {worst.computed}, {worst.file}")

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from helpers import profiled_papers, training_papers
 from helpers.counted_papers import LEAN, counter_rows, kernel_times
+from helpers.elsewhere_papers import put_elsewhere
 from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns, operator, run, workload
 from measure.cache.folders import MachineFolder
@@ -29,7 +30,8 @@ def write_whole(data):
     shutil.copytree(TESTS / "data", data)
     with (data / "chips.csv").open("a", encoding="utf-8") as chips:
         chips.write((ROOT / "data" / "chips.csv").read_text(encoding="utf-8").partition("\n")[2])
-    shutil.copytree(ROOT / "data" / "published", data / "published")
+    shutil.copytree(ROOT / "data" / "published", data / "published", ignore=shutil.ignore_patterns("measurements"))
+    put_elsewhere(data)
     operators = [*profiled_papers.operators(), *training_papers.operators()]
     counted = []
     for k, model in enumerate(MORE):

@@ -124,6 +124,9 @@ SECTIONS = {
     "counting programs": Section(
         without_files("workload/counting_programs.csv"), r"findings\.counting_programs\.|tables\.counting_programs\."
     ),
+    "measurements of others": Section(
+        without_files("published/measurements/*.csv"), r"findings\.elsewhere[a-z_]*\.|tables\.elsewhere\."
+    ),
     "chips": Section(
         without_files("chips.csv"),
         r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",

@@ -9,6 +9,7 @@ import pytest
 import vl_convert
 from helpers.charts import drawn, on, rows, titles
 from helpers.counted_papers import counted
+from helpers.elsewhere_papers import timed_elsewhere
 from helpers.papers import empty, tiny, wide
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
@@ -19,6 +20,10 @@ from report import figures
 from report.analysis.available import Missing
 
 PAPERS = {
+    **dict.fromkeys(
+        ("elsewhere", "elsewhere_pairs", "elsewhere_predictors", "elsewhere_roofs", "elsewhere_shares"),
+        {"timed elsewhere": timed_elsewhere},
+    ),
     "kernels": {"counted": counted, "trained": trained},
     "kernels.counted_bytes": {"counted": counted},
     "layer_shares.kinds": {"wide": wide},

@@ -19,7 +19,7 @@ COUNT = {
 def timing(**changed):
     row = {
         "device": "Bead 2", "phase": "inference", "model": "net", "batch": 10, "input_size": 224, "precision": "fp32",
-        "autocast": "", "layout": "", "compiler": "", "latency_s": 0.02,
+        "autocast": "", "layout": "", "compiler": "", "latency_s": 0.02, "throughput_per_s": None,
     }  # fmt: skip
     return row | changed
 
@@ -39,6 +39,12 @@ def test_a_forward_pass_under_the_roof():
     assert row.flop_per_s == 5e11
     assert row.intensity == pytest.approx(156.25)
     assert (row.computed, row.peak_share, row.attained) == ("fp32", 0.5, 0.5)  # the ridge point is at 10 FLOP/B
+
+
+def test_a_printed_rate_counts_and_not_the_time_beside_it():
+    (row,) = held(timing(latency_s=0.5, throughput_per_s=500.0)).itertuples()  # 10 inputs at 500 a second
+    assert (row.latency_s, row.printed_latency_s) == (0.02, 0.5)
+    assert row.flop_per_s == 5e11
 
 
 def test_autocast_computes_at_16_bits_and_moves_half():

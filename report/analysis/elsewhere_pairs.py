@@ -1,0 +1,131 @@
+"""By what factors models differ between two conditions, devices or phases that others timed, beside what the roofs promise."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import pandas as pd
+
+from measure.cache.words import INFERENCE
+from report.analysis import elsewhere
+from report.analysis.available import DataMissingError, at_least_one
+from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
+from report.load.paper import Paper
+from report.text.frame_rows import of_models
+
+SHOWN = 6
+"""So many pairs of devices are told, those with most models in common."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Factors of many models: the median, the ends of half of them and of eight of ten, and who is at the ends of all.
+
+    ``slower`` is the share of models whose factor is below one.
+    """
+
+    median: float
+    quarter: float
+    three_quarters: float
+    low: float
+    high: float
+    models: int
+    slower: float
+    least: str
+    most: str
+
+    @classmethod
+    def of(cls, factors: pd.Series) -> "Spread":
+        """Return that of factors by model."""
+        low, quarter, median, three_quarters, high = factors.quantile([0.1, 0.25, 0.5, 0.75, 0.9])
+        return cls(
+            median, quarter, three_quarters, low, high, len(factors), float((factors < 1).mean()),
+            str(factors.idxmin()), str(factors.idxmax()),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many times as fast models are in one case as in another, where all else is alike.
+
+    ``factors`` are by model. ``promised`` is what the roofs at the models' intensities let expect in their median, or
+    the FLOP that are asked for; None where nothing does, and where the models were not counted.
+    """
+
+    case: str
+    where: str
+    factors: pd.Series
+    promised: float | None = None
+
+    @property
+    def spread(self) -> Spread:
+        return Spread.of(self.factors)
+
+
+def _enough(pairs: pd.DataFrame, by: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """Yield the groups that have models enough to be a distribution."""
+    for key, found in pairs.groupby(by):
+        if found.model.nunique() >= FEWEST:
+            yield tuple(map(str, key)), found
+
+
+def _promised(pairs: pd.DataFrame) -> float | None:
+    """Return the median over models of the ratio of the rates that the two roofs allow them."""
+    allowed, other = pairs.flop_per_s / pairs.attained, pairs.flop_per_s_other / pairs.attained_other
+    ratio = of_models(pairs.assign(ratio=other / allowed), "ratio").median()
+    return None if pd.isna(ratio) else float(ratio)
+
+
+def changes(paper: Paper) -> list[Comparison]:
+    """Return what a compiler and a layout bring on each device; at least one."""
+    rows = elsewhere.timings(paper)
+    found = [
+        Comparison(change.name, f"{device}, {phase} at {computed}", of_models(pairs, "speed_up"))
+        for change in CHANGES
+        for (device, phase, computed), pairs in _enough(
+            elsewhere.changed(rows, change), ["device", "phase", "computed"]
+        )
+    ]
+    return at_least_one(found, _gap(f"No change was timed on {FEWEST} models of one device, all else alike"))
+
+
+def lowered(paper: Paper) -> list[Comparison]:
+    """Return what half the bits bring to inference on each device, those first whose roofs promise most; at least one."""
+    rows = elsewhere.timings(paper)
+    found = [
+        Comparison(LOWERED.name, device, of_models(pairs, "speed_up"), _promised(pairs))
+        for (device,), pairs in _enough(elsewhere.changed(rows[rows.phase == INFERENCE], LOWERED), ["device"])
+    ]
+    known = at_least_one(found, _gap(f"No device was timed at fp32 and at fp16 with {FEWEST} models"))
+    return sorted(known, key=lambda each: (-(each.promised or 0), each.where))
+
+
+def generations(paper: Paper) -> list[Comparison]:
+    """Return how many times as fast newer devices are as older ones, those with most models in common; at least one."""
+    rows = elsewhere.timings(paper)
+    years = paper.chips.drop_duplicates("chip").set_index("chip").year
+    devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
+    found = [
+        Comparison(f"{older} to {newer}", f"{phase} at {computed}", of_models(pairs, "speed_up"), _promised(pairs))
+        for older, newer in combinations(devices, 2)
+        if years[older] < years[newer]
+        for (phase, computed), pairs in _enough(elsewhere.generations(rows, older, newer), ["phase", "computed"])
+    ]
+    what = f"No two devices of different years were timed on {FEWEST} models in common, all else alike"
+    known = at_least_one(found, _gap(what))
+    return sorted(known, key=lambda each: -each.spread.models)[:SHOWN]
+
+
+def training(paper: Paper) -> list[Comparison]:
+    """Return how many times as long a training step takes as inference, per input, beside the FLOP; at least one."""
+    pairs = elsewhere.trained(elsewhere.counted(paper))
+    found = [
+        Comparison("step over inference", f"{device} at {computed}", of_models(rows, "speed_up"),
+                   float(of_models(rows, "flop_ratio").median()))
+        for (device, computed), rows in _enough(pairs, ["device", "computed"])
+    ]  # fmt: skip
+    return at_least_one(found, _gap(f"No device was timed in training and in inference with {FEWEST} counted models"))
+
+
+def _gap(what: str) -> DataMissingError:
+    return DataMissingError(f"{what}; {ADD}.")

@@ -1,0 +1,77 @@
+"""Figures of the share of its roof that a model reaches on the devices that others timed."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from report.analysis import available, elsewhere, elsewhere_shares
+from report.charts import theme
+from report.charts.axes import LogAxis
+from report.figures import distributions
+from report.figures.bars import PERCENT
+from report.figures.marks import rounded
+from report.load.paper import Paper
+from report.text.frame_rows import extremes
+from report.text.quantities import SPACE, listing, number, percent, si
+
+PANELS, COLUMNS, HEIGHT = 6, 3, 110
+"""So many devices have a panel, those of which most models are known; so many panels a row, and their pixels."""
+
+
+@available.or_missing
+def by_size(paper: Paper) -> alt.ConcatChart:
+    """Draw the share of the roof against the FLOP of an input, median and eight of ten models: a panel a device."""
+    rows = elsewhere.fastest(elsewhere.counted(paper))
+    panels, told = [], []
+    x = LogAxis.around(rows.forward_flop, theme.WIDTH / COLUMNS - 38, "FLOP of an input", "FLOP")
+    for device, computed in elsewhere.most_models(rows, PANELS):
+        found = elsewhere_shares.by_size(rows[(rows.device == device) & (rows.computed == computed)])
+        if found.empty:
+            continue
+        panels.append(_panel(found, x, f"{device}, {computed}", len(panels) % COLUMNS == 0))
+        least, most = extremes(found, "median")
+        told.append(
+            f"{percent(least.median)} near {si(least.flop, 'FLOP', 1)} and {percent(most.median)} near "
+            f"{si(most.flop, 'FLOP', 1)} on the {device}"
+        )
+    if not panels:
+        raise available.DataMissingError(f"No device was timed with models enough of one size; {elsewhere.ADD}.")
+    description = (
+        f"{number(len(panels), 'panel')} of the share of the roof against the FLOP of an input. The median is lowest and "
+        f"highest with {listing(told)}."
+    )
+    return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "elsewhere-by-size", description)
+
+
+def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
+    marks = found[["models"]].assign(
+        flop=rounded(found.flop, 3), **{name: rounded(found[name], 3) for name in ("low", "median", "high")}
+    )
+    scale = alt.Scale(domain=[0, 1], clamp=True)
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=4, labels=labels)
+    base = alt.Chart(marks).encode(x.channel("flop"))
+    band = base.mark_area(color=theme.SKY, opacity=0.45).encode(
+        alt.Y("low:Q", title="share of the roof" if labels else None, scale=scale, axis=axis), y2="high:Q"
+    )
+    line = base.mark_line(color=theme.BLUE, strokeWidth=1.8, point=alt.OverlayMarkDef(size=22, color=theme.BLUE)).encode(
+        alt.Y("median:Q", scale=scale), tooltip=["flop", "models", "low", "median", "high"]
+    )
+    return alt.layer(band, line).properties(width=x.pixels, height=HEIGHT, title=title.replace(" ", SPACE, 1))
+
+
+@available.or_missing
+def by_family(paper: Paper) -> Any:
+    """Draw the share of the roof by family of models, on the device and at the precision of most models."""
+    device, computed, families = elsewhere_shares.by_family(paper)
+    scale = alt.Scale(domain=[0, max(1.0, *(spread.high for spread in families.values()))], nice=False)
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
+    chart = distributions.rows(families, f"share of the roof on the {device} at {computed}", axis, scale)
+    first, *_, last = families.items() if len(families) > 1 else [*families.items()] * 2
+    description = (
+        f"{number(len(families), 'family', 'families')} of models on the {device} at {computed}: the share of the roof at "
+        f"a model's intensity, {percent(first[1].median)} in the median of {first[0]} and {percent(last[1].median)} of "
+        f"{last[0]}."
+    )
+    size = {"width": distributions.plot_width(families), "height": (distributions.ROW - 5) * len(families)}
+    return theme.finish(chart.properties(**size), "elsewhere-by-family", description)

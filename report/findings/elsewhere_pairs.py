@@ -1,0 +1,68 @@
+"""What a compiler, a layout, a precision, a newer device and a training step bring to the models that others timed."""
+
+from report.analysis import elsewhere_pairs
+from report.analysis.available import finding
+from report.analysis.elsewhere_pairs import Comparison, Spread
+from report.load.paper import Paper
+from report.text.prose import escape
+from report.text.quantities import number, percent, significant
+
+
+@finding
+def changes(paper: Paper) -> str:
+    """Say what a compiler and a layout bring on each device: the middle of the models, eight of ten, and who loses."""
+    sentences = []
+    for comparison in elsewhere_pairs.changes(paper):
+        spread, loses = comparison.spread, "none is slower"
+        if spread.slower:
+            loses = (
+                f"{percent(spread.slower)} of them are slower, {escape(spread.least)} by most "
+                f"({significant(comparison.factors.min())})"
+            )
+        sentences.append(f"{comparison.case} on the {comparison.where}: {_told(spread)}; {loses}")
+    return f"{'. '.join(sentences)}."
+
+
+@finding
+def lowered(paper: Paper) -> str:
+    """Say what fp16 brings over fp32 on the devices where it brings least and most, and how near that is to the roofs'."""
+    found = elsewhere_pairs.lowered(paper)
+    least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
+    ends = [f"{_told(each.spread)} on the {each.where}{_roofs(each)}" for each in (least, most)[: len(found)]]
+    text = f"From fp32 to fp16 inference becomes faster on {number(len(found), 'device')}, from {' to '.join(ends)}."
+    promised = [each for each in found if each.promised]
+    kept = [each for each in promised if each.spread.median >= (each.promised or 0)]
+    if not promised:
+        return text
+    return f"{text} The promise of the roofs is kept in the median on {len(kept) or 'none'} of {len(promised)}."
+
+
+def _roofs(comparison: Comparison) -> str:
+    promised = comparison.promised
+    return "" if promised is None else f", where the roofs at their intensities promise {significant(promised)}"
+
+
+@finding
+def generations(paper: Paper) -> str:
+    """Hold the speed of a newer device over an older one against what their roofs promise."""
+    parts = []
+    for comparison in elsewhere_pairs.generations(paper):
+        parts.append(f"from the {comparison.case} ({comparison.where}) {_told(comparison.spread)}{_roofs(comparison)}")
+    return f"Models became faster {'; '.join(parts)}."
+
+
+@finding
+def training(paper: Paper) -> str:
+    """Say how much longer a training step takes than inference, per input, beside the ratio of their FLOP."""
+    parts = [
+        f"on the {comparison.where} {_told(comparison.spread)}, for {significant(comparison.promised or 1)} times the FLOP"
+        for comparison in elsewhere_pairs.training(paper)
+    ]
+    return f"Per input a training step takes, as a multiple of a forward pass, {'; '.join(parts)}."
+
+
+def _told(spread: Spread) -> str:
+    return (
+        f"{significant(spread.median)} times in the median of {number(spread.models, 'model')}, {significant(spread.low)} "
+        f"to {significant(spread.high)} for eight of ten"
+    )

@@ -1,0 +1,28 @@
+"""What share of their datasheets devices deliver, by streams and products that others timed."""
+
+import pandas as pd
+
+from report.analysis import elsewhere_roofs
+from report.analysis.available import finding
+from report.load.paper import Paper
+from report.text.quantities import listing, percent
+
+
+@finding
+def streams(paper: Paper) -> str:
+    """Say what share of its datasheet's bandwidth each device's memory delivers, by the fastest stream."""
+    return f"Of the datasheet's bandwidth the fastest streams through memory reach {_shares(elsewhere_roofs.streams(paper))}."
+
+
+@finding
+def products(paper: Paper) -> str:
+    """Say what share of its datasheet's dense peak the fastest matrix product on each device reaches."""
+    rows = elsewhere_roofs.products(paper)
+    texts = [f"at {precision} {_shares(found)}" for precision, found in rows.groupby("precision")]
+    return f"Of the datasheet's dense peak the fastest matrix products that were found reach {'; '.join(texts)}."
+
+
+def _shares(rows: pd.DataFrame) -> str:
+    """Write the highest share of each device, the highest first."""
+    best = rows.groupby("device").share.max().sort_values(ascending=False)
+    return listing([f"{percent(share)} ({device})" for device, share in best.items()])

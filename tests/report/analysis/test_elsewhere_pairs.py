@@ -1,0 +1,64 @@
+"""Changes, generations and steps on the made measurements of helpers.elsewhere_papers."""
+
+import pytest
+from helpers.elsewhere_papers import timed_elsewhere
+from helpers.papers import empty
+
+from report.analysis import elsewhere_pairs
+from report.analysis.available import DataMissingError
+from report.analysis.elsewhere_pairs import changes, generations, lowered, training
+
+
+def by_case(comparisons):
+    return {(comparison.case, comparison.where): comparison for comparison in comparisons}
+
+
+def test_changes():
+    found = by_case(changes(timed_elsewhere()))
+    assert set(found) == {
+        ("torch.compile", "Bead 2, inference at fp16"),
+        ("channels_last", "Bead 2, inference at fp16"),
+    }
+    compiled = found["torch.compile", "Bead 2, inference at fp16"]
+    # In order: 0.5, 0.8, ten of 1.5, twelve of 2: the median lies between 1.5 and 2, a tenth of 23 steps at 1.5
+    spread = compiled.spread
+    assert (spread.median, spread.low, spread.quarter, spread.high) == (1.75, 1.5, 1.5, 2.0)
+    assert spread.slower == pytest.approx(2 / 24)
+    assert (spread.models, spread.least) == (24, "timm:elm22")
+    assert compiled.promised is None
+
+
+def test_lowered():
+    (half,) = lowered(timed_elsewhere())
+    assert (half.where, half.spread.median) == ("Bead 2", pytest.approx(4))
+    # Above both ridge points the roofs promise the ratio of the peaks, 100 to 10 TFLOP/s
+    assert half.promised == pytest.approx(10)
+
+
+def test_generations():
+    (found,) = generations(timed_elsewhere())
+    # At 16 bits: 3 times the oaks, the elms alike; the peak is twice as high
+    assert (found.case, found.where) == ("Bead 2 to Cog 3", "inference at fp16")
+    assert found.spread.median == pytest.approx(2)
+    assert (found.spread.low, found.spread.high) == (pytest.approx(1), pytest.approx(3))
+    assert found.promised == pytest.approx(2)
+
+
+def test_training():
+    (found,) = training(timed_elsewhere())
+    assert found.where == "Bead 2 at fp16"
+    assert found.spread.median == pytest.approx(4)  # 2 latencies of 8 inputs for 4 of them
+    assert found.promised == pytest.approx(3)  # the backward pass has twice the FLOP
+
+
+@pytest.mark.parametrize("compared", [changes, lowered, generations, training])
+def test_without_timings_there_is_a_command(compared):
+    with pytest.raises(DataMissingError, match="add-published"):
+        compared(empty())
+
+
+def test_few_models_are_no_distribution(monkeypatch):
+    monkeypatch.setattr(elsewhere_pairs, "FEWEST", 25)
+    for compared in (changes, lowered, generations, training):
+        with pytest.raises(DataMissingError, match="25 models"):
+            compared(timed_elsewhere())

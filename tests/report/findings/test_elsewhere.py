@@ -1,0 +1,53 @@
+"""What is said of the made measurements of helpers.elsewhere_papers."""
+
+from dataclasses import replace
+
+from helpers.elsewhere_papers import timed_elsewhere
+from helpers.papers import empty
+from helpers.sentences import plain
+
+from report.analysis.available import Missing
+from report.findings import elsewhere
+
+
+def test_extent():
+    # 7 timings of each of 24 models, 4 of ours, and one that was not counted
+    text = plain(elsewhere.extent(timed_elsewhere()))
+    assert "173 timings of 29 models on 2 devices" in text
+    assert "24 training steps among them" in text
+    # On Cog 3 as on Bead 2 a roof at 16 bits is known, and on Bead 2 one at fp32
+    assert "172 timings can be held against a roof" in text
+
+
+def test_shares():
+    text = plain(elsewhere.shares(timed_elsewhere()))
+    # Compiled, the last oak reaches 2 x 51 % of the peak, the one before it 100
+    assert "timm:oak11 comes nearest to the peak with 102 %" in text
+    assert "1 model exceeds the peak of the Bead 2." in text
+
+
+def test_farthest():
+    # Compiled it reaches 1.5 times 10 %; the models of ours take less than that of 100 TFLOP/s, 10 in 4 ms: 2.5 %
+    text = plain(elsewhere.farthest(timed_elsewhere()))
+    assert "on the Bead 2 deep with 2.5 % of what its roof allows" in text
+    # On Cog 3 the elm 12 is as fast as on Bead 2, 10 % of half the peak
+    assert "on the Cog 3 timm:elm12 with 5.0 % of what its roof allows: 100 operators, 90 % of their traffic in activation" in text
+
+
+def test_families():
+    text = plain(elsewhere.families(timed_elsewhere()))
+    assert "on the Bead 2 at fp16 those nearest to their roof are, in their median, oak (91 %) and elm (22 %)." in text
+
+
+def test_gaps():
+    assert plain(elsewhere.gaps(timed_elsewhere())) == (
+        "Of 29 models that others timed 1 could not be counted, most since today's libraries have none of that name: "
+        "timm:torn."
+    )
+
+
+def test_without_measurements_of_others_a_command_is_named():
+    for told in (elsewhere.extent, elsewhere.shares, elsewhere.families, elsewhere.farthest, elsewhere.gaps):
+        text = told(replace(empty()))
+        assert isinstance(text, Missing)
+        assert "python -m measure" in text
