@@ -5,7 +5,7 @@ import pandas as pd
 from measure.cache.words import INFERENCE
 from report.analysis import elsewhere, saturation
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere import CONDITIONS
+from report.analysis.elsewhere import ADD, CONDITIONS
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import matching
 
@@ -13,23 +13,13 @@ SET = ["device", "computed", "input_size", *CONDITIONS]
 """The columns in which the timings of a set agree: nothing but models and batch sizes differ."""
 
 
-def rated(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return timings with the throughput that the source prints, else batch size over time, and the time that follows.
-
-    NVIDIA's mean latency often exceeds the 99th percentile that stands beside it: its throughput is the better clock.
-    """
-    printed = rows.throughput_per_s.astype(float)
-    rate = printed.where(printed.notna(), rows.batch / rows.latency_s)
-    return rows.assign(throughput_per_s=rate, latency_s=rows.batch / rate)
-
-
 def sweeps(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the forward passes, ``rated``, of models that were timed over a full sweep of batch sizes, all else alike.
+    """Return the forward passes of models that were timed over a full sweep of batch sizes, all else alike.
 
-    They are in ascending order of batch sizes, and there may be none.
+    They are in ascending order of batch sizes, with ``throughput_per_s`` by their time; there may be none.
     """
-    inference = rated(matching(rows, phase=INFERENCE)).sort_values("batch", kind="stable")
-    inference = inference.drop_duplicates([*SET, "model", "batch"])
+    inference = matching(rows, phase=INFERENCE).drop_duplicates([*SET, "model", "batch"]).sort_values("batch")
+    inference = inference.assign(throughput_per_s=inference.batch / inference.latency_s)
     models = inference.groupby([*SET, "model"], dropna=False)
     several = inference[models.batch.transform("size") >= saturation.FEWEST]
     return several.groupby([*SET, "model"], dropna=False).filter(
@@ -40,8 +30,8 @@ def sweeps(rows: pd.DataFrame) -> pd.DataFrame:
 def swept(paper: Paper) -> pd.DataFrame:
     """Return the ``sweeps`` of all published timings; at least one."""
     gap = DataMissingError(
-        "data/published/measurements/models.csv holds no model that others timed over a full sweep of batch sizes; "
-        "restore it, or add a table with python -m measure add-published FILE."
+        "The table data/published/measurements/models.csv holds no model that was timed over a full sweep of batch sizes; "
+        f"restore it, or {ADD}."
     )
     return at_least_one(sweeps(elsewhere.timings(paper)), gap)
 

@@ -3,7 +3,7 @@
 from report.analysis.available import at_least_one, lacking, or_missing
 from report.load.paper import Paper
 from report.published import claims
-from report.published.claims import MARKS
+from report.published.claims import MARKS, Ruling
 from report.published.verdict import Comparison, compared
 from report.tables.pipe import NONE, cited, known, pipe, quantity, with_interval
 from report.text.frame_rows import each
@@ -80,7 +80,13 @@ def claim_rulings(paper: Paper) -> str:
     """List each claim with its mark and what decides."""
     rulings = claims.rulings(paper)
     rows = [
-        [escape(row.claim), MARKS[rulings[row.id].mark], escape(rulings[row.id].text)]
+        [escape(row.claim), MARKS[rulings[row.id].mark], _decides(rulings[row.id])]
         for row in each(paper.published.claims)
     ]
     return pipe("Claim |  | What decides", _by_study(list(paper.published.claims.study), rows))
+
+
+def _decides(ruling: Ruling) -> str:
+    """Return what decides, with whose timings where they are not ours."""
+    text = escape(ruling.text)
+    return f"{text} {cited(';'.join(ruling.sources))}" if ruling.sources else text

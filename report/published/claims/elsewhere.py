@@ -18,7 +18,7 @@ from report.analysis import available, correlations, elsewhere, elsewhere_sweeps
 from report.analysis.available import DataMissingError
 from report.analysis.correlations import Coefficient
 from report.analysis.effect import median_of
-from report.analysis.elsewhere import CONDITIONS
+from report.analysis.elsewhere import ADD, CONDITIONS
 from report.analysis.predictors import COUNTED
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.agreement import TOLERANCE, near, of_effect, together
@@ -77,14 +77,14 @@ class Timed:
 
 
 def in_full_precision(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the forward passes on GPUs in eager mode and full precision at the studies' size of input, as ``rated``.
+    """Return the forward passes on GPUs in eager mode and full precision at the studies' size of input.
 
     A chip that multiplies in TF32 is left out: torch lets convolutions do so, and no source says whether they did.
     """
     full = set(matching(paper.chips, chip_kind="gpu").chip) - set(matching(paper.chips, precision=TF32).chip)
     rows = matching(rows, phase=INFERENCE, precision=BASE_PRECISION, autocast="", compiler="")
     usual = rows.input_size.isna() | (rows.input_size == PIXELS)
-    return elsewhere_sweeps.rated(rows[rows.device.isin(full) & usual])
+    return rows[rows.device.isin(full) & usual]
 
 
 def kin(paper: Paper, chip: str) -> set[str]:
@@ -110,8 +110,7 @@ def timed_on(paper: Paper, chip: str, rows: pd.DataFrame, absolute: bool = False
     if found.empty:
         instead = "" if absolute else ", nor on a chip of its die and ridge point"
         raise DataMissingError(
-            f"No forward pass at {BASE_PRECISION} on the {chip} is in {WHERE}{instead}; python -m measure "
-            "add-published FILE adds one."
+            f"No forward pass at {BASE_PRECISION} on the {chip} is in {WHERE}{instead}; {ADD}."
         )
     sets = [alike for _, alike in found.groupby(["device", *CONDITIONS], dropna=False)]
     most = max(sets, key=lambda alike: alike.model.nunique()).drop_duplicates(["model", "batch"])

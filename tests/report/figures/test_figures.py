@@ -14,6 +14,7 @@ from helpers.papers import empty, tiny, wide
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import plain
+from helpers.sweep_papers import swept
 from helpers.training_papers import trained
 
 from report import figures
@@ -24,6 +25,7 @@ PAPERS = {
         ("elsewhere", "elsewhere_pairs", "elsewhere_predictors", "elsewhere_roofs", "elsewhere_shares"),
         {"timed elsewhere": timed_elsewhere},
     ),
+    "elsewhere_sweeps": {"swept": swept},
     "kernels": {"counted": counted, "trained": trained},
     "kernels.counted_bytes": {"counted": counted},
     "layer_shares.kinds": {"wide": wide},
