@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from helpers import profiled_papers, training_papers
 from helpers.counted_papers import LEAN, counter_rows, kernel_times
-from helpers.elsewhere_papers import put_elsewhere
+from helpers.elsewhere_papers import put_elsewhere, timing
 from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns, operator, run, workload
 from measure.cache.folders import MachineFolder
+from measure.cache.hand_kept import PublishedTiming
 from measure.cache.records import Sample
+from measure.cache.schema import file_of
 from measure.cache.table import append
 from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator, Workload
@@ -32,6 +34,7 @@ def write_whole(data):
         chips.write((ROOT / "data" / "chips.csv").read_text(encoding="utf-8").partition("\n")[2])
     shutil.copytree(ROOT / "data" / "published", data / "published", ignore=shutil.ignore_patterns("measurements"))
     put_elsewhere(data)
+    append(file_of(PublishedTiming, data), PublishedTiming, _sweeps())
     operators = [*profiled_papers.operators(), *training_papers.operators()]
     counted = []
     for k, model in enumerate(MORE):
@@ -52,6 +55,15 @@ def write_whole(data):
         profiled_papers.put_profiles(MachineFolder(data, name), environment)
         _put_more(MachineFolder(data, name), environment)
     _put_kernels(MachineFolder(data, "example-gpu"))
+
+
+def _sweeps():
+    """Of a model whose step a study printed on the T4: four times the batch takes twice the time, at fp16 half of that."""
+    return [
+        timing("resnet50", batch**0.5 / 100 / (2 if cast else 1), batch=batch, device="NVIDIA T4", autocast=cast)
+        for cast in (None, "fp16")
+        for batch in (1, 4, 16, 64, 256)
+    ]
 
 
 def _put_more(folder, environment):
