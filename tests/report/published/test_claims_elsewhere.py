@@ -42,7 +42,7 @@ def test_every_claim_that_names_a_gpu_has_such_a_rule():
     named = set(rows[rows.claim.str.contains(r"\b(?:GPU|T4|L4|V100)\b")].id)
     by_their_own_table = {"pham2024-5a", "pham2024-5b", "pham2024-6a", "pham2024-6b"}
     assert named - by_their_own_table <= set(ELSEWHERE) <= set(CLAIMS)
-    assert len(named) == 18
+    assert len(named) == 17
 
 
 @pytest.mark.parametrize("claim", list(ELSEWHERE))
@@ -50,7 +50,7 @@ def test_without_timings_a_claim_is_as_open_as_before_and_says_what_adds_some(cl
     ruling = claims.ruling(printed(), claim)
     assert ruling.sources == ()
     assert ruling.text.endswith(".")
-    if ELSEWHERE[claim](with_timings([timing()])).sources:
+    if claim in ("madani2026-6b", "a1rooflines-3", "daugherty-1b", "pham2024-7"):
         assert "python -m measure add-published" in ruling.text
 
 
@@ -248,8 +248,8 @@ def with_chips(**chips):
 
 
 def test_kin_has_the_die_and_the_ridge_point():
-    paper = with_chips(twin=(2, 2), near=(2, 2.015), cousin=(2, 1))
-    assert elsewhere.kin(paper, T4) == {"twin"}  # of near it is 0.7 % lower, of cousin twice as high
+    paper = with_chips(twin=(2, 2), near=(2, 2.015), far=(2, 2.03), cousin=(2, 1))
+    assert elsewhere.kin(paper, T4) == {"twin", "near"}  # 0.7 % lower; of far 1.5 %
     # of the V100's die: 14.9 / 0.6528 = 22.8 and 14.13 / 0.9 = 15.7 FLOP/B, where it has 15.7 / 0.9 = 17.4
     assert elsewhere.kin(printed(), V100) == set()
     assert elsewhere.kin(printed(), "no such chip") == set()
