@@ -30,8 +30,8 @@ def sweeps(rows: pd.DataFrame) -> pd.DataFrame:
 def swept(paper: Paper) -> pd.DataFrame:
     """Return the ``sweeps`` of all published timings; at least one."""
     gap = DataMissingError(
-        "The table data/published/measurements/models.csv holds no model that was timed over a full sweep of batch sizes; "
-        f"restore it, or {ADD}."
+        "The table data/published/measurements/models.csv holds no model that was timed over a full sweep of batch "
+        f"sizes; restore it, or {ADD}."
     )
     return at_least_one(sweeps(elsewhere.timings(paper)), gap)
 

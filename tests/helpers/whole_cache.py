@@ -58,7 +58,7 @@ def write_whole(data):
 
 
 def _sweeps():
-    """Of a model whose step a study printed on the T4: four times the batch takes twice the time, at fp16 half of that."""
+    """Of a model whose step a study printed on the T4: four times the batch takes twice the time, at fp16 half that."""
     return [
         timing("resnet50", batch**0.5 / 100 / (2 if cast else 1), batch=batch, device="NVIDIA T4", autocast=cast)
         for cast in (None, "fp16")

@@ -47,6 +47,6 @@ def timed_elsewhere(paper: Paper) -> str:
         return "No claim rests on timings that others published."
     decided = sum(ruled.holds is not None for ruled in found)
     return (
-        f"{number(len(found), 'claim')} about GPUs that we did not measure {by_number(len(found), 'rests', 'rest')} on "
-        f"timings that others published, which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
+        f"{number(len(found), 'claim')} about GPUs that we did not measure {by_number(len(found), 'rests', 'rest')} on timings "
+        f"that others published, which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
     )

@@ -26,7 +26,8 @@ def test_a_panel_a_device_with_a_line_a_model_and_precision():
 
 def test_printed_steps_stand_beside():
     # 64 / 0.7590 and 64 / 0.1867
-    steps = {(row["device"], row["step"]): row["rate"] for row in rows(drawn(elsewhere_sweeps.throughput, swept()), "step")}
+    found = rows(drawn(elsewhere_sweeps.throughput, swept()), "step")
+    steps = {(row["device"], row["step"]): row["rate"] for row in found}
     assert len(steps) == 6
     assert (steps[T4, "step of resnet50"], steps[V100, "step of resnet50"]) == (84.321, 342.8)
 
