@@ -46,7 +46,8 @@ def timed_elsewhere(paper: Paper) -> str:
     if not found:
         return "No claim rests on timings that others published."
     decided = sum(ruled.holds is not None for ruled in found)
+    rest = by_number(len(found), "rests", "rest")
     return (
-        f"{number(len(found), 'claim')} about GPUs that we did not measure {by_number(len(found), 'rests', 'rest')} on timings "
-        f"that others published, which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
+        f"{number(len(found), 'claim')} about GPUs that we did not measure {rest} on timings that others published, "
+        f"which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
     )

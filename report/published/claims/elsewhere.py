@@ -66,10 +66,16 @@ def sources(rows: pd.DataFrame) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Timed:
-    """What others timed on a GPU, ``where`` as a sentence begins with it: rows that differ in model and batch size."""
+    """What others timed on a GPU: rows that differ in model and batch size. ``gpu`` and ``how`` are parts of a sentence."""
 
-    where: str
+    gpu: str
+    how: str
     rows: pd.DataFrame
+
+    @property
+    def where(self) -> str:
+        """The beginning of a sentence."""
+        return f"On the {self.gpu}, {self.how},"
 
     def rules(self, ruling: Ruling) -> Ruling:
         """Return a ruling that names the sources."""
@@ -116,7 +122,8 @@ def timed_on(paper: Paper, chip: str, rows: pd.DataFrame, absolute: bool = False
     most = max(sets, key=lambda alike: alike.model.nunique()).drop_duplicates(["model", "batch"])
     device = str(most.device.iloc[0])
     stands_in = "" if device == chip else f", of the {chip}'s die and ridge point"
-    return Timed(f"On the {device}{stands_in}, as others timed it,", most)
+    copied = " with the copy of the input" if set(most.input_copied) == {"yes"} else ""
+    return Timed(f"{device}{stands_in}", f"as others timed it{copied}", most)
 
 
 def _rises(throughputs: Sequence[float]) -> bool | None:
@@ -188,7 +195,7 @@ def small_gap(paper: Paper) -> Ruling:
     timed = timed_on(paper, STUDIED_GPU, elsewhere.timings(paper), absolute=True)
     cpu = available.cells(available.machine(paper, "cpu"))
     ruling = coursework.cpu_over_gpu(cpu, _on_both(timed, cpu))
-    return timed.rules(replace(ruling, text=f"{ruling.text} The GPU is the {STUDIED_GPU}, as others timed it."))
+    return timed.rules(replace(ruling, text=f"{ruling.text} The GPU is the {timed.gpu}, {timed.how}."))
 
 
 def _correlations(paper: Paper) -> tuple[Timed, Correlations]:

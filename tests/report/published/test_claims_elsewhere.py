@@ -68,7 +68,7 @@ def test_a_trend_is_decided_by_all_models_of_the_claim():
     rising = [row for model in VISION for row in sweep(model, range(10, 100, 10), NINE)]
     ruling = ruled("madani2026-6b", *rising)
     assert (ruling.mark, ruling.sources) == (CONFIRMED, ("nvidia_examples",))
-    assert ruling.text.startswith("On the NVIDIA T4, as others timed it, throughput is 9.00 times as high at batch")
+    assert ruling.text.startswith("On the NVIDIA T4, as others timed it with the copy of the input, throughput is 9.00 times")
     falling = sweep("vgg16", range(90, 0, -10), NINE)
     rest = [row for row in rising if row["model"] != "vgg16"]
     assert ruled("madani2026-6b", *rest, *falling).mark == REFUTED
@@ -143,7 +143,7 @@ def test_the_gap_between_our_cpu_and_their_gpu(slower, mark):
     ruling = ruled("a1rooflines-5", *(timing(model, 1, 100.0) for model in MODELS[:6]), paper=cpu)
     assert ruling.mark == mark
     assert f"takes {slower:.2f} ({slower:.2f} to {slower:.2f}) times as long as the GPU" in ruling.text
-    assert ruling.text.endswith("The GPU is the NVIDIA T4, as others timed it.")
+    assert ruling.text.endswith("The GPU is the NVIDIA T4, as others timed it with the copy of the input.")
     alone = ruled("a1rooflines-5", timing(MODELS[0], 1, 100.0), timing(MODELS[1], 4, 100.0), paper=cpu)
     assert (alone.mark, alone.sources) == (UNDECIDED, ("nvidia_examples",))
     assert f"takes {slower:.1f} times as long" in alone.text
@@ -256,11 +256,11 @@ def test_kin_has_the_die_and_the_ridge_point():
 
 
 def test_kin_stands_in_for_a_trend_but_not_for_a_time():
-    paper = with_chips(Twin=(2, 2))
-    rising = [row for model in VISION for row in sweep(model, range(10, 100, 10), NINE, device="Twin")]
+    paper, twin = with_chips(Twin=(2, 2)), {"device": "Twin", "input_copied": "no"}
+    rising = [row for model in VISION for row in sweep(model, range(10, 100, 10), NINE, **twin)]
     ruling = ruled("madani2026-6b", *rising, paper=paper)
     assert ruling.mark == CONFIRMED
-    assert ruling.text.startswith("On the Twin, of the NVIDIA T4's die and ridge point, as others timed it,")
+    assert ruling.text.startswith("On the Twin, of the NVIDIA T4's die and ridge point, as others timed it, throughput")
     cpu = on_cpu(dict.fromkeys(VISION, 1.0), paper)
     gap = ruled("a1rooflines-5", *rising, paper=cpu)
     assert gap.mark == UNDECIDED
