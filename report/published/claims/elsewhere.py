@@ -66,7 +66,7 @@ def sources(rows: pd.DataFrame) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Timed:
-    """What others timed on a GPU: rows that differ in model and batch size. ``gpu`` and ``how`` are parts of a sentence."""
+    """What others timed on a GPU, and how, in words: rows that differ in model and batch size."""
 
     gpu: str
     how: str
