@@ -230,10 +230,10 @@ def attained(paper: Paper) -> alt.ConcatChart:
     panels: list[Any] = []
     for (theirs, device, _, precision), shown in groups:
         base = alt.Chart(shown.drop(columns=["theirs", "rank"])).encode(y)
-        look = OPEN_SQUARES if theirs else {"filled": True}
+        look: dict[str, Any] = OPEN_SQUARES if theirs else {"filled": True}
         shape = {"shape": alt.value("square")} if theirs else {}
         dots = base.mark_point(**look, size=52).encode(
-            alt.X("share:Q", scale=scale, title=heading, axis=axis), **(style | shape),
+            alt.X("share:Q", scale=scale, title=heading, axis=axis), **style | shape,
             opacity=theme.faded_unless(picked),
             tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
         )  # fmt: skip

@@ -163,3 +163,15 @@ def test_shares_on_the_gpu_that_others_timed():
     (squares,) = marks(chart["concat"][1])
     assert (squares["shape"], squares["filled"]) == ("square", False)
     assert "lamikr_benchmark" in chart["description"]
+
+
+def test_with_a_panel_of_others_many_batch_sizes_still_fit_on_a_page():
+    paper = timed()
+    (cpu,) = paper.machines
+    first = cpu.cells[cpu.cells.batch == 1]
+    cells = pd.concat([first.assign(batch=2**power) for power in range(9)])
+    chart = drawn(utilisation.models_on_roof, replace(paper, machines=(replace(cpu, cells=cells),)))
+    # Eight panels have room: that of others, that of trails, and six batch sizes
+    assert len(titles(chart)) == 8
+    picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
+    assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT

@@ -19,8 +19,8 @@ def test_the_gpu_that_others_timed_is_named_with_its_source_and_conditions():
     assert unescaped(text) == (
         "In place of a GPU of ours figures show the Bead 2 as others timed it [@lamikr_benchmark], with open squares, "
         "under the dashed roof of its datasheet. Of the GPUs that others timed at fp32 in eager mode none ran more of "
-        "the models here: 2, at batch size 4. The copy of the input to the GPU is within these times, and in none of ours. "
-        "Figures that need an interval, a measured roof or the times of operators leave it out."
+        "the models here: 2, at batch size 4. The copy of the input to the GPU is within these times, and in none of "
+        "ours. Figures that need an interval, a measured roof or the times of operators leave it out."
     )
 
 
