@@ -1,6 +1,6 @@
 """The GPU that stands in where none was measured here: one on which others timed models of this paper.
 
-Nobody chooses it: of the GPUs whose datasheet is known it is the one with most of the paper's models at their inputs,
+A rule chooses it: of the GPUs whose datasheet is known it is the one with most of the paper's models at their inputs,
 timed as plainly as here: in eager mode, at the base precision, without autocast.
 """
 
