@@ -3,7 +3,7 @@
 import pandas as pd
 
 from measure.cache.words import STEP, stored_as
-from report.analysis import operator_shares
+from report.analysis import available, operator_shares
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.operator_groups import GROUPS, OTHER, group_of_kernel
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -50,8 +50,25 @@ def with_bytes(paper: Paper, machine: Machine) -> pd.DataFrame:
     Ideal are the compulsory bytes: parameters, inputs and outputs, and in a step the gradients as well. Unfused is what
     every operator reads and writes, forward and backward.
     """
+    return _beside_counts(paper, cells(machine))
+
+
+def printed_steps(paper: Paper) -> pd.DataFrame:
+    """Return the training steps that studies read hardware counters of, beside the same columns of the workload table.
+
+    ``gpu`` and ``study`` are those of ``PrintedStep``; ``dram_byte`` and ``flop`` are the printed rates times the time.
+    """
+    available.workloads(paper)
+    steps = paper.training_steps
+    rows = steps[["study", "gpu"]].assign(
+        model=steps.model_key, batch=steps.batch.astype(int), precision=BASE_PRECISION, phase=STEP,
+        dram_byte=steps.dram_byte_per_s * steps.time_s, flop=steps.flop_per_s * steps.time_s,
+    )  # fmt: skip
+    return _beside_counts(paper, rows)
+
+
+def _beside_counts(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
     asked = paper.workloads.rename(columns={"precision": "stored"})
-    rows = cells(machine)
     rows = rows.assign(stored=rows.precision.map(stored_as)).merge(asked, on=["model", "batch", "stored"])
     step = rows.phase == STEP
     return rows.assign(

@@ -14,6 +14,7 @@ from report.charts.axes import LogAxis
 from report.charts.labels import Box
 from report.figures.bars import PERCENT, bar_rows, spans, stacked_bars
 from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded
+from report.figures.stand_in import OPEN_SQUARES
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
@@ -187,20 +188,25 @@ def shares(paper: Paper) -> alt.ConcatChart:
 
 @available.or_missing
 def counted_bytes(paper: Paper) -> alt.ConcatChart:
-    """Draw the bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine."""
+    """Draw the bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine.
+
+    Where no counters were read here they are those of training steps that others printed, a panel a GPU.
+    """
     color = color_of("bytes", alt.Scale(domain=list(BYTES), range=list(BYTES.values())))
     panels: list[Any] = []
     drawn = []
-    for machine in counted_kernels.machines(paper):
-        rows = _bytes(counted_kernels.with_bytes(paper, machine))
+    for title, counted, look in _counted(paper):
+        rows = _bytes(counted)
         if rows.empty:
             continue
         x = LogAxis.around(rows.byte, theme.WIDTH - 160, "bytes of a call", "B", margins=(0.06, 0.06))
         base = alt.Chart(rows).encode(alt.Y("cell:N", title=None))
-        dots = base.mark_point(filled=True, size=60)
-        dots = dots.encode(x.channel("byte"), color, tooltip=["cell", "bytes", "exactly"])
-        title, cells = available.title(machine), rows.cell.nunique()
-        layers = alt.layer(spans(base, x.channel("least"), "byte", "cell"), dots)
+        dots = base.encode(x.channel("byte"), color, tooltip=["cell", "bytes", "exactly"])
+        by_counters = alt.datum.bytes == "counted"
+        asked = dots.transform_filter(~by_counters).mark_point(filled=True, size=60)
+        read = dots.transform_filter(by_counters).mark_point(**look, size=60)
+        cells = rows.cell.nunique()
+        layers = alt.layer(spans(base, x.channel("least"), "byte", "cell"), asked, read)
         panels.append(layers.properties(title=title, width=x.pixels, height=20 * cells))
         drawn.append(f"{number(cells, 'cell')} on the {title}")
     if not panels:
@@ -214,6 +220,20 @@ def counted_bytes(paper: Paper) -> alt.ConcatChart:
         "what was asked for, ideally fused and not fused at all."
     )
     return theme.finish(alt.concat(*panels, columns=1, spacing=12), "counted-bytes", description)
+
+
+def _counted(paper: Paper) -> list[tuple[str, pd.DataFrame, dict[str, Any]]]:
+    """Return the title and the cells of each panel, and how bytes by counters look: open squares where others read."""
+    read = available.or_missing(counted_kernels.machines)(paper)
+    if not isinstance(read, available.Missing):
+        return [
+            (available.title(machine), counted_kernels.with_bytes(paper, machine), {"filled": True}) for machine in read
+        ]
+    printed = available.at_least_one(counted_kernels.printed_steps(paper), available.DataMissingError(read))
+    return [
+        (f"{gpu}, counters read by others ({study})", cells, OPEN_SQUARES)
+        for (study, gpu), cells in printed.groupby(["study", "gpu"])
+    ]
 
 
 def _bytes(cells: pd.DataFrame) -> pd.DataFrame:

@@ -6,12 +6,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report.analysis import available, correlations, power_law, predictors
+from report.analysis import available, correlations, power_law, predictors, stand_in
 from report.analysis.power_law import PowerLaw
 from report.analysis.predictors import Predictor
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import MARK, Box
+from report.figures import stand_in as others
 from report.figures.benchmarks import TIMING, described
 from report.figures.marks import controlled, family_styles, opacity_where, rounded, zoom
 from report.load.chips import KINDS
@@ -57,24 +58,32 @@ class Panel:
 
 @available.or_missing
 def latency(paper: Paper, device: str) -> alt.ConcatChart:
-    """Draw latency on a kind of device against what may predict it, a panel a predictor, a line a batch size."""
-    if paper.machines and paper.machine(device) is None:  # the text says which command measures one
+    """Draw latency on a kind of device against what may predict it, a panel a predictor, a line a batch size.
+
+    Where no GPU was measured here it is one that others timed: its points are open squares.
+    """
+    gpu = stand_in.of(paper) if device == "gpu" else None
+    if gpu:
+        cells, timing, name = gpu.cells, others.TIMING, f"{gpu.device}, as others ({gpu.source}) timed it,"
+    elif paper.machines and paper.machine(device) is None:  # the text says which command measures one
         raise available.DataMissingError(f"There is nothing to draw here without a {KINDS[device]}.")
-    machine = available.machine(paper, device)
-    cells = available.cells(machine)
+    else:
+        machine = available.machine(paper, device)
+        cells, timing, name = available.cells(machine), TIMING, available.title(machine)
     batches = predictors.common_batches(cells)
     cells = cells[cells.batch.isin(batches)].reset_index(drop=True)
     shown = predictors.known(cells)
-    points = described(cells.assign(device=KINDS[device]))
+    points = others.described(cells) if gpu else described(cells.assign(device=KINDS[device]))
     for predictor in shown:
         points[predictor.column] = rounded(cells[predictor.column])
-    picked = theme.choice("family")
+    picked = theme.choice("batch" if gpu else "family")
     opacity = theme.faded_unless(picked)
     legend = alt.Legend(orient="top", columns=len(batches))
-    of_batch: dict[str, Any] = {"scale": theme.batch_colors(batches), "title": "batch size", "legend": legend}
+    heading = f"batch size on the {gpu.device}, timed by others ({gpu.source})" if gpu else "batch size"
+    of_batch: dict[str, Any] = {"scale": theme.batch_colors(batches), "title": heading, "legend": legend}
     stroke, fill = alt.Stroke("batch:N", **of_batch), alt.Fill("batch:N", **of_batch)
-    shape = family_styles(points.family)["shape"]
-    tooltip = [alt.Tooltip(f"{column}:N") for column in ("model", "family", "batch", *TIMING)]
+    shape = alt.value("square") if gpu else family_styles(points.family)["shape"]
+    tooltip = [alt.Tooltip(f"{column}:N") for column in ("model", "family", "batch", *timing)]
     panels: list[Any] = []
     for predictor in shown:
         panel = Panel.of(predictor, points)
@@ -90,7 +99,7 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
         panels.append(drawn.properties(title=_title(panel), width=WIDTH, height=HEIGHT))
     slowest, quickest = highest(cells, "latency_s"), lowest(cells, "latency_s")
     description = (
-        f"Scatter plots of inference latency on the {available.title(machine)} at {BASE_PRECISION} against "
+        f"Scatter plots of inference latency on the {name} at {BASE_PRECISION} against "
         f"{listing([predictor.name for predictor in shown])}, on logarithmic axes, {number(len(points), 'point')} "
         f"each, at {number(len(batches), 'batch size')}. Latency runs from {si(quickest.latency_s, 's')} "
         f"({quickest.model}, batch size {quickest.batch}) to {si(slowest.latency_s, 's')} ({slowest.model}, batch size "

@@ -8,13 +8,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report.analysis import available, datasheet
+from report.analysis import available, datasheet, stand_in
 from report.analysis.predictors import common_batches
+from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, spread, text_size
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
+from report.figures.stand_in import OPEN_SQUARES, title, told
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
@@ -30,13 +32,16 @@ HEIGHT, COLUMNS, MOST_ROWS = 230, 2, 4
 LEVELS, ABOVE = 9, 23
 """Pixels from the highest roof to the names of the levels of memory above it, and to the upper edge."""
 
+TOOLTIP = ["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"]
+
 
 @available.or_missing
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw achieved rate against intensity by footprint under the roofs of each machine.
 
     A panel a device and batch size that most models were measured at, and one a device with trails through all; of
-    more batch sizes than have room on a page, some from the smallest to the largest.
+    more batch sizes than have room on a page, some from the smallest to the largest. Second stands the panel of the GPU
+    that others timed, where none was measured here.
     """
     cells = available.shown_cells(paper)
     rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
@@ -46,8 +51,11 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         available.roof(paper.shown[0])
     points = _points(cells)
     batches = sorted({batch for _, shown in cells.groupby("device") for batch in common_batches(shown)})
-    batches = evenly(batches, COLUMNS * MOST_ROWS // len(limits) - 1)
-    height = theme.panel_height(ceil((len(batches) + 1) * len(limits) / COLUMNS), HEIGHT)
+    gpu = stand_in.of(paper)
+    more = 1 if gpu else 0
+    batches = evenly(batches, (COLUMNS * MOST_ROWS - more) // len(limits) - 1)
+    height = theme.panel_height(ceil(((len(batches) + 1) * len(limits) + more) / COLUMNS), HEIGHT)
+    families = {*points.family, *(gpu.cells.family if gpu else ())}
     picked = theme.choice("family")
     panels: list[Any] = []
     for batch, (device, on_device) in product([*batches, None], points.groupby("device")):
@@ -57,7 +65,7 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         roofs = limits[str(device)]
         x, y = _axes(on_device, roofs, height)
         draw = _dots if batch else _trails
-        marks = draw(shown, x, y, points.family).encode(opacity=theme.faded_unless(picked))
+        marks = draw(shown, x, y, families).encode(opacity=theme.faded_unless(picked))
         marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
         names = axes.named_points(shown, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
         drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
@@ -69,9 +77,27 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} in {number(len(panels), 'panel')}: one for "
         f"each batch size that most models were measured at, and one with a line for each model through "
         f"{number(len(points), 'point')} in all. Of the measured roofs {listing(peaks)}. The fastest point is "
-        f"{best.model} on the {best.device} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
+        f"{best.model} on the {best.device} at batch size {best.batch} with "
+        f"{si(best.flop_per_s, 'FLOP/s')}.{told(gpu)}"
     )
+    if gpu:
+        panels.insert(1, _timed_by_others(gpu, families, height, picked))
     return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "models-on-roof", description)
+
+
+def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picked: alt.Parameter) -> Any:
+    """Return the panel of the GPU that stands in: its models at all batch sizes, under the roof of its datasheet."""
+    points = _points(gpu.cells)
+    roofs: Limits = [({"roof": "datasheet", "printed": True}, gpu.roof)]
+    x, y = _axes(points, roofs, height)
+    marks = alt.Chart(points).mark_point(**OPEN_SQUARES, size=40, clip=True).encode(
+        x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), tooltip=TOOLTIP,
+        color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
+    )  # fmt: skip
+    largest = points.sort_values("batch").drop_duplicates("model", keep="last")
+    names = axes.named_points(largest, "model", x, "x", y, "rate", _covered(roofs, x, y))
+    drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
+    return panel(x, y, drawn, names, marks.add_params(zoom("others")), title=title(gpu, gpu.batches))
 
 
 def _flat(device: str, roofs: Limits) -> str:
@@ -119,8 +145,7 @@ def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis,
 def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
     """Return the models at one batch size."""
     return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
-        x.channel("x"), y.channel("rate"), **family_styles(families),
-        tooltip=["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"],
+        x.channel("x"), y.channel("rate"), **family_styles(families), tooltip=TOOLTIP,
     )  # fmt: skip
 
 
@@ -178,38 +203,49 @@ def _limits(paper: Paper, machine: Machine) -> Limits:
 
 @available.or_missing
 def attained(paper: Paper) -> alt.ConcatChart:
-    """Draw the achieved share of the attainable rate: a row a model, a mark a batch size, a panel a precision."""
+    """Draw the achieved share of the attainable rate: a row a model, a mark a batch size, a panel a precision.
+
+    The last panel is of the GPU that others timed, where none was measured here.
+    """
     cells = available.shown_cells(paper, None)
     if cells.attained.isna().all():
         available.roof(paper.shown[0], cells.iloc[0].precision)
     cells = cells[cells.attained.notna()]
-    points = _shares(cells)
+    gpu = stand_in.of(paper)
+    points = pd.concat(map(_shares, [cells, gpu.cells] if gpu else [cells]))
     order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
     y = model_rows(order, order, grid=True)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
-    title, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
+    heading, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
     batches = sorted(points.batch.unique())
     style = styles("batch", theme.batch_colors(batches), theme.batch_shapes(batches), title="batch size")
     picked = theme.choice("batch")
-    ranked = points.assign(rank=points.precision != BASE_PRECISION)  # the base precision comes first
-    groups = list(ranked.groupby(["device", "rank", "precision"]))
+    ranked = points.assign(
+        theirs=points.device == (gpu.device if gpu else ""),  # what was measured here comes first,
+        rank=points.precision != BASE_PRECISION,  # and of it the base precision
+    )
+    groups = list(ranked.groupby(["theirs", "device", "rank", "precision"]))
     columns = min(len(groups), 2)
     size = {"width": theme.WIDTH / columns - 60, "height": 14 * len(order)}
     panels: list[Any] = []
-    for (device, _, precision), shown in groups:
-        base = alt.Chart(shown.drop(columns="rank")).encode(y)
-        dots = base.mark_point(filled=True, size=52).encode(
-            alt.X("share:Q", scale=scale, title=title, axis=axis), **style, opacity=theme.faded_unless(picked),
+    for (theirs, device, _, precision), shown in groups:
+        base = alt.Chart(shown.drop(columns=["theirs", "rank"])).encode(y)
+        look: dict[str, Any] = OPEN_SQUARES if theirs else {"filled": True}
+        shape = {"shape": alt.value("square")} if theirs else {}
+        dots = base.mark_point(**look, size=52).encode(
+            alt.X("share:Q", scale=scale, title=heading, axis=axis), **style | shape,
+            opacity=theme.faded_unless(picked),
             tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
         )  # fmt: skip
         span = spans(base, alt.X("least:Q", scale=scale), "share", "model")
         layers = alt.layer(span, dashed_at([1], "share", scale), controlled(dots, panels, picked))
-        panels.append(layers.properties(title=f"{device}, {precision}", **size))
+        named = title(gpu, str(precision)) if gpu and theirs else f"{device}, {precision}"
+        panels.append(layers.properties(title=named, **size))
     best = highest(cells, "attained")
     description = (
-        f"Dot plot of the achieved share of the attainable rate for {number(len(order), 'model')} on "
+        f"Dot plot of the achieved share of the attainable rate for {number(cells.model.nunique(), 'model')} on "
         f"{available.titles(paper, cells)}, a mark for each batch size. The highest share is {percent(best.attained)} "
-        f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision})."
+        f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision}).{told(gpu)}"
     )
     return theme.finish(alt.concat(*panels, columns=columns, spacing=14), "attained", description)
 

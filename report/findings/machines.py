@@ -5,7 +5,7 @@ from math import expm1, sqrt
 
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
-from report.analysis import available
+from report.analysis import available, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.findings import method
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
@@ -14,6 +14,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import STREAMED_BY
 from report.text.frame_rows import of_models
+from report.text.prose import Markup, Prose, escape
 from report.text.quantities import by_number, intensity, listing, number, percent, si
 
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
@@ -43,6 +44,28 @@ def shown(paper: Paper) -> str:
         f"measured last: {listing(parts)}."
     )
     return " ".join([text, *gaps, outcome(paper)])
+
+
+@or_missing
+def timed_by_others(paper: Paper) -> Markup | Prose:
+    """Name the GPU that stands in for one measured here, its source, how it was chosen and how it was timed."""
+    own, gpu = paper.machine("gpu"), stand_in.of(paper)
+    if own is not None:
+        return Prose(f"No GPU that others timed stands in for the {available.title(own)}, which was measured here.")
+    if gpu is None:
+        raise DataMissingError(
+            f"No GPU stands in: others timed none of these models at {BASE_PRECISION} on one whose datasheet is known; "
+            "python -m measure add-published FILE adds their times."
+        )
+    sources = "; ".join(f"@{key}" for key in gpu.source.split(";"))
+    copied = "The copy of the input to the GPU is within these times, and in none of ours. " if gpu.input_copied else ""
+    shown = f"In place of a GPU of ours figures show the {gpu.device} as others timed it"
+    how = (
+        "with open squares, under the dashed roof of its datasheet. Of the GPUs that others timed at "
+        f"{BASE_PRECISION} in eager mode none ran more of the models here: {gpu.cells.model.nunique()}, at "
+        f"{gpu.batches}. {copied}Figures that need an interval, a measured roof or the times of operators leave it out."
+    )
+    return Markup(f"{escape(shown)} [{sources}], {escape(how)}")
 
 
 @finding

@@ -2,10 +2,11 @@
 
 import pandas as pd
 
-from report.analysis import available, datasheet
-from report.analysis.available import on_each_machine
+from report.analysis import available, datasheet, stand_in
+from report.analysis.available import finding
+from report.analysis.stand_in import StandIn
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import each, extremes, highest, matching
+from report.text.frame_rows import each, extremes, highest, matching, of_models
 from report.text.quantities import by_number, intensity, listing, number, percent, si, significant
 
 WANDERING = 0.03
@@ -20,11 +21,35 @@ def named(models: list[str]) -> str:
     return f" ({listing(models)})" if 0 < len(models) <= NAMED else ""
 
 
-@on_each_machine
-def attained(paper: Paper, machine: Machine) -> str:
-    """Say the machine's roofs, and how near the models come to them."""
+@finding
+def attained(paper: Paper) -> str:
+    """Say each machine's roofs, and how near the models come to them; and to the one of the GPU that stands in."""
+    text, gpu = available.sentences_of_each(paper, lambda machine: _attained(paper, machine)), stand_in.of(paper)
+    return f"{text} {_by_others(paper, gpu)}" if gpu else text
+
+
+def _attained(paper: Paper, machine: Machine) -> str:
     roof, cells = roofs(paper, machine), available.cells(machine)
     return f"{roof} {bounds(cells)}{_either(machine, cells)} {_shares(cells)} {above(machine)}"
+
+
+def _by_others(paper: Paper, gpu: StandIn) -> str:
+    """Say the shares of the datasheet's roof on the GPU that stands in, beside those of the same models here."""
+    shares, (worst, best) = of_models(gpu.cells, "attained"), extremes(gpu.cells, "attained")
+    text = (
+        f"The {gpu.device}, as others timed it at {gpu.batches}, achieves {percent(shares.median())} of what "
+        f"the roof of its datasheet allows in the median of {number(len(shares), 'model')}: {percent(worst.attained)} "
+        f"({worst.model}) to {percent(best.attained)} ({best.model})"
+    )
+    (machine,) = paper.shown
+    cells = available.cells(machine)
+    same = cells[cells.model.isin(shares.index)]
+    if same.empty:
+        return f"{text}."
+    return (
+        f"{text}; of the measured roof of the {available.title(machine)} the same models achieve "
+        f"{percent(of_models(same, 'attained').median())} in the median, each in that of its batch sizes."
+    )
 
 
 def roofs(paper: Paper, machine: Machine) -> str:

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from helpers.counted_papers import counted
 from helpers.papers import empty
+from helpers.published_papers import printed
 
 from report.analysis import counted_kernels
 from report.analysis.available import DataMissingError
@@ -60,3 +63,19 @@ def test_machines_with_counters_are_those_measured_and_those_imported():
     assert [each.folder for each in counted_kernels.machines(counted())] == ["example-gpu", "imported"]
     with pytest.raises(DataMissingError, match="--sections workload hardware-counters reads them"):
         counted_kernels.machines(empty())
+
+
+def test_steps_that_a_study_printed_beside_what_was_counted_here():
+    rows = counted_kernels.printed_steps(printed()).set_index(["model", "gpu"])
+    # Three models on three GPUs
+    assert len(rows) == 9
+    step = rows.loc["resnet50", "NVIDIA T4"]
+    assert step.dram_byte == pytest.approx(147.8e9 * 0.7590)
+    assert step.flop == pytest.approx(1615e9 * 0.7590)
+    # 64 images of 4.089 GMAC forward, twice as many less the first layer's 0.118 backward, and 64 MFLOP beside products
+    assert step.asked_flop == pytest.approx(2 * 64 * (3 * 4.089e9 - 0.118e9) + 64e6)
+
+
+def test_without_workloads_printed_steps_stand_beside_nothing():
+    with pytest.raises(DataMissingError, match="counted"):
+        counted_kernels.printed_steps(replace(printed(), workloads=empty().workloads))

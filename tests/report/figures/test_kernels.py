@@ -3,6 +3,7 @@ from helpers.charts import drawn, rows, titles
 from helpers.counted_papers import counted
 from helpers.papers import tiny
 from helpers.profiled_papers import profiled
+from helpers.published_papers import printed
 from helpers.sentences import plain
 from helpers.training_papers import trained
 
@@ -45,6 +46,20 @@ def test_counted_bytes():
     points = {row["bytes"]: row["byte"] for row in rows(chart, "cell", "byte")}
     assert points == {"ideal": 4_504_000, "counted": 12e6, "unfused": 20e6}
     assert titles(chart) == ["Example GPU"]  # resnet50 was not counted in this cache
+
+
+def test_where_no_counters_were_read_bytes_are_those_that_a_study_printed():
+    chart = drawn(kernels.counted_bytes, printed())
+    assert titles(chart) == [
+        f"NVIDIA {name}, counters read by others (pham2024)" for name in ("L4", "T4", "V100")
+    ]
+    t4 = chart["datasets"][chart["concat"][1]["data"]["name"]]
+    (row,) = [row for row in t4 if row["cell"].startswith("resnet50") and row["bytes"] == "counted"]
+    assert (row["byte"], plain(row["exactly"])) == (1.1218e11, "112 GB")  # 147.8 GB/s for 759 ms
+    *_, squares = chart["concat"][1]["layer"]
+    assert (squares["mark"]["shape"], squares["mark"]["filled"]) == ("square", False)
+    *_, dots = drawn(kernels.counted_bytes, counted())["concat"][0]["layer"]
+    assert dots["mark"]["filled"]
 
 
 def test_what_was_not_measured_is_a_sentence():

@@ -4,6 +4,7 @@ import pytest
 from helpers.charts import drawn, on, rows
 from helpers.papers import many, tiny
 from helpers.sentences import plain
+from helpers.timed_papers import timed
 
 from report import figures
 
@@ -84,3 +85,23 @@ def test_the_points_farthest_from_their_lines_are_named():
     flop = chart["concat"][0]
     named = [layer for layer in flop["layer"] if layer.get("description") == "labels"]
     assert len(named) == 1
+
+
+def test_where_no_gpu_was_measured_latencies_are_of_one_that_others_timed():
+    chart = drawn(figures.predictors.latency, timed(), "gpu")
+    assert titles(chart) == ["FLOP", "parameters", "activations", "traffic"]
+    points = on("Bead 2", chart, "model", "latency_s")
+    lean = points["lean", 4]
+    assert (lean["latency_s"], lean["traffic_byte"], lean["low"], lean["sound"]) == (1e-4, 68e6, None, False)
+    assert (lean["timed by"], lean["samples"], plain(lean["latency"])) == ("lamikr_benchmark", "50", "100.00 µs")
+    encoding = chart["concat"][0]["layer"][-1]["encoding"]
+    assert encoding["shape"] == {"value": "square"}
+    assert encoding["stroke"]["title"] == "batch size on the Bead 2, timed by others (lamikr_benchmark)"
+    assert "Bead 2, as others (lamikr_benchmark) timed it" in chart["description"]
+
+
+def test_a_gpu_that_was_measured_takes_the_place_of_the_one_that_others_timed():
+    own = replace(timed(), machines=tiny().machines)
+    chart = drawn(figures.predictors.latency, own, "gpu")
+    assert len(on("GPU", chart, "model", "latency_s")) == 2
+    assert "others" not in str(chart)

@@ -8,6 +8,7 @@ import vl_convert
 from helpers.charts import drawn, on, rows, titles
 from helpers.papers import tiny
 from helpers.sentences import plain
+from helpers.timed_papers import timed
 
 from report.charts import theme
 from report.figures import utilisation
@@ -114,5 +115,63 @@ def test_panels_of_many_batch_sizes_fit_on_a_page():
         for what in ("batch size 1", "batch size 16", "batch size 256", "from batch size 1 to 256")
         for device in ("CPU", "GPU")
     ]
+    picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
+    assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT
+
+
+def texts(chart):
+    """The titles of the panels, those over a line that says who timed without it."""
+    return [title["text"] if isinstance(title, dict) else title for title in titles(chart)]
+
+
+def marks(panel):
+    return [layer["mark"] for layer in panel["layer"] if layer.get("mark", {}).get("type") == "point"]
+
+
+def test_where_no_gpu_was_measured_one_that_others_timed_stands_beside_the_first_panel():
+    chart = drawn(utilisation.models_on_roof, timed())
+    assert texts(chart) == [
+        "CPU, batch size 1", "Bead 2, batch size 4", "CPU, batch size 8", "CPU, from batch size 1 to 8",
+    ]  # fmt: skip
+    theirs = chart["concat"][1]
+    assert theirs["title"]["subtitle"] == "timed by others (lamikr_benchmark)"
+    assert "on which others (lamikr_benchmark) timed 2" in chart["description"]
+    (squares,) = marks(theirs)
+    assert (squares["shape"], squares["filled"]) == ("square", False)
+    assert all(mark["filled"] for at in (0, 2) for mark in marks(chart["concat"][at]))
+    points = on("Bead 2", chart, "model", "rate")
+    assert (points["lean", 4]["x"], points["lean", 4]["rate"]) == (pytest.approx(400 / 28, rel=1e-4), 4e12)
+    assert plain(points["broad", 4]["of attainable"]) == "50.0 %"
+    corners = roofs(chart)["datasheet"]
+    assert max(rate for _, rate, _ in corners) == 1e13
+    assert all(printed for _, _, printed in corners)
+
+
+def test_a_gpu_that_was_measured_takes_the_place_of_the_one_that_others_timed():
+    own = replace(timed(), machines=tiny().machines)
+    for figure in (utilisation.models_on_roof, utilisation.attained):
+        chart = drawn(figure, own)
+        assert titles(chart) == titles(drawn(figure, tiny()))
+        assert "others" not in chart["description"]
+
+
+def test_shares_on_the_gpu_that_others_timed():
+    chart = drawn(utilisation.attained, timed())
+    assert texts(chart) == ["CPU, fp32", "Bead 2, fp32"]
+    shares = {cell: row["share"] for cell, row in on("Bead 2", chart, "share", "model").items()}
+    assert shares == {("lean", 4): pytest.approx(0.4), ("broad", 4): pytest.approx(0.5)}
+    (squares,) = marks(chart["concat"][1])
+    assert (squares["shape"], squares["filled"]) == ("square", False)
+    assert "lamikr_benchmark" in chart["description"]
+
+
+def test_with_a_panel_of_others_many_batch_sizes_still_fit_on_a_page():
+    paper = timed()
+    (cpu,) = paper.machines
+    first = cpu.cells[cpu.cells.batch == 1]
+    cells = pd.concat([first.assign(batch=2**power) for power in range(9)])
+    chart = drawn(utilisation.models_on_roof, replace(paper, machines=(replace(cpu, cells=cells),)))
+    # Eight panels have room: that of others, that of trails, and six batch sizes
+    assert len(titles(chart)) == 8
     picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
     assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT

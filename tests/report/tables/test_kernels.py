@@ -1,4 +1,6 @@
 from helpers.counted_papers import counted
+from helpers.papers import tiny
+from helpers.published_papers import printed
 from helpers.sentences import plain
 
 from report.tables import kernels
@@ -26,3 +28,12 @@ def test_flop_by_counters_and_by_formulas():
             "100 %"] in table  # fmt: skip
     assert ["NVIDIA T4", "resnet50", "training at 64, fp32", "matrix products and attention", "not measured",
             "–", "–"] in table  # fmt: skip
+
+
+def test_where_no_counters_were_read_flop_are_those_that_a_study_printed():
+    table = rows(kernels.flop(printed()))
+    # 1.615 TFLOP/s for 759 ms; 64 images of 3 * 4.089 - 0.118 GMAC, and 64 MFLOP beside: 1.226 of 1.555 TFLOP
+    assert ["NVIDIA T4 [@pham2024]", "resnet50", "training at 64, fp32", "all", "1.23 TFLOP", "1.56 TFLOP",
+            "78.8 %"] in table  # fmt: skip
+    assert len(table) == 2 + 9
+    assert "import-ncu" in kernels.flop(tiny())
