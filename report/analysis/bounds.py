@@ -120,10 +120,13 @@ def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[Demand]]]:
     counted = set(paper.workloads.precision)
     if not any(named_roof.precision in counted for named_roof in named_roofs):
         available.workloads(paper, named_roofs[0].precision)
+    models = {
+        precision: list(demands(available.workloads(paper, precision)))
+        for precision in PRECISIONS
+        if precision in counted
+    }
     return [
-        (named_roof, list(demands(available.workloads(paper, named_roof.precision))))
-        for named_roof in named_roofs
-        if named_roof.precision in counted
+        (named_roof, models[named_roof.precision]) for named_roof in named_roofs if named_roof.precision in models
     ]
 
 

@@ -9,12 +9,14 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, datasheet
+from report.analysis.long_lists import LINES, evenly, left_out
 from report.analysis.predictors import common_batches
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, spread, text_size
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
+from report.figures.thinning import counts, covered, named, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
@@ -50,19 +52,22 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     height = theme.panel_height(ceil((len(batches) + 1) * len(limits) / COLUMNS), HEIGHT)
     picked = theme.choice("family")
     panels: list[Any] = []
+    drawn: list[pd.DataFrame] = []
     for batch, (device, on_device) in product([*batches, None], points.groupby("device")):
-        shown = on_device if batch is None else on_device[on_device.batch == batch]
+        shown = _followed(on_device) if batch is None else on_device[on_device.batch == batch]
         if shown.empty or (batch is None and shown.batch.nunique() == 1):
             continue
         roofs = limits[str(device)]
         x, y = _axes(on_device, roofs, height)
+        drawn.append(thinned(shown, x, "x", y, "rate", ("family",)) if batch else shown)
         draw = _dots if batch else _trails
-        marks = draw(shown, x, y, points.family).encode(opacity=theme.faded_unless(picked))
+        marks = draw(drawn[-1], x, y, points.family).encode(opacity=theme.faded_unless(picked))
         marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
-        names = axes.named_points(shown, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
-        drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-        what = f"batch size {batch}" if batch else f"from batch size {shown.batch.min()} to {shown.batch.max()}"
-        panels.append(panel(x, y, drawn, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
+        ends = named(shown, "x", "rate")
+        names = axes.named_points(ends, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
+        lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
+        what = f"batch size {batch}" if batch else _span(shown, on_device)
+        panels.append(panel(x, y, lines, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
     peaks = [_flat(device, roofs) for device, roofs in limits.items()]
     best = highest(cells, "flop_per_s")
     description = (
@@ -71,7 +76,8 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
         f"{number(len(points), 'point')} in all. Of the measured roofs {listing(peaks)}. The fastest point is "
         f"{best.model} on the {best.device} at batch size {best.batch} with {si(best.flop_per_s, 'FLOP/s')}."
     )
-    return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "models-on-roof", description)
+    chart = alt.concat(*panels, columns=COLUMNS, spacing=12)
+    return theme.finish(chart, "models-on-roof", description, covered(drawn))
 
 
 def _flat(device: str, roofs: Limits) -> str:
@@ -99,13 +105,6 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def evenly(batches: list[int], most: int) -> list[int]:
-    """Return so many of the batch sizes at most: the smallest, the largest, and some evenly from between."""
-    if len(batches) <= most:
-        return batches
-    return [batches[round(step * (len(batches) - 1) / (most - 1))] for step in range(most)]
-
-
 def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis, LogAxis]:
     """Return axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
     ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
@@ -120,7 +119,7 @@ def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str])
     """Return the models at one batch size."""
     return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
         x.channel("x"), y.channel("rate"), **family_styles(families),
-        tooltip=["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"],
+        tooltip=["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak", *counts(points)],
     )  # fmt: skip
 
 
@@ -132,6 +131,19 @@ def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
         tooltip=["model", "batch", "achieved"],
     )  # fmt: skip
+
+
+def _followed(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of models that have a trail: all, or some from the fastest to the slowest."""
+    order = points.groupby("model").rate.max().sort_values(ascending=False).index.tolist()
+    return points[points.model.isin(evenly(order, LINES))]
+
+
+def _span(shown: pd.DataFrame, points: pd.DataFrame) -> str:
+    """Say through which batch sizes trails run, and how many models have one where not all do."""
+    sizes = f"from batch size {shown.batch.min()} to {shown.batch.max()}"
+    models, every = shown.model.nunique(), points.model.nunique()
+    return sizes if models == every else f"{sizes}, {models} of {number(every, 'model')}"
 
 
 def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
@@ -184,7 +196,9 @@ def attained(paper: Paper) -> alt.ConcatChart:
         available.roof(paper.shown[0], cells.iloc[0].precision)
     cells = cells[cells.attained.notna()]
     points = _shares(cells)
-    order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
+    every = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
+    order = evenly(every)
+    points = points[points.model.isin(order)]
     y = model_rows(order, order, grid=True)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
     title, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
@@ -211,7 +225,8 @@ def attained(paper: Paper) -> alt.ConcatChart:
         f"{available.titles(paper, cells)}, a mark for each batch size. The highest share is {percent(best.attained)} "
         f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision})."
     )
-    return theme.finish(alt.concat(*panels, columns=columns, spacing=14), "attained", description)
+    chart = alt.concat(*panels, columns=columns, spacing=14)
+    return theme.finish(chart, "attained", description, left_out(order, every))
 
 
 def _shares(cells: pd.DataFrame) -> pd.DataFrame:

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pandas as pd
+
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import or_missing
+from report.analysis.long_lists import listed
 from report.analysis.operator_shares import PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.tables.pipe import NONE, NOT_MEASURED, cited, known, named, pipe
+from report.tables.pipe import MEASURED_IN, NONE, NOT_MEASURED, cited, known, named, others, pipe
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import intensity, percent, si
@@ -58,16 +61,21 @@ def steps(paper: Paper) -> str:
 
 @or_missing
 def flop(paper: Paper) -> str:
-    """List the FLOP of each counted cell by kind of work: by hardware counters, and by formulas."""
+    """List the FLOP of counted cells by kind of work: by hardware counters, and by formulas."""
+    found = [
+        counted_kernels.flop_by_work(paper, machine).assign(machine=named(machine))
+        for machine in counted_kernels.machines(paper)
+    ]
+    cells, left = listed(pd.concat(found), "asked_flop")
     rows = []
-    for machine in counted_kernels.machines(paper):
-        for row in each(counted_kernels.flop_by_work(paper, machine)):
-            counted = row.counted_flop / row.asked_flop if row.asked_flop > 0 else None
-            rows.append(
-                [
-                    named(machine), escape(row.model), f"{PHASES[row.phase]} at {row.batch}, {row.precision}", row.work,
-                    known(row.counted_flop, si, "FLOP", otherwise=NOT_MEASURED), known(row.asked_flop, si, "FLOP"),
-                    known(counted, percent, 3),
-                ]
-            )  # fmt: skip
-    return pipe("Machine | Model | Cell | Work | By hardware counters > | By formulas > | Counted >", rows)
+    for row in each(cells):
+        counted = row.counted_flop / row.asked_flop if row.asked_flop > 0 else None
+        rows.append(
+            [
+                row.machine, escape(row.model), f"{PHASES[row.phase]} at {row.batch}, {row.precision}", row.work,
+                known(row.counted_flop, si, "FLOP", otherwise=NOT_MEASURED), known(row.asked_flop, si, "FLOP"),
+                known(counted, percent, 3),
+            ]
+        )  # fmt: skip
+    header = "Machine | Model | Cell | Work | By hardware counters > | By formulas > | Counted >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))
