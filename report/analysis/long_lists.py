@@ -31,7 +31,8 @@ def left_out(shown: Sized, ordered: Sized) -> str:
     """Say how many models a figure shows of those that it could, and which; nothing where it shows all."""
     if len(shown) == len(ordered):
         return ""
-    return f"Shown are {len(shown)} of {number(len(ordered), 'model')}: the first, the last and some evenly from between."
+    count = number(len(ordered), "model")
+    return f"Shown are {len(shown)} of {count}: the first, the last and some evenly from between."
 
 
 def listed(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, int]:

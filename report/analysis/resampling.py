@@ -54,7 +54,7 @@ def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, 
 
 
 def slopes(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
-    """Return the slope of the line of least squares for each row of weights; not a number where x is the same for all."""
+    """Return the slope of the line of least squares for each row of weights, NaN where x is the same for all."""
     xx, xy, _ = moments(x, y, weight)
     return np.divide(xy, xx, out=np.full_like(xy, np.nan), where=xx > 1e-9)
 
