@@ -12,6 +12,7 @@ That is a sum over kinds of layer and what is outside the layers, so that the la
 Where layers were not timed, the bytes alone speak: the kind without products that moves most in the backward pass.
 """
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -44,6 +45,7 @@ def agree(steps: pd.DataFrame) -> pd.Series:
     return near(steps) | held
 
 
+@cache
 def explained(paper: Paper, machine: Machine) -> pd.DataFrame:
     """Return the measured cells with ``agrees``, ``cause`` (a kind, or ``OUTSIDE``) and ``reason``, a phrase.
 

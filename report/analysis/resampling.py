@@ -23,20 +23,20 @@ FEWEST = 5
 """The models that an interval needs: even a perfect order of four comes by chance once in twelve times (2 of 4!)."""
 
 
-def weights(models: pd.Series, draws: slice = slice(None)) -> Numbers:
-    """Return how often each point counts in each resample: an array of ``DRAWS`` rows, or some, and a column a point.
+def weights(models: pd.Series, first: int = 0, count: int = DRAWS) -> Numbers:
+    """Return how often each point counts in each resample, or in so many: an array of a row each, and a column a point.
 
     As many models as there are get drawn with replacement, each with all its points. The same models are drawn the
     same way whatever the order and number of their points, so that differences between resamples are paired.
     """
     codes, names = pd.factorize(models, sort=True)
-    return _drawn(len(names))[draws].take(codes, axis=1)
+    return _drawn(len(names))[first : first + count].take(codes, axis=1)
 
 
 def resampled(statistic: Callable[[Numbers], Numbers], models: pd.Series) -> Numbers:
     """Return a number of each resample; ``statistic`` takes rows of ``weights`` and returns a number a row."""
     rows = ceil(BLOCK / len(models))
-    return np.concatenate([statistic(weights(models, slice(at, at + rows))) for at in range(0, DRAWS, rows)])
+    return np.concatenate([statistic(weights(models, first, rows)) for first in range(0, DRAWS, rows)])
 
 
 @lru_cache(maxsize=4)

@@ -21,11 +21,12 @@ def one_a_place(
 ) -> pd.DataFrame:
     """Return the first of the points in each place of a panel, with the number of ``models`` that are there.
 
-    Points that differ in one of the columns ``apart`` never share a mark.
+    Points that differ in one of the columns ``apart`` never share a mark; one without a logarithm is in no place.
     """
-    places = points.assign(
-        across=[x.pixel(value) // SIDE for value in points[x_field]],
-        down=[y.pixel(value) // SIDE for value in points[y_field]],
+    drawn = points[(points[x_field] > 0) & (points[y_field] > 0)]
+    places = drawn.assign(
+        across=[x.pixel(value) // SIDE for value in drawn[x_field]],
+        down=[y.pixel(value) // SIDE for value in drawn[y_field]],
     )
     key = [*apart, "across", "down"]
     counted = places.assign(models=places.groupby(key).model.transform("size"))
@@ -41,7 +42,7 @@ def thinned(
 
 def counts(points: pd.DataFrame) -> list[str]:
     """Return the column in which thinned points tell how many they stand for; none of points that are all there."""
-    return [column for column in points if column == "models"]
+    return ["models"] if "models" in points else []
 
 
 def covered(panels: Iterable[pd.DataFrame]) -> str:

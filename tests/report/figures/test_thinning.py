@@ -21,6 +21,11 @@ def test_points_in_one_place_are_one_mark_with_their_number():
     assert SIDE == 5
 
 
+def test_a_point_without_a_logarithm_is_in_no_place():
+    found = one_a_place(points([(11, 11), (52, 11)]).assign(x=[0.0, 10.0]), X, "x", Y, "y")
+    assert list(found.model) == ["m1"]
+
+
 def test_points_of_different_groups_share_no_mark():
     found = one_a_place(points([(11, 11)] * 3, batch=[1, 8, 8]), X, "x", Y, "y", ("batch",))
     assert list(zip(found.model, found.batch, found.models, strict=True)) == [("m0", 1, 1), ("m1", 8, 2)]
