@@ -107,7 +107,8 @@ def finish(chart: Any, name: str, description: str, note: str = "") -> Any:
     A note, on what the figure leaves out, stands above it and ends the alt text.
     """
     if note:
-        chart = chart.properties(title=alt.Title("", subtitle=note, subtitleFontSize=LABEL_SIZE, subtitleColor=MUTED))
+        # In a list: a title that is a text names a panel (`figure_data`)
+        chart = chart.properties(title=alt.Title([note], fontSize=LABEL_SIZE, fontWeight="normal", color=MUTED))
     return chart.properties(name=name, description=f"{description} {note}".rstrip(), config=alt.Config(**CONFIG))
 
 

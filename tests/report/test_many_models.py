@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.chapters import SHARED, calls
 from helpers.many_models import write_many
+from helpers.paper_text import told
 from helpers.papers import REFERENCES
 from helpers.sentences import cells, check_no_gap
 
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.long
 MODELS = 500
 MOST = 5_000
 """So many rows a dataset of a figure may have: beyond them Altair itself warns of pages too large to open."""
+
+LETTERS = 4_000
+"""A finding that names each of hundreds of models would be longer."""
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +70,9 @@ def test_tables_of_models_stay_short(paper):
                 long.append(call)
                 assert "more models: data/" in next(model for model in models if "more models" in model)
     assert len(long) >= 8
+
+
+def test_sentences_stay_short(paper):
+    texts = told(paper, r"findings\.")
+    assert len(texts) > 50
+    assert {text.code: len(text.text) for text in texts if len(text.text) > LETTERS} == {}
