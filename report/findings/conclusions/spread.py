@@ -61,8 +61,9 @@ def median_distances(ascending: Numbers, weights: Numbers) -> Numbers:
 
     def nearer(at: Numbers) -> Numbers:
         """Return how many pairs are no farther apart than a distance a row."""
-        reach = distances[at] * (1 + ROUNDING) + ROUNDING
-        first = np.searchsorted(ascending, ascending - reach[:, None])
+        tried, rows = np.unique(at, return_inverse=True)  # few at first, since all rows begin alike
+        reach = distances[tried] * (1 + ROUNDING) + ROUNDING
+        first = np.searchsorted(ascending, ascending - reach[:, None])[rows]
         return (weights * (before - np.take_along_axis(before, first, axis=1))).sum(axis=1)
 
     found = np.zeros(draws)
