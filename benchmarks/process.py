@@ -15,12 +15,13 @@ def apart(function: Callable[..., Result], *arguments: Any) -> Result:
         return process.submit(function, *arguments).result()
 
 
-def peak_byte() -> int:
-    """Return the most memory that this process has held."""
+def peak_byte(children: bool = False) -> int:
+    """Return the most memory that this process has held, or the largest of those that it started and that ended."""
     import resource
 
     unit = 1 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    who = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
+    return resource.getrusage(who).ru_maxrss * unit
 
 
 def prepare() -> str:

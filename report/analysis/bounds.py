@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 import pandas as pd
@@ -93,7 +94,8 @@ def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
     The line runs through the smallest and the largest batch size counted. Its start is more than the parameters where
     a model computes some of its weights. Where one batch size was counted, its start is the parameters.
     """
-    for model, rows in workloads.groupby("model", sort=False):
+    columns = ["model", "batch", "forward_flop", "parameter_byte", "footprint_byte"]
+    for model, rows in workloads[columns].groupby("model", sort=False):
         first, last = lowest(rows, "batch"), highest(rows, "batch")
         flop = Fraction(first.forward_flop) / int(first.batch)
         if first.batch == last.batch:
@@ -114,16 +116,20 @@ def example_chips(paper: Paper) -> list[NamedRoof]:
     return available.at_least_one(examples(available.chips(paper)), gap)
 
 
+@lru_cache(maxsize=8)
 def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[Demand]]]:
     """Return the example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
     named_roofs = example_chips(paper)
     counted = set(paper.workloads.precision)
     if not any(named_roof.precision in counted for named_roof in named_roofs):
         available.workloads(paper, named_roofs[0].precision)
+    models = {
+        precision: list(demands(available.workloads(paper, precision)))
+        for precision in PRECISIONS
+        if precision in counted
+    }
     return [
-        (named_roof, list(demands(available.workloads(paper, named_roof.precision))))
-        for named_roof in named_roofs
-        if named_roof.precision in counted
+        (named_roof, models[named_roof.precision]) for named_roof in named_roofs if named_roof.precision in models
     ]
 
 

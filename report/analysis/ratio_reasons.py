@@ -12,6 +12,7 @@ That is a sum over kinds of layer and what is outside the layers, so that the la
 Where layers were not timed, the bytes alone speak: the kind without products that moves most in the backward pass.
 """
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,11 @@ from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import each, matching
 from report.text.quantities import percent, significant
+
+Cells = dict[Any, pd.DataFrame]
+"""Rows by model and batch size."""
+
+NOTHING = pd.DataFrame(columns=["layer_kind", "share", "growth"])
 
 AGREEING = 0.05
 """A measured ratio agrees with the counted one where it is off by no more than this share, or its interval holds it."""
@@ -39,13 +45,14 @@ def agree(steps: pd.DataFrame) -> pd.Series:
     return near(steps) | held
 
 
+@cache
 def explained(paper: Paper, machine: Machine) -> pd.DataFrame:
     """Return the measured cells with ``agrees``, ``cause`` (a kind, or ``OUTSIDE``) and ``reason``, a phrase.
 
     The cause is empty for a cell that agrees; both are for one of whose layers too little is known.
     """
     steps = available.steps(machine)
-    moved, timed = _moved(paper), _timed(paper, machine)
+    moved, timed = (dict(list(rows.groupby(CELL))) for rows in (_moved(paper), _timed(paper, machine)))
     found = [
         ("", "none" if row.near else "within the interval") if row.agrees else _reason(row, timed, moved)
         for row in each(steps.assign(agrees=agree(steps), near=near(steps)))
@@ -54,10 +61,10 @@ def explained(paper: Paper, machine: Machine) -> pd.DataFrame:
     return steps.assign(agrees=agree(steps), cause=causes, reason=reasons)
 
 
-def _reason(cell: Any, timed: pd.DataFrame, moved: pd.DataFrame) -> tuple[str, str]:
-    times = matching(timed, model=cell.model, batch=cell.batch)
-    bytes_moved = matching(moved, model=cell.model, batch=cell.batch).set_index("layer_kind")
-    if times.empty:
+def _reason(cell: Any, timed: Cells, moved: Cells) -> tuple[str, str]:
+    times = timed.get((cell.model, cell.batch))
+    bytes_moved = moved.get((cell.model, cell.batch), NOTHING).set_index("layer_kind")
+    if times is None:
         waiting = bytes_moved[~bytes_moved.index.isin(PRODUCTS)]
         if waiting.empty or cell.time_ratio < cell.flop_ratio:
             return "", ""

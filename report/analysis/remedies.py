@@ -5,7 +5,7 @@ faster, interval and all. Where nothing measured does, the largest term of the c
 unless that was tried, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -61,12 +61,13 @@ def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
     most = sums.loc[sums.groupby(INFERENCE_CELL).time_s.idxmax(), [*INFERENCE_CELL, "kind"]]
     chosen = kinds.merge(most, on=[*INFERENCE_CELL, "kind"])
     chosen = chosen.loc[chosen.groupby(INFERENCE_CELL).time_s.idxmax()].drop(columns="kind")
-    found = [_remedy(row, machine) for row in each(chosen)]
+    cells, variants = (dict(list(rows.groupby("model"))) for rows in (machine.cells, machine.variants))
+    found = [_remedy(row, _trials(row, cells[row.model], variants.get(row.model))) for row in each(chosen)]
     return chosen.assign(**{name: [row[name] for row in found] for name in ("remedy", "basis", "gain")})
 
 
-def _remedy(row: Any, machine: Machine) -> dict[str, Any]:
-    tried = {trial.name: trial for trial in _trials(row, machine)}
+def _remedy(row: Any, trials: Iterable[Trial]) -> dict[str, Any]:
+    tried = {trial.name: trial for trial in trials}
     helping = [trial for trial in tried.values() if trial.low > 1]
     if helping:
         best = max(helping, key=lambda trial: trial.gain)
@@ -84,12 +85,12 @@ def _suggested(row: Any) -> str:
     return BY_TERM.get(row.term, FUSED)
 
 
-def _trials(row: Any, machine: Machine) -> Iterator[Trial]:
+def _trials(row: Any, cells: pd.DataFrame, variants: pd.DataFrame | None) -> Iterator[Trial]:
     """Yield the other ways in which the cell of a row was measured, at the same batch size or a larger one."""
-    for variant in each(matching(machine.variants, model=row.model, batch=row.batch, precision=BASE_PRECISION)):
-        yield Trial(variant.variant, variant.speed_up, variant.speed_up_low)
-    own = matching(machine.cells, model=row.model)
-    own = own[own.latency_s.notna()]
+    if variants is not None:
+        for variant in each(matching(variants, batch=row.batch, precision=BASE_PRECISION)):
+            yield Trial(variant.variant, variant.speed_up, variant.speed_up_low)
+    own = cells[cells.latency_s.notna()]
     (cell,) = each(matching(own, batch=row.batch, precision=BASE_PRECISION))
     for other in each(own[(own.batch == row.batch) & (own.precision != BASE_PRECISION)]):
         yield _trial(other.precision, cell, other)

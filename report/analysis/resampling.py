@@ -1,7 +1,8 @@
 """Intervals by resampling models: the cells of a model are measured on one network, and so are no points apart."""
 
-from functools import cache
-from math import sqrt
+from collections.abc import Callable
+from functools import cache, lru_cache
+from math import ceil, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -15,21 +16,30 @@ Numbers = NDArray[np.float64]
 DRAWS = 1000
 SEED = 0
 
+BLOCK = 1_000_000
+"""So many numbers an array holds at most, 8 MB: resamples come in blocks, whatever the number of models."""
+
 FEWEST = 5
 """The models that an interval needs: even a perfect order of four comes by chance once in twelve times (2 of 4!)."""
 
 
-def weights(models: pd.Series) -> Numbers:
-    """Return how often each point counts in each resample: an array of ``DRAWS`` rows and a column a point.
+def weights(models: pd.Series, first: int = 0, count: int = DRAWS) -> Numbers:
+    """Return how often each point counts in each resample, or in so many: an array of a row each, and a column a point.
 
     As many models as there are get drawn with replacement, each with all its points. The same models are drawn the
     same way whatever the order and number of their points, so that differences between resamples are paired.
     """
     codes, names = pd.factorize(models, sort=True)
-    return _drawn(len(names))[:, codes]
+    return _drawn(len(names))[first : first + count].take(codes, axis=1)
 
 
-@cache
+def resampled(statistic: Callable[[Numbers], Numbers], models: pd.Series) -> Numbers:
+    """Return a number of each resample; ``statistic`` takes rows of ``weights`` and returns a number a row."""
+    rows = ceil(BLOCK / len(models))
+    return np.concatenate([statistic(weights(models, first, rows)) for first in range(0, DRAWS, rows)])
+
+
+@lru_cache(maxsize=4)
 def _drawn(models: int) -> Numbers:
     """Return how often each model is drawn in each resample."""
     return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
@@ -41,6 +51,12 @@ def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, 
     dx = x - (weight * x).sum(axis=1, keepdims=True) / whole
     dy = y - (weight * y).sum(axis=1, keepdims=True) / whole
     return (weight * dx * dx).sum(axis=1), (weight * dx * dy).sum(axis=1), (weight * dy * dy).sum(axis=1)
+
+
+def slopes(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
+    """Return the slope of the line of least squares for each row of weights, NaN where x is the same for all."""
+    xx, xy, _ = moments(x, y, weight)
+    return np.divide(xy, xx, out=np.full_like(xy, np.nan), where=xx > 1e-9)
 
 
 @cache

@@ -1,6 +1,7 @@
 """The batch size from which on a larger batch buys little."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +21,8 @@ FEWEST, STEP = 3, 4
 ARITHMETIC, MEMORY, CAPACITY, OPEN = "arithmetic", "bandwidth of memory", "size of memory", "not reached"
 """The limits of a model beyond its saturation batch; ``OPEN``: that is the largest measured, and nothing failed."""
 
+COLUMNS = ["model", "batch", "status", "throughput_per_s", "attained", "memory_bound"]
+
 
 def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     """One row is a model of which a full sweep of batch sizes was measured, at one precision of one machine.
@@ -31,9 +34,9 @@ def saturations(cells: pd.DataFrame) -> pd.DataFrame:
     memory, else ``OPEN``. Empty where no roof was measured.
     """
     rows: list[dict[str, Any]] = []
-    for model, tried in cells.groupby("model"):
-        measured = tried[tried.throughput_per_s.notna()].sort_values("batch")
-        if len(measured) < 2 or not is_full_sweep(sorted(tried.batch)):
+    for model, tried in cells[COLUMNS].sort_values("batch").groupby("model"):
+        measured = tried[tried.throughput_per_s.notna()]
+        if len(measured) < 2 or not is_full_sweep(tried.batch.tolist()):
             continue
         first, last, best = measured.iloc[0], measured.iloc[-1], highest(measured, "throughput_per_s")
         found = measured[measured.throughput_per_s >= SHARE * best.throughput_per_s].iloc[0]
@@ -58,6 +61,7 @@ def is_full_sweep(batches: Sequence[int]) -> bool:
     return len(batches) >= FEWEST and all(next_ <= STEP * size for size, next_ in pairwise(batches))
 
 
+@lru_cache(maxsize=8)
 def of_machine(machine: Machine) -> pd.DataFrame:
     """Return the saturations of a machine's cells at the base precision; at least one row.
 

@@ -86,6 +86,9 @@ BATCH_COLORS = (SKY, BLUE, "#08244f")
 """Light to dark with growing batch size, between which more are mixed."""
 
 GUIDE = {"labelFontSize": FONT_SIZE - 1, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
+# Figures thin their data themselves: beyond this limit Altair would end the paper.
+alt.data_transformers.disable_max_rows()
+
 CONFIG: dict[str, Any] = {
     "background": "#ffffff",
     "font": FONT,
@@ -98,9 +101,15 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
-def finish(chart: Any, name: str, description: str) -> Any:
-    """Give a figure its name (that of its picture's file), alt text and theme."""
-    return chart.properties(name=name, description=description, config=alt.Config(**CONFIG))
+def finish(chart: Any, name: str, description: str, note: str = "") -> Any:
+    """Give a figure its name (that of its picture's file), alt text and theme.
+
+    A note, on what the figure leaves out, stands above it and ends the alt text.
+    """
+    if note:
+        # In a list: a title that is a text names a panel (`figure_data`)
+        chart = chart.properties(title=alt.Title([note], fontSize=LABEL_SIZE, fontWeight="normal", color=MUTED))
+    return chart.properties(name=name, description=f"{description} {note}".rstrip(), config=alt.Config(**CONFIG))
 
 
 def panel_height(rows: int, most: float) -> float:

@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
+from report.analysis.long_lists import LINES, evenly, left_out
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import controlled, family_styles, opacity_where, panel, rounded, widest, zoom
@@ -47,9 +48,12 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
 def throughput(paper: Paper) -> alt.ConcatChart:
     """Draw throughput against batch size, a line a model, a panel a device."""
     cells = available.shown_cells(paper)
-    lines = described(cells).assign(
-        rate=rounded(cells.throughput_per_s, 6),
-        throughput=[quantities.throughput(value, 5) for value in cells.throughput_per_s],
+    order = cells.groupby("model").throughput_per_s.max().sort_values(ascending=False).index.tolist()
+    models = evenly(order, LINES)
+    drawn = cells[cells.model.isin(models)]
+    lines = described(drawn).assign(
+        rate=rounded(drawn.throughput_per_s, 6),
+        throughput=[quantities.throughput(value, 5) for value in drawn.throughput_per_s],
     )
     room = widest(lines.model) + 18
     picked = theme.choice("family")
@@ -59,7 +63,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         x = LogAxis.of_batches(shown.batch, theme.WIDTH, room)
         y = LogAxis.around(shown.rate, 330, "throughput (images or clips per second)", vertical=True)
         base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
-        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], detail="model:N")
+        curves = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], detail="model:N")
         dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.sound"),
             tooltip=["model", "family", "batch", "throughput", *TIMING],
@@ -67,12 +71,13 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         ends = shown.sort_values("batch").drop_duplicates("model", keep="last")
         named = axes.named_ends(ends, "model", x, "batch", y, "rate", theme.WIDTH - room)
         dots = controlled(dots, panels, picked, zoom(device))
-        panels.append(panel(x, y, drawn, named, dots, title=device))
+        panels.append(panel(x, y, curves, named, dots, title=device))
     best = highest(cells, "throughput_per_s")
     description = (
-        f"Line chart of throughput against batch size for {number(lines.model.nunique(), 'model')} on "
+        f"Line chart of throughput against batch size for {number(len(models), 'model')} on "
         f"{available.titles(paper, cells)} at {BASE_PRECISION}. The highest is "
         f"{quantities.throughput(best.throughput_per_s)} ({best.model} on the {best.device} at batch size "
         f"{best.batch})."
     )
-    return theme.finish(alt.concat(*panels, columns=1, spacing=14), "throughput", description)
+    chart = alt.concat(*panels, columns=1, spacing=14)
+    return theme.finish(chart, "throughput", description, left_out(models, order))

@@ -10,6 +10,7 @@ from report.analysis.bounds import DEFINITIONS, NamedRoof, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import color_of, controlled, panel, rounded, texts, zoom
+from report.figures.thinning import counts, covered, thinned
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import intensity, listing, number, si
 
@@ -29,16 +30,18 @@ def attainable(paper: Paper) -> alt.ConcatChart:
     rates = [named_roof.roof.attainable(value) for named_roof in named_roofs for value in (min(span), max(span))]
     y = LogAxis.around(rates, 175, "attainable", "FLOP/s", vertical=True, margins=(0.1, 0.24))
     panels: list[Any] = []
+    drawn: list[pd.DataFrame] = []
     for definition, title in DEFINITIONS.items():
         title = f"operational intensity by {title} (FLOP/B)"
         x = LogAxis.around(span, theme.WIDTH, title, margins=(0.03, 0.05))
         outline = roofline.outline([({"roof": named_roof.name}, named_roof.roof) for named_roof in named_roofs], x)
-        marks = alt.Chart(_points(models, definition, named_roofs)).mark_tick(
+        drawn.append(thinned(_points(models, definition, named_roofs), x, "intensity", y, "rate", ("batch", "roof")))
+        marks = alt.Chart(drawn[-1]).mark_tick(
             orient="vertical", thickness=1.5, clip=True
         ).encode(
             x.channel("intensity"), y.channel("rate"), color, opacity=theme.faded_unless(picked),
             size=alt.Size("length:Q", scale=None, legend=None),
-            tooltip=["model", "batch", "roof", "FLOP per byte", "attainable", "bound"],
+            tooltip=["model", "batch", "roof", "FLOP per byte", "attainable", "bound", *counts(drawn[-1])],
         )  # fmt: skip
         marks = controlled(marks, panels, picked, zoom(definition))
         panels.append(panel(x, y, roofline.lines(outline, x, y, "roof"), _names(named_roofs, x, y), marks))
@@ -52,7 +55,8 @@ def attainable(paper: Paper) -> alt.ConcatChart:
         f"{number(len(panels), 'panel')}, one for each definition of intensity, at {BASE_PRECISION}. Of the roofs "
         f"{listing(flats)}."
     )
-    return theme.finish(alt.concat(*panels, columns=1, spacing=12), "models-attainable", description)
+    chart = alt.concat(*panels, columns=1, spacing=12)
+    return theme.finish(chart, "models-attainable", description, covered(drawn))
 
 
 def _points(models: pd.DataFrame, definition: str, named_roofs: list[NamedRoof]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from report.analysis import available, elsewhere
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import panel, rounded
+from report.figures.thinning import ends, one_a_place
 from report.load.elsewhere import roofs
 from report.load.paper import Paper
 from report.load.roofs import Roof
@@ -17,9 +18,6 @@ from report.text.quantities import SPACE, intensity, listing, number, percent, s
 
 PANELS, COLUMNS, HEIGHT = 6, 2, 210
 """So many devices have a panel, those of which most models are known, and how high one is in pixels."""
-
-GRID = 48
-"""A panel is divided into so many columns and rows: of models in one field that with the highest share is drawn."""
 
 
 @available.or_missing
@@ -45,15 +43,9 @@ def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
     x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 50,
                        "operational intensity by footprint", "FLOP/B")  # fmt: skip
     y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True)
-    fields = points.assign(
-        column=[int(x.pixel(value) / x.pixels * GRID) for value in points.intensity],
-        row=[int(y.pixel(value) / y.pixels * GRID) for value in points.flop_per_s],
-    ).sort_values("peak_share", ascending=False)
-    thinned = fields.drop_duplicates(["column", "row"])
-    counts = fields.groupby(["column", "row"]).size()
-    marks = thinned[["model"]].assign(
+    thinned = one_a_place(points.sort_values("peak_share", ascending=False), x, "intensity", y, "flop_per_s")
+    marks = thinned[["model", "models"]].assign(
         x=rounded(thinned.intensity, 4), rate=rounded(thinned.flop_per_s, 4),
-        models=[int(counts[key]) for key in zip(thinned.column, thinned.row, strict=True)],
         timed=[f"batch size {row.batch}{f', {row.input_size:.0f} pixels' if row.input_size > 0 else ''}"
                for row in thinned.itertuples()],
         achieved=[f"{si(row.flop_per_s, 'FLOP/s', 3)}, {percent(row.peak_share)} of peak" for row in thinned.itertuples()],
@@ -65,11 +57,6 @@ def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
                         title="models in one place", legend=alt.Legend(orient="top")),
         tooltip=["model", "timed", "at", "achieved", "models"],
     )  # fmt: skip
-    named = axes.named_points(_extremes(marks), "model", x, "x", y, "rate")
+    named = axes.named_points(ends(marks, "rate"), "model", x, "x", y, "rate")
     lines = roofline.lines(roofline.outline([({"roof": "datasheet", "printed": True}, roof)], x), x, y, "roof", "printed")
     return panel(x, y, lines, dots, named, title=title.replace(" ", SPACE, 1))
-
-
-def _extremes(marks: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest and the slowest model of a panel, which are named."""
-    return marks.loc[sorted({marks.rate.idxmax(), marks.rate.idxmin()})]

@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, counted_kernels, operator_shares
+from report.analysis.long_lists import evenly, left_out
 from report.analysis.operator_groups import OTHER
 from report.analysis.operator_shares import CELL, GAP, PHASES
 from report.charts import axes, roofline, theme
@@ -15,6 +16,7 @@ from report.charts.labels import Box
 from report.figures.bars import PERCENT, bar_rows, spans, stacked_bars
 from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded
 from report.figures.stand_in import OPEN_SQUARES
+from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
@@ -123,18 +125,21 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
     rows = rows.assign(family=rows.model.map(families))
     picked = theme.choice("family")
     panels: list[Any] = []
+    drawn: list[pd.DataFrame] = []
     for (device, folder, phase), cells in rows.groupby(["device", "folder", "phase"]):
         (roofs,) = (_roofs(machine) for machine in paper.shown if machine.folder == folder)
         x, y = _axes(rows[rows.folder == folder], roofs, HEIGHT)
         columns = ["model", "family", "batch", "x", "rate", "intensity", "achieved", "time"]
         shown = _rounded(cells.assign(time_s=cells.plain_s))[columns]
-        marks = alt.Chart(shown).mark_point(filled=True, size=40, clip=True).encode(
+        drawn.append(thinned(shown, x, "x", y, "rate", ("family",)))
+        marks = alt.Chart(drawn[-1]).mark_point(filled=True, size=40, clip=True).encode(
             x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), **family_styles(rows.family),
-            tooltip=["model", "batch", "intensity", "achieved", "time"],
+            tooltip=["model", "batch", "intensity", "achieved", "time", *counts(drawn[-1])],
         )  # fmt: skip
         marks = controlled(marks, panels, picked)
         flat = y.pixel(roofs[0][1].peak_flop_per_s)
-        names = axes.named_points(shown, "model", x, "x", y, "rate", (Box(0, flat - 1, x.pixels, flat + 1),))
+        ends = named(shown, "x", "rate")
+        names = axes.named_points(ends, "model", x, "x", y, "rate", (Box(0, flat - 1, x.pixels, flat + 1),))
         lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof")
         panels.append(panel(x, y, lines, names, marks, title=f"{device}, {PHASES[str(phase)]}"))
     fastest = highest(rows, "flop_per_s")
@@ -144,7 +149,8 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
         f"The fastest is {fastest.model} on the {fastest.device} in {PHASES[fastest.phase]} with "
         f"{si(fastest.flop_per_s, 'FLOP/s')} at {intensity(fastest.intensity)}."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=12), "cells-on-roof", description)
+    chart = alt.concat(*panels, columns=2, spacing=12)
+    return theme.finish(chart, "cells-on-roof", description, covered(drawn))
 
 
 @available.or_missing
@@ -160,7 +166,9 @@ def shares(paper: Paper) -> alt.ConcatChart:
     )
     convolutions = rows[rows.group.str.contains("convolution")].groupby("model").part.sum()
     work = convolutions.reindex(rows.model.unique(), fill_value=0.0)
-    order = work.sort_values(ascending=False).index.tolist()
+    every = work.sort_values(ascending=False).index.tolist()
+    order = evenly(every)
+    bars = bars[bars.model.isin(order)]
     picked = theme.choice("group")
     color = color_of("group", theme.colors_of(bars.group, theme.TERM_COLORS), columns=5)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
@@ -183,7 +191,8 @@ def shares(paper: Paper) -> alt.ConcatChart:
         f"shares of a call under the profiler. None runs for the largest share in {gap.model} on the {gap.device} in "
         f"{PHASES[gap.phase]} at batch size {gap.batch} ({percent(max(gap.part, 0.0))})."
     )
-    return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "kernel-shares", description)
+    chart = alt.concat(*panels, columns=columns, spacing=12)
+    return theme.finish(chart, "kernel-shares", description, left_out(order, every))
 
 
 @available.or_missing

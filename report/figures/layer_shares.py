@@ -9,6 +9,7 @@ import pandas as pd
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import OUTSIDE, PASSES, QUANTITIES, shares_by_kind
+from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
 from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
 from report.figures.marks import color_of, controlled, rounded
@@ -32,14 +33,16 @@ def kinds(paper: Paper) -> alt.ConcatChart:
     """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
     shares = shares_by_kind(available.layers(paper))
     traffic = shares[~shares.layer_kind.isin(["linear", "attention"])].groupby("model").traffic_byte.sum()
-    order = traffic.sort_values(ascending=False).index.tolist()
+    traffic = traffic.reindex(shares.model.unique(), fill_value=0.0)
+    every = traffic.sort_values(ascending=False, kind="stable").index.tolist()
+    order = evenly(every)
     picked = theme.choice("kind")
     color = color_of("kind", theme.colors_of(shares.layer_kind, theme.LAYER_COLORS), "kind of layer", columns=5)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(labelExpr=PERCENT, values=[0, 0.5, 1], grid=False)
     size = {"width": theme.WIDTH / 3 - 45, "height": 14 * len(order)}
     panels: list[Any] = []
     for column, title in COUNTED.items():
-        shown = shares[shares[column] > 0]
+        shown = shares[(shares[column] > 0) & shares.model.isin(order)]
         bars = shown[["model"]].assign(
             kind=shown.layer_kind,
             rank=shown.layer_kind.map(list(theme.LAYER_COLORS).index),
@@ -57,7 +60,8 @@ def kinds(paper: Paper) -> alt.ConcatChart:
         f"traffic at batch size 1. The kind with the largest share in most models is {largest['flop']} for FLOP, "
         f"{largest['parameter_count']} for parameters and {largest['traffic_byte']} for traffic."
     )
-    return theme.finish(alt.concat(*panels, columns=3, spacing=10), "layer-kinds", description)
+    chart = alt.concat(*panels, columns=3, spacing=10)
+    return theme.finish(chart, "layer-kinds", description, left_out(order, every))
 
 
 def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
@@ -80,7 +84,9 @@ def stacked(paper: Paper) -> alt.ConcatChart:
     rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))
     products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.layer_kind.isin(PRODUCTS)]
     work = products.groupby("model").share.sum().reindex(rows.model.unique(), fill_value=0.0)
-    order = work.sort_values(ascending=False, kind="stable").index.tolist()
+    every = work.sort_values(ascending=False, kind="stable").index.tolist()
+    order = evenly(every)
+    rows = rows[rows.model.isin(order)]
     devices = list(dict.fromkeys(rows.device))
     picked = theme.choice("part")
     color = color_of("part", theme.colors_of(rows.layer_kind, theme.PART_COLORS), columns=5)
@@ -104,7 +110,8 @@ def stacked(paper: Paper) -> alt.ConcatChart:
         f"FLOP and memory, forward and backward. Largest in most models, with its median share in them: "
         f"{', '.join(largest)}."
     )
-    return theme.finish(alt.concat(*panels, columns=len(columns), spacing=12), "training-layers", description)
+    chart = alt.concat(*panels, columns=len(columns), spacing=12)
+    return theme.finish(chart, "training-layers", description, left_out(order, every))
 
 
 def _stack(rows: pd.DataFrame, unit: str, y: alt.Y, color: alt.Color, picked: alt.Parameter) -> alt.Chart:

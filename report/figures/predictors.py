@@ -15,6 +15,7 @@ from report.charts.labels import MARK, Box
 from report.figures import stand_in as others
 from report.figures.benchmarks import TIMING, described
 from report.figures.marks import controlled, family_styles, opacity_where, rounded, zoom
+from report.figures.thinning import counts, covered, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, highest, lowest
@@ -50,6 +51,18 @@ class Panel:
             laws[int(batch)] = power_law.fit(cells[predictor.column], cells.latency_s, cells.model)
         return cls(predictor, points, x, y, laws)
 
+    @property
+    def off(self) -> pd.Series:
+        """How far each point is off its line, 0 without one."""
+        residuals = [law.residuals.abs() for law in self.laws.values() if law]
+        return pd.concat([*residuals, pd.Series(0.0, self.points.index)]).groupby(level=0).max()
+
+    @property
+    def drawn(self) -> pd.DataFrame:
+        """The points, of many those farthest from the lines and one in each place."""
+        farthest = self.points.loc[self.off.sort_values(ascending=False).index]
+        return thinned(farthest, self.x, self.predictor.column, self.y, "latency_s", ("batch",)).sort_index()
+
     def mark(self, row: Any) -> Box:
         """Return the room of a point's mark, in pixels."""
         across, down = self.x.pixel(getattr(row, self.predictor.column)), self.y.pixel(row.latency_s)
@@ -83,20 +96,22 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
     of_batch: dict[str, Any] = {"scale": theme.batch_colors(batches), "title": heading, "legend": legend}
     stroke, fill = alt.Stroke("batch:N", **of_batch), alt.Fill("batch:N", **of_batch)
     shape = alt.value("square") if gpu else family_styles(points.family)["shape"]
-    tooltip = [alt.Tooltip(f"{column}:N") for column in ("model", "family", "batch", *timing)]
+    tooltip: list[Any] = [alt.Tooltip(f"{column}:N") for column in ("model", "family", "batch", *timing)]
     panels: list[Any] = []
+    drawn: list[pd.DataFrame] = []
     for predictor in shown:
         panel = Panel.of(predictor, points)
-        base = alt.Chart(panel.points).encode(panel.x.channel(predictor.column), stroke, opacity=opacity)
+        drawn.append(panel.drawn)
+        base = alt.Chart(drawn[-1]).encode(panel.x.channel(predictor.column), stroke, opacity=opacity)
         whiskers = base.mark_rule(strokeWidth=1, clip=True).encode(panel.y.channel("low"), alt.Y2("high:Q"))
         place = alt.Tooltip(f"{predictor.column}:Q", title=predictor.name, format=".4~s")
         dots = base.mark_point(size=26, strokeWidth=1.1, clip=True).encode(
             panel.y.channel("latency_s"), fill, shape=shape,
-            fillOpacity=opacity_where("datum.sound"), tooltip=[*tooltip, place],
+            fillOpacity=opacity_where("datum.sound"), tooltip=[*tooltip, place, *counts(drawn[-1])],
         )  # fmt: skip
         dots = controlled(dots, panels, picked, zoom(predictor.column))
-        drawn = alt.layer(*_lines(panel, stroke), whiskers, *_names(panel), dots)
-        panels.append(drawn.properties(title=_title(panel), width=WIDTH, height=HEIGHT))
+        layers = alt.layer(*_lines(panel, stroke), whiskers, *_names(panel, drawn[-1]), dots)
+        panels.append(layers.properties(title=_title(panel), width=WIDTH, height=HEIGHT))
     slowest, quickest = highest(cells, "latency_s"), lowest(cells, "latency_s")
     description = (
         f"Scatter plots of inference latency on the {name} at {BASE_PRECISION} against "
@@ -105,7 +120,8 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
         f"({quickest.model}, batch size {quickest.batch}) to {si(slowest.latency_s, 's')} ({slowest.model}, batch size "
         f"{slowest.batch})."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=12), f"latency-{device}", description)
+    chart = alt.concat(*panels, columns=2, spacing=12)
+    return theme.finish(chart, f"latency-{device}", description, covered(drawn))
 
 
 def _lines(panel: Panel, stroke: alt.Stroke) -> list[alt.Chart]:
@@ -128,12 +144,10 @@ def _lines(panel: Panel, stroke: alt.Stroke) -> list[alt.Chart]:
     return layers
 
 
-def _names(panel: Panel) -> list[Any]:
-    """Return the names of the points farthest from the lines."""
-    residuals = [law.residuals.abs() for law in panel.laws.values() if law]
-    off = pd.concat([*residuals, pd.Series(0.0, panel.points.index)]).groupby(level=0).max()
-    far = panel.points.assign(off=off).sort_values("off", ascending=False).groupby("batch").head(NAMED)
-    others = tuple(panel.mark(row) for row in each(panel.points.drop(far.index)))
+def _names(panel: Panel, drawn: pd.DataFrame) -> list[Any]:
+    """Return the names of the points farthest from the lines, clear of the points that are drawn."""
+    far = panel.points.assign(off=panel.off).sort_values("off", ascending=False).groupby("batch").head(NAMED)
+    others = tuple(panel.mark(row) for row in each(drawn.drop(far.index, errors="ignore")))
     names = axes.named_points(far, "model", panel.x, panel.predictor.column, panel.y, "latency_s", others)
     return [] if names is None else [names]
 

@@ -8,6 +8,7 @@ import pandas as pd
 from measure.cache.words import BACKWARD, FORWARD
 from report.analysis import available
 from report.analysis.layer_costs import shown_batch
+from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
 from report.charts.axes import Layers
 from report.figures.bars import PERCENT, model_rows, spans
@@ -28,9 +29,10 @@ def _shown(machine: Machine) -> pd.DataFrame:
 def measured_and_counted(paper: Paper) -> alt.ConcatChart:
     """Draw backward over forward in time and in FLOP, and the share of the peak that each achieves: a row a device."""
     steps = available.rows_of_each(paper, _shown)
-    order = steps.groupby("model").time_ratio.mean().sort_values(ascending=False).index.tolist()
+    every = steps.groupby("model").time_ratio.mean().sort_values(ascending=False).index.tolist()
+    order = evenly(every)
     panels: list[Any] = []
-    for (device, batch), shown in steps.groupby(["device", "batch"]):
+    for (device, batch), shown in steps[steps.model.isin(order)].groupby(["device", "batch"]):
         panels.append(_ratios(shown, order).properties(title=f"{device}, batch size {batch}"))
         if shown.forward_peak_share.notna().any():
             panels.append(_rates(shown, order))
@@ -43,7 +45,7 @@ def measured_and_counted(paper: Paper) -> alt.ConcatChart:
         f"{significant(most.time_ratio)} ({most.model})."
     )
     chart = alt.concat(*panels, columns=2, spacing=14).resolve_scale(color="independent", shape="independent")
-    return theme.finish(chart, "training-ratios", description)
+    return theme.finish(chart, "training-ratios", description, left_out(order, every))
 
 
 def _rows(order: list[str], labels: bool) -> alt.Y:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import PASSES, QUANTITIES
+from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
 from report.figures.marks import color_of, controlled, drop_down, first_of, rounded
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -102,7 +103,8 @@ def _description(machine: Machine, rows: pd.DataFrame, models: Sequence[str]) ->
 def one(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each layer of a model that the reader chooses, one above the other."""
     machine, rows, kinds = _loaded(paper)
-    models = sorted(rows.model.unique())
+    every = sorted(rows.model.unique())
+    models = sorted({*evenly(every), *first_of(MODELS, every, 1)})
     choice = drop_down("model", models, first_of(MODELS, models, 1)[0], "Model")
     data = _records(rows, models, kinds)
     panels: list[Any] = []
@@ -110,7 +112,8 @@ def one(paper: Paper) -> alt.ConcatChart:
         panel = _panel(data, quantity, kinds, "datum.model === model")
         panels.append(controlled(panel, panels, choice).properties(width=theme.WIDTH, height=HEIGHT))
     description = _description(machine, rows, models)
-    return theme.finish(alt.concat(*panels, columns=1, spacing=8), "training-strip", description)
+    chart = alt.concat(*panels, columns=1, spacing=8)
+    return theme.finish(chart, "training-strip", description, left_out(models, every))
 
 
 @available.or_missing

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, datasheet, stand_in
+from report.analysis.long_lists import LINES, evenly, left_out
 from report.analysis.predictors import common_batches
 from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
@@ -17,6 +18,7 @@ from report.charts.labels import Box, along, spread, text_size
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
 from report.figures.stand_in import OPEN_SQUARES, title, told
+from report.figures.thinning import counts, covered, named, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
@@ -58,19 +60,22 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     families = {*points.family, *(gpu.cells.family if gpu else ())}
     picked = theme.choice("family")
     panels: list[Any] = []
+    drawn: list[pd.DataFrame] = []
     for batch, (device, on_device) in product([*batches, None], points.groupby("device")):
-        shown = on_device if batch is None else on_device[on_device.batch == batch]
+        shown = _followed(on_device) if batch is None else on_device[on_device.batch == batch]
         if shown.empty or (batch is None and shown.batch.nunique() == 1):
             continue
         roofs = limits[str(device)]
         x, y = _axes(on_device, roofs, height)
+        drawn.append(thinned(shown, x, "x", y, "rate", ("family",)) if batch else shown)
         draw = _dots if batch else _trails
-        marks = draw(shown, x, y, families).encode(opacity=theme.faded_unless(picked))
+        marks = draw(drawn[-1], x, y, families).encode(opacity=theme.faded_unless(picked))
         marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
-        names = axes.named_points(shown, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
-        drawn = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-        what = f"batch size {batch}" if batch else f"from batch size {shown.batch.min()} to {shown.batch.max()}"
-        panels.append(panel(x, y, drawn, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
+        ends = named(shown, "x", "rate")
+        names = axes.named_points(ends, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
+        lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
+        what = f"batch size {batch}" if batch else _span(shown, on_device)
+        panels.append(panel(x, y, lines, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
     peaks = [_flat(device, roofs) for device, roofs in limits.items()]
     best = highest(cells, "flop_per_s")
     description = (
@@ -82,7 +87,8 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     )
     if gpu:
         panels.insert(1, _timed_by_others(gpu, families, height, picked))
-    return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "models-on-roof", description)
+    chart = alt.concat(*panels, columns=COLUMNS, spacing=12)
+    return theme.finish(chart, "models-on-roof", description, covered(drawn))
 
 
 def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picked: alt.Parameter) -> Any:
@@ -125,13 +131,6 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def evenly(batches: list[int], most: int) -> list[int]:
-    """Return so many of the batch sizes at most: the smallest, the largest, and some evenly from between."""
-    if len(batches) <= most:
-        return batches
-    return [batches[round(step * (len(batches) - 1) / (most - 1))] for step in range(most)]
-
-
 def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis, LogAxis]:
     """Return axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
     ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
@@ -145,7 +144,7 @@ def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis,
 def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
     """Return the models at one batch size."""
     return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
-        x.channel("x"), y.channel("rate"), **family_styles(families), tooltip=TOOLTIP,
+        x.channel("x"), y.channel("rate"), **family_styles(families), tooltip=[*TOOLTIP, *counts(points)],
     )  # fmt: skip
 
 
@@ -157,6 +156,19 @@ def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
         tooltip=["model", "batch", "achieved"],
     )  # fmt: skip
+
+
+def _followed(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of models that have a trail: all, or some from the fastest to the slowest."""
+    order = points.groupby("model").rate.max().sort_values(ascending=False).index.tolist()
+    return points[points.model.isin(evenly(order, LINES))]
+
+
+def _span(shown: pd.DataFrame, points: pd.DataFrame) -> str:
+    """Say through which batch sizes trails run, and how many models have one where not all do."""
+    sizes = f"from batch size {shown.batch.min()} to {shown.batch.max()}"
+    models, every = shown.model.nunique(), points.model.nunique()
+    return sizes if models == every else f"{sizes}, {models} of {number(every, 'model')}"
 
 
 def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
@@ -213,7 +225,9 @@ def attained(paper: Paper) -> alt.ConcatChart:
     cells = cells[cells.attained.notna()]
     gpu = stand_in.of(paper)
     points = pd.concat(map(_shares, [cells, gpu.cells] if gpu else [cells]))
-    order = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
+    every = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
+    order = evenly(every)
+    points = points[points.model.isin(order)]
     y = model_rows(order, order, grid=True)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
     heading, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
@@ -247,7 +261,8 @@ def attained(paper: Paper) -> alt.ConcatChart:
         f"{available.titles(paper, cells)}, a mark for each batch size. The highest share is {percent(best.attained)} "
         f"({best.model} on the {best.device} at batch size {best.batch}, {best.precision}).{told(gpu)}"
     )
-    return theme.finish(alt.concat(*panels, columns=columns, spacing=14), "attained", description)
+    chart = alt.concat(*panels, columns=columns, spacing=14)
+    return theme.finish(chart, "attained", description, left_out(order, every))
 
 
 def _shares(cells: pd.DataFrame) -> pd.DataFrame:

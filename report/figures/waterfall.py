@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available, waterfall
+from report.analysis.long_lists import evenly, left_out
 from report.analysis.operator_groups import GROUPS, OTHER
 from report.analysis.waterfall import BOUND
 from report.charts import theme
@@ -34,7 +35,9 @@ def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw the terms of each profiled cell as shares of its latency: a bar a model, a panel a batch size and device."""
     rows = drawn(available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine)))
     bound = rows[rows.term == BOUND]
-    order = bound.groupby("model").share.mean().sort_values(ascending=False).index.tolist()
+    every = bound.groupby("model").share.mean().sort_values(ascending=False).index.tolist()
+    order = evenly(every)
+    rows = rows[rows.model.isin(order)]
     bars = rows[["device", "batch", "model", "term"]].assign(
         rank=rows.term.map(list(theme.TERM_COLORS).index),
         part=rounded(rows.share, 4),
@@ -66,4 +69,5 @@ def stacked(paper: Paper) -> alt.ConcatChart:
         f"The bound is the largest share in {most.model} on the {most.device} at batch size {most.batch} "
         f"({percent(most.share)})."
     )
-    return theme.finish(alt.concat(*panels, columns=columns, spacing=12), "waterfall", description)
+    chart = alt.concat(*panels, columns=columns, spacing=12)
+    return theme.finish(chart, "waterfall", description, left_out(order, every))

@@ -6,11 +6,13 @@ import altair as alt
 import pandas as pd
 
 from report.analysis import available
+from report.analysis.long_lists import LINES, evenly, left_out
 from report.charts import axes, theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import PERCENT, dashed_at, model_rows, stacked_bars
 from report.figures.chip_marks import diagonals
 from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded, widest, zoom
+from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest, lowest
@@ -32,8 +34,9 @@ def _exactly(column: str, value: float) -> str:
 
 
 def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
-    """Return a bar for each model, the longest at the top, with its value at the end."""
+    """Return a bar for each model, or for some of many, the longest at the top, with its value at the end."""
     rows = models.sort_values(column, ascending=False)
+    rows = rows[rows.model.isin(evenly(rows.model.tolist()))]
     brief = [intensity(value, "") if column == "footprint_intensity" else si(value, unit) for value in rows[column]]
     bars = rows[["model", "family"]].assign(
         value=rounded(rows[column], 6),
@@ -68,7 +71,8 @@ def demands(paper: Paper) -> alt.ConcatChart:
         f"and operational intensity. One forward pass takes from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
         f"{si(most.forward_flop, 'FLOP')} ({most.model})."
     )
-    return theme.finish(alt.concat(*panels, columns=2, spacing=14), "workload-demands", description)
+    note = left_out(evenly(models.model.tolist()), models)
+    return theme.finish(alt.concat(*panels, columns=2, spacing=14), "workload-demands", description, note)
 
 
 DIAGONALS = (1, 3, 10, 30, 100, 300)
@@ -94,25 +98,30 @@ def flop_by_footprint(paper: Paper) -> alt.LayerChart:
     y = LogAxis.around(points.flop, 380, "FLOP of one forward pass", "FLOP", vertical=True, margins=margins)
     grid, taken = diagonals(x, y, {at: intensity(at, digits=len(str(at))) for at in DIAGONALS})
     picked = theme.choice("family")
-    dots = alt.Chart(points).mark_point(filled=True, size=52, clip=True).encode(
+    marks = thinned(points, x, "byte", y, "flop", ("family",))
+    dots = alt.Chart(marks).mark_point(filled=True, size=52, clip=True).encode(
         x.channel("byte"), y.channel("flop"), opacity=theme.faded_unless(picked), **family_styles(points.family),
-        tooltip=["model", "family", "FLOP", "footprint", "intensity"],
+        tooltip=["model", "family", "FLOP", "footprint", "intensity", *counts(marks)],
     )  # fmt: skip
     dots = dots.add_params(picked, zoom())
-    names = axes.named_points(points, "model", x, "byte", y, "flop", taken)
+    names = axes.named_points(named(points, "byte", "flop"), "model", x, "byte", y, "flop", taken)
     least, most = lowest(models, "footprint_intensity"), highest(models, "footprint_intensity")
     description = (
         f"Scatter plot of FLOP against footprint for {len(models)} models at batch size 1, on logarithmic axes. "
         f"Intensity by footprint runs from {intensity(least.footprint_intensity)} ({least.model}) to "
         f"{intensity(most.footprint_intensity)} ({most.model})."
     )
-    return theme.finish(panel(x, y, *grid, names, dots), "workload-flop-footprint", description)
+    chart = panel(x, y, *grid, names, dots)
+    return theme.finish(chart, "workload-flop-footprint", description, covered([marks]))
 
 
 @available.or_missing
 def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     """Draw operational intensity by footprint against batch size, a line a model."""
     rows = available.workloads(paper)
+    order = rows.groupby("model").footprint_intensity.max().sort_values(ascending=False).index.tolist()
+    shown = evenly(order, LINES)
+    rows = rows[rows.model.isin(shown)]
     words = {
         "by footprint": [intensity(value, digits=5) for value in rows.footprint_intensity],
         "by compulsory bytes": [intensity(value, digits=5) for value in rows.compulsory_intensity],
@@ -135,17 +144,19 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     names = axes.named_ends(ends, "model", x, "batch", y, "intensity", theme.WIDTH - room)
     most = highest(rows, "footprint_intensity")
     description = (
-        f"Line chart of operational intensity by footprint against batch size for {rows.model.nunique()} models. The "
+        f"Line chart of operational intensity by footprint against batch size for {number(len(shown), 'model')}. The "
         f"highest is {intensity(most.footprint_intensity)} ({most.model} at batch size {most.batch})."
     )
-    return theme.finish(panel(x, y, drawn, names, dots), "workload-intensity", description)
+    chart = panel(x, y, drawn, names, dots)
+    return theme.finish(chart, "workload-intensity", description, left_out(shown, order))
 
 
 @available.or_missing
 def training(paper: Paper) -> alt.LayerChart:
     """Draw parameters, gradients, momentum and saved activations of models as shares of a training step's peak."""
-    rows = available.trained(paper).sort_values("training_peak_byte", ascending=False)
-    order = rows.model.tolist()
+    every = available.trained(paper).sort_values("training_peak_byte", ascending=False)
+    order = evenly(every.model.tolist())
+    rows = every[every.model.isin(order)]
     bars = _memory_parts(rows)
     whole = max(1.0, bars.groupby("model").share.sum().max())
     scale = alt.Scale(domain=[0, 1.15 * whole], nice=False)
@@ -176,7 +187,7 @@ def training(paper: Paper) -> alt.LayerChart:
     )
     chart = alt.layer(drawn.add_params(picked), dashed_at([1], "share", scale), inference, written)
     chart = chart.properties(width=theme.WIDTH - 40, height=15 * len(order))
-    return theme.finish(chart, "training-memory", description)
+    return theme.finish(chart, "training-memory", description, left_out(order, every))
 
 
 def _memory_parts(rows: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ import pandas as pd
 from measure.cache.words import EAGER
 from report.analysis import available, saturation
 from report.analysis.available import on_each_machine
+from report.analysis.long_lists import ALWAYS
 from report.analysis.predictors import comparable
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
@@ -190,7 +191,7 @@ def _limits(rows: pd.DataFrame, below: pd.DataFrame) -> str:
         )
     full, growing = (sorted(rows[rows.limit == limit].model) for limit in (saturation.CAPACITY, saturation.OPEN))
     if full:
-        sentences.append(f"{number(len(full), 'model')} ran out of memory before: {listing(full)}.")
+        sentences.append(f"{number(len(full), 'model')} ran out of memory before: {listing(full, ALWAYS)}.")
     if growing:
         models = f"{number(len(growing), 'model')} may gain by batches larger than were measured"
         sentences.append(f"{models}{named(growing)}.")

@@ -7,6 +7,7 @@ from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
 from report.analysis import available, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
+from report.analysis.long_lists import ALWAYS
 from report.findings import method
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.load.cells import half_width
@@ -133,7 +134,7 @@ def _outcome(machine: Machine) -> str:
             "which leaves out how processes differ."
         )
     if machine.left_out:
-        others = listing([f"{model} at {shape.replace('x', '×')}" for model, shape in machine.left_out])
+        others = listing([f"{model} at {shape.replace('x', '×')}" for model, shape in machine.left_out], ALWAYS)
         sentences.append(f"Left out is what was measured of inputs of another shape than is shown: {others}.")
     return " ".join(sentences)
 

@@ -4,6 +4,7 @@ import pandas as pd
 
 from report.analysis import available, datasheet, stand_in
 from report.analysis.available import finding
+from report.analysis.long_lists import ALWAYS
 from report.analysis.stand_in import StandIn
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each, extremes, highest, matching, of_models
@@ -177,7 +178,7 @@ def above(machine: Machine) -> str:
             parts.append(f"{lie} above the measured roof by {how} both error bars")
     if not beyond.empty:
         models = [_excess(str(model), rows) for model, rows in beyond.groupby("model")]
-        parts[-1] += f": {listing(models)}; {_causes(beyond)}"
+        parts[-1] += f": {listing(models, ALWAYS)}; {_causes(beyond)}"
     return f"{'. '.join(parts)}."
 
 

@@ -6,6 +6,7 @@ from measure.cache.models import MEASURED_SHAPES, SOUND
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands
+from report.analysis.long_lists import ALWAYS
 from report.findings import chips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, extremes
@@ -147,7 +148,7 @@ def growth_limits(paper: Paper) -> str:
 def gaps(paper: Paper) -> str:
     """Name the models that could not be counted and why, and the operators that have no formula."""
     sentences = [
-        f"Not counted: {listing(sorted(set(rows.model)))} ({status}: {reason})."
+        f"Not counted: {listing(sorted(set(rows.model)), ALWAYS)} ({status}: {reason})."
         for (status, reason), rows in paper.not_counted.groupby(["status", "reason"], sort=False)
     ]
     if paper.not_counted.empty:
@@ -156,7 +157,7 @@ def gaps(paper: Paper) -> str:
     gaps = paper.workloads[paper.workloads.backward_gap.notna()]
     for (batch, reason), rows in gaps.groupby(["batch", "backward_gap"], sort=False):
         sentences.append(
-            f"At batch size {batch} the backward pass of {listing(sorted(set(rows.model)))} was not counted "
+            f"At batch size {batch} the backward pass of {listing(sorted(set(rows.model)), ALWAYS)} was not counted "
             f"({str(reason).removeprefix('backward not counted: ')})."
         )
     return " ".join([*sentences, _without_formula(paper)])
@@ -175,5 +176,5 @@ def _without_formula(paper: Paper) -> str:
     parts = []
     for name, shares in sorted(lacking.items()):
         where = [f"{model} (at most {percent(share)} of its traffic)" for model, share in shares.items()]
-        parts.append(f"{name} in {listing(where)}")
+        parts.append(f"{name} in {listing(where, ALWAYS)}")
     return f"These operators do arithmetic and have no formula, so their FLOP are missing: {'; '.join(parts)}."

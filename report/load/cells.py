@@ -45,10 +45,13 @@ def estimated(samples: pd.DataFrame, column: str, key: Sequence[str], names: Seq
 
     ``names`` are what these three are called; ``sample_count`` is the number of samples.
     """
-    rows: list[tuple[Any, ...]] = []
-    for cell, taken in samples.groupby(list(key)):
-        estimate = estimate_rounds([list(values) for _, values in taken.groupby("round")[column]])
-        rows.append((*cell, estimate.median, estimate.low, estimate.high, len(taken)))
+    rounds: dict[tuple[Any, ...], list[list[float]]] = {}
+    for (*cell, _), values in samples.groupby([*key, "round"])[column]:
+        rounds.setdefault(tuple(cell), []).append(list(values))
+    estimates = {cell: estimate_rounds(taken) for cell, taken in rounds.items()}
+    rows = [
+        (*cell, found.median, found.low, found.high, sum(map(len, rounds[cell]))) for cell, found in estimates.items()
+    ]
     return pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
 
 

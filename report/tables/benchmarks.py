@@ -7,11 +7,12 @@ import pandas as pd
 from report.analysis import available, predictors, saturation
 from report.analysis.available import Missing, or_missing
 from report.analysis.correlations import FEWEST, written
+from report.analysis.long_lists import listed
 from report.analysis.predictors import Rank
 from report.analysis.speed_ups import between_machines
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.tables.pipe import NONE, failure, known, named, pipe, with_interval
+from report.tables.pipe import MEASURED_IN, NONE, failure, known, named, others, pipe, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import percent, si, significant, throughput
@@ -56,7 +57,7 @@ def _measured(paper: Paper) -> list[Machine]:
 def saturations(paper: Paper) -> str:
     """List the saturation batch of each model on each machine shown."""
     available.shown_cells(paper)
-    found = available.rows_of_each(paper, saturation.of_machine)
+    found, left = listed(available.rows_of_each(paper, saturation.of_machine), "best_per_s")
     rows = [
         [
             row.device, f"`{row.variant}`", escape(row.model), str(len(row.batches)), throughput(row.first_per_s),
@@ -66,7 +67,8 @@ def saturations(paper: Paper) -> str:
         for row in each(found)
     ]  # fmt: skip
     header = "Device | Variant | Model | Sizes > | At the smallest > | Best > | Gain > | Saturated at > | Kept >"
-    return pipe(f"{header} | Beyond it | Attained >", rows)
+    header += " | Beyond it | Attained >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))
 
 
 @or_missing
@@ -75,16 +77,17 @@ def speed_ups(paper: Paper) -> str:
     pairs = or_missing(between_machines)(paper)
     if isinstance(pairs, Missing):  # the text says why
         raise available.DataMissingError("No two machines to set side by side.")
+    found, left = listed(pd.concat([cells.assign(machine=named(machine)) for machine, cells in pairs]), "speed_up")
     rows = [
         [
-            named(machine), escape(row.model), str(row.batch), si(row.latency_s, "s"), si(row.other_s, "s"),
+            row.machine, escape(row.model), str(row.batch), si(row.latency_s, "s"), si(row.other_s, "s"),
             significant(row.speed_up), known(row.predicted, significant),
         ]
-        for machine, cells in pairs
-        for row in each(cells)
+        for row in each(found)
     ]  # fmt: skip
     first = f"Latency on {named(paper.shown[0])} >"
-    return pipe(f"Machine | Model | Batch > | {first} | Its latency > | Speed-up > | Predicted >", rows)
+    header = f"Machine | Model | Batch > | {first} | Its latency > | Speed-up > | Predicted >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))
 
 
 def _latency(row: Any) -> list[str]:
@@ -100,11 +103,12 @@ def _latency(row: Any) -> list[str]:
 
 @or_missing
 def latencies(paper: Paper) -> str:
-    """List the latency of every cell of the machines shown, of failed ones their status and reason."""
+    """List the latency of the cells of the machines shown, of failed ones their status and reason."""
     tried = available.rows_of_each(paper, lambda machine: machine.cells)
     cells = tried[tried.precision == BASE_PRECISION].sort_values(["device", "model", "batch"])
     if cells.empty:
         available.shown_cells(paper)
+    cells, left = listed(cells, "latency_s")
     rows = [
         [
             row.device, escape(row.model), str(row.batch), *_latency(row), known(row.throughput_per_s, throughput),
@@ -113,4 +117,5 @@ def latencies(paper: Paper) -> str:
         for row in each(cells)
     ]  # fmt: skip
     header = "Device | Model | Batch > | Latency > | 95 % interval > | Rounds > | Samples >"
-    return pipe(f"{header} | Throughput > | Share of attainable >", rows)
+    header += " | Throughput > | Share of attainable >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pandas as pd
+
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import DataMissingError, Missing, or_missing
+from report.analysis.long_lists import listed
 from report.analysis.operator_shares import PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.tables.pipe import NONE, NOT_MEASURED, cited, known, named, pipe
+from report.tables.pipe import MEASURED_IN, NONE, NOT_MEASURED, cited, known, named, others, pipe
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import intensity, percent, si
@@ -58,25 +61,27 @@ def steps(paper: Paper) -> str:
 
 @or_missing
 def flop(paper: Paper) -> str:
-    """List the FLOP of each counted cell by kind of work: by hardware counters, and by formulas.
+    """List the FLOP of counted cells by kind of work: by hardware counters, and by formulas.
 
     Where no counters were read here the cells are training steps that others printed, all work of each together.
     """
     read = or_missing(counted_kernels.machines)(paper)
     if isinstance(read, Missing):
         printed = available.at_least_one(counted_kernels.printed_steps(paper), DataMissingError(read))
-        printed = printed.assign(counted_flop=printed.flop, work="all")
-        cells = [(f"{escape(row.gpu)} {cited(row.study)}", row) for row in each(printed)]
+        names = [f"{escape(row.gpu)} {cited(row.study)}" for row in each(printed)]
+        found = printed.assign(counted_flop=printed.flop, work="all", machine=names)
     else:
-        cells = [
-            (named(machine), row) for machine in read for row in each(counted_kernels.flop_by_work(paper, machine))
-        ]
+        found = pd.concat(
+            counted_kernels.flop_by_work(paper, machine).assign(machine=named(machine)) for machine in read
+        )
+    cells, left = listed(found, "asked_flop")
     rows = [
         [
-            name, escape(row.model), f"{PHASES[row.phase]} at {row.batch}, {row.precision}", row.work,
+            row.machine, escape(row.model), f"{PHASES[row.phase]} at {row.batch}, {row.precision}", row.work,
             known(row.counted_flop, si, "FLOP", otherwise=NOT_MEASURED), known(row.asked_flop, si, "FLOP"),
             known(row.counted_flop / row.asked_flop if row.asked_flop > 0 else None, percent, 3),
         ]
-        for name, row in cells
+        for row in each(cells)
     ]  # fmt: skip
-    return pipe("Machine | Model | Cell | Work | By hardware counters > | By formulas > | Counted >", rows)
+    header = "Machine | Model | Cell | Work | By hardware counters > | By formulas > | Counted >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))

@@ -9,12 +9,15 @@ import pandas as pd
 from report.analysis import available
 from report.load.paper import Machine
 from report.text.prose import escape
-from report.text.quantities import SPACE, digits_to, intensity, place_of, si
+from report.text.quantities import SPACE, digits_to, intensity, number, place_of, si
 
 NONE = "–"
 """Stands in a cell for what is not known or does not apply."""
 
 NOT_MEASURED = "not measured"
+
+COUNTED_IN, MEASURED_IN = "data/workload/models.csv", "data/machines"
+"""Where models are that a long table leaves out."""
 
 CITATION = re.compile(r"@[^;\]]+")
 
@@ -39,6 +42,12 @@ def pipe(header: str, rows: Iterable[Sequence[str]]) -> str:
         names.append(name)
         rules.append(":" + dashes if name == column else dashes + ":")
     return "".join("| " + " | ".join(cells) + " |\n" for cells in (names, rules, *rows))
+
+
+def others(header: str, count: int, where: str) -> list[list[str]]:
+    """Return the row that says how many models a table does not list, and where they are; none where it lists all."""
+    text = escape(f"{number(count, 'more model')}: {where}")
+    return [[text if column == "Model" else "" for column in header.split(" | ")]] if count else []
 
 
 def known(value: Any, write: Callable[..., str], *arguments: Any, otherwise: str = NONE) -> str:

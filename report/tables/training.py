@@ -6,8 +6,9 @@ import pandas as pd
 
 from report.analysis import available, ratio_reasons
 from report.analysis.available import or_missing
+from report.analysis.long_lists import listed
 from report.load.paper import BASE_PRECISION, Paper
-from report.tables.pipe import NONE, between, failure, known, pipe
+from report.tables.pipe import MEASURED_IN, NONE, between, failure, known, others, pipe
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import SPACE, percent, si, significant
@@ -15,8 +16,9 @@ from report.text.quantities import SPACE, percent, si, significant
 
 @or_missing
 def ratios(paper: Paper) -> str:
-    """List forward and backward pass of every training cell of the machines shown, the highest ratio in time first."""
-    cells = available.rows_of_each(paper, lambda machine: ratio_reasons.explained(paper, machine))
+    """List forward and backward pass of the training cells of the machines shown, the highest ratio in time first."""
+    found = available.rows_of_each(paper, lambda machine: ratio_reasons.explained(paper, machine))
+    cells, left = listed(found, "time_ratio")
     cells = cells.sort_values(["device", "batch", "time_ratio"], ascending=[True, True, False])
     rows = [
         [
@@ -26,7 +28,7 @@ def ratios(paper: Paper) -> str:
         for row in each(cells)
     ]  # fmt: skip
     header = "Device | Model | Batch > | Forward > | Backward > | Ratio in time > | In FLOP > | Of peak > | Difference"
-    return pipe(header, rows)
+    return pipe(header, rows + others(header, left, MEASURED_IN))
 
 
 def _ratio(row: Any) -> str:
@@ -45,13 +47,15 @@ def _peak_shares(row: Any) -> str:
 
 @or_missing
 def steps(paper: Paper) -> str:
-    """List every training cell of the machines shown beside its least times and its memory, failed ones too."""
+    """List the training cells of the machines shown beside their least times and their memory, failed ones too."""
     tried = available.rows_of_each(paper, lambda machine: machine.steps)
     cells = tried[tried.precision == BASE_PRECISION].sort_values(["device", "batch", "model"])
     if cells.empty:
         available.rows_of_each(paper, available.steps)
+    cells, left = listed(cells, "latency_s")
     header = "Device | Model | Batch > | Step > | 95 % interval > | FLOP at peak > | By operators > | Step over it >"
-    return pipe(f"{header} | Memory > | Counted >", [_step(row) for row in each(cells)])
+    header += " | Memory > | Counted >"
+    return pipe(header, [_step(row) for row in each(cells)] + others(header, left, MEASURED_IN))
 
 
 def _step(row: Any) -> list[str]:

@@ -7,12 +7,13 @@ import pandas as pd
 from report.analysis import available, remedies, speed_ups, waterfall
 from report.analysis.available import or_missing
 from report.analysis.effect import median_of
+from report.analysis.long_lists import listed
 from report.analysis.operator_groups import GROUPS
 from report.analysis.predictors import common_batches
 from report.analysis.remedies import INEFFICIENCY
 from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL
 from report.load.paper import Paper
-from report.tables.pipe import NONE, NOT_MEASURED, known, pipe
+from report.tables.pipe import MEASURED_IN, NONE, NOT_MEASURED, known, others, pipe
 from report.text.frame_rows import each, highest, lowest
 from report.text.prose import escape
 from report.text.quantities import SPACE, percent, si, significant
@@ -27,11 +28,10 @@ def _signed(share: float) -> str:
 
 def _by_model(cells: pd.DataFrame, texts: dict[Any, str], columns: dict[Any, str], otherwise: str) -> str:
     """Return a table of texts by model, device and batch size: a row a model, a column for the other two."""
-    rows = [
-        [escape(model), *(texts.get((model, *column), otherwise) for column in columns)]
-        for model in sorted(cells.model.unique())
-    ]
-    return pipe(" | ".join(["Model", *columns.values()]), rows)
+    shown, left = listed(cells.groupby("model", as_index=False).attained.median(), "attained")
+    rows = [[escape(model), *(texts.get((model, *column), otherwise) for column in columns)] for model in shown.model]
+    header = " | ".join(["Model", *columns.values()])
+    return pipe(header, rows + others(header, left, MEASURED_IN))
 
 
 @or_missing
@@ -55,21 +55,23 @@ def shares(paper: Paper) -> str:
 
 @or_missing
 def terms(paper: Paper) -> str:
-    """List the terms of every profiled cell as shares of its latency, those of operators together."""
+    """List the terms of profiled cells as shares of their latencies, those of operators together."""
     found = available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine))
     found = found.assign(shown=found.term.where(~found.term.isin(GROUPS), INEFFICIENCY))
     cell = ["device", "model", "batch"]
     sums = found.groupby([*cell, "shown"]).share.sum()
+    cells, left = listed(found.drop_duplicates(cell).sort_values(cell), "latency_s")
     rows = [
         [
             row.device, escape(row.model), str(row.batch), si(row.latency_s, "s"),
             *(_signed(sums.get((row.device, row.model, row.batch, term), 0)) for term in SHOWN),
             known(row.system_share, _signed), _signed(row.profiled_s / row.plain_s - 1),
         ]
-        for row in each(found.drop_duplicates(cell).sort_values(cell))
+        for row in each(cells)
     ]  # fmt: skip
     header = "Device | Model | Batch > | Latency > | Bound > | Operator by operator > | Inefficiency > | Framework >"
-    return pipe(f"{header} | Residual > | System > | Profiler >", rows)
+    header += " | Residual > | System > | Profiler >"
+    return pipe(header, rows + others(header, left, MEASURED_IN))
 
 
 @or_missing

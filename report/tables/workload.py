@@ -6,8 +6,9 @@ from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
 from report.analysis.available import or_missing
 from report.analysis.bounds import Demand, NamedRoof, held_against_chips
+from report.analysis.long_lists import evenly, listed
 from report.load.paper import Paper
-from report.tables.pipe import NONE, pipe
+from report.tables.pipe import COUNTED_IN, NONE, others, pipe
 from report.text.frame_rows import each
 from report.text.prose import escape
 from report.text.quantities import SPACE, intensity, percent, si, significant
@@ -16,21 +17,26 @@ from report.text.quantities import SPACE, intensity, percent, si, significant
 @or_missing
 def models(paper: Paper) -> str:
     """List what each model asks for at batch size 1."""
+    found = available.workloads(paper, batch=1).sort_values("model")
+    shown, left = listed(found, "forward_flop")
     rows = [
         [
             escape(row.model), si(row.parameter_count, ""), si(row.forward_flop, "FLOP"),
             si(row.forward_other_flop, "FLOP"), si(row.footprint_byte, "B"), significant(row.footprint_intensity),
             significant(row.compulsory_intensity), significant(row.traffic_intensity),
         ]
-        for row in each(available.workloads(paper, batch=1).sort_values("model"))
+        for row in each(shown)
     ]  # fmt: skip
     intensities = "FLOP/B, footprint > | FLOP/B, compulsory > | FLOP/B, traffic >"
-    return pipe(f"Model | Parameters > | FLOP > | Other FLOP > | Footprint > | {intensities}", rows)
+    header = f"Model | Parameters > | FLOP > | Other FLOP > | Footprint > | {intensities}"
+    return pipe(header, rows + others(header, left, COUNTED_IN))
 
 
 @or_missing
 def training(paper: Paper) -> str:
     """List what a training step asks for beside inference, at one batch size."""
+    found = available.trained(paper).sort_values("model")
+    shown, left = listed(found, "training_peak_byte")
     rows = [
         [
             escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
@@ -38,10 +44,11 @@ def training(paper: Paper) -> str:
             *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
             si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
         ]
-        for row in each(available.trained(paper).sort_values("model"))
+        for row in each(shown)
     ]  # fmt: skip
     header = "Model | Backward to forward > | Recomputed > | Saved > | Gradients > | Adam >"
-    return pipe(f"{header} | Peak, inference > | Peak, training >", rows)
+    header += " | Peak, inference > | Peak, training >"
+    return pipe(header, rows + others(header, left, COUNTED_IN))
 
 
 @or_missing
@@ -50,15 +57,18 @@ def bounds(paper: Paper) -> str:
     columns = [
         (named_roof, {demand.model: demand for demand in models}) for named_roof, models in held_against_chips(paper)
     ]
+    every = {model: demand for _, counted in columns for model, demand in counted.items()}
+    shown = evenly(sorted(every, key=lambda model: every[model].intensity(1)))
     rows = [
         [escape(model), *(_margin(counted.get(model), named_roof) for named_roof, counted in columns)]
-        for model in sorted({model for _, counted in columns for model in counted})
+        for model in sorted(shown)
     ]
     names = [
         f"{named_roof.name}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
         for named_roof, _ in columns
     ]
-    return pipe(" | ".join(["Model", *names]), rows)
+    header = " | ".join(["Model", *names])
+    return pipe(header, rows + others(header, len(every) - len(shown), COUNTED_IN))
 
 
 def _margin(demand: Demand | None, named_roof: NamedRoof) -> str:

@@ -79,8 +79,10 @@ def number(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count or 'no'}{SPACE}{word}"
 
 
-def listing(words: Sequence[str]) -> str:
-    """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+def listing(words: Sequence[str], most: int | None = None) -> str:
+    """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``; of more than ``most`` the first are said."""
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most} more"]
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 
 import pandas as pd
 
@@ -86,9 +86,11 @@ def of_machine(place: int, topic: str, *figures: str, is_margin: bool = False) -
     """
 
     def register(function: Callable[..., Answer]) -> Conclude:
+        margin = lru_cache(maxsize=8)(function)  # the same at every confidence
+
         @wraps(function)
         def concluded(paper: Paper, machine: Machine, *, confidence: float = CONFIDENCE) -> Conclusion:
-            effects, text, brief = function(paper, machine) if is_margin else function(paper, machine, confidence)
+            effects, text, brief = margin(paper, machine) if is_margin else function(paper, machine, confidence)
             labels = tuple(label.format(kind=machine.chip_kind) for label in figures)
             return Conclusion(topic, tuple(effects), is_margin, available.title(machine), text, brief, labels)
 

@@ -42,9 +42,10 @@ def apart(values: pd.Series, models: pd.Series) -> Effect:
     """
     logs = np.log(values.to_numpy(float))
     order = np.argsort(logs)
-    weights = np.vstack([np.ones((1, len(logs))), resampling.weights(models)])
-    point, *draws = median_distances(logs[order], weights[:, order])
-    return _effect(float(point), np.array(draws), len(logs), CONFIDENCE)
+    logs, models = logs[order], models.iloc[order]
+    (point,) = median_distances(logs, np.ones((1, len(logs))))
+    draws = resampling.resampled(lambda weight: median_distances(logs, weight), models)
+    return _effect(float(point), draws, len(logs), CONFIDENCE)
 
 
 def median_distances(ascending: Numbers, weights: Numbers) -> Numbers:
@@ -60,8 +61,9 @@ def median_distances(ascending: Numbers, weights: Numbers) -> Numbers:
 
     def nearer(at: Numbers) -> Numbers:
         """Return how many pairs are no farther apart than a distance a row."""
-        reach = distances[at] * (1 + ROUNDING) + ROUNDING
-        first = np.searchsorted(ascending, ascending - reach[:, None])
+        tried, rows = np.unique(at, return_inverse=True)  # few at first, since all rows begin alike
+        reach = distances[tried] * (1 + ROUNDING) + ROUNDING
+        first = np.searchsorted(ascending, ascending - reach[:, None])[rows]
         return (weights * (before - np.take_along_axis(before, first, axis=1))).sum(axis=1)
 
     found = np.zeros(draws)
@@ -80,17 +82,18 @@ def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series, conf
 
     The lines are those of ``report.analysis.power_law``, fitted again to each resample, the same for both.
     """
-    weights = np.vstack([np.ones((1, len(y))), resampling.weights(models)])
-    near, far = (_typical(quantity, y, weights) for quantity in (x, other))
-    (point, *draws) = far - near
-    return _effect(float(point), np.array(draws), models.nunique(), confidence)
+
+    def gaps(weights: Numbers) -> Numbers:
+        return _typical(other, y, weights) - _typical(x, y, weights)
+
+    (point,) = gaps(np.ones((1, len(y))))
+    return _effect(float(point), resampling.resampled(gaps, models), models.nunique(), confidence)
 
 
 def _typical(x: pd.Series, y: pd.Series, weights: Numbers) -> Numbers:
     """The median distance in logarithms from the line of least squares, for each row of weights."""
     logs_x, logs_y = np.log(x.to_numpy(float)), np.log(y.to_numpy(float))
-    xx, xy, _ = resampling.moments(logs_x, logs_y, weights)
-    slopes = np.divide(xy, xx, out=np.full_like(xy, np.nan), where=xx > 1e-9)[:, None]
+    slopes = resampling.slopes(logs_x, logs_y, weights)[:, None]
     whole = weights.sum(axis=1, keepdims=True)
     middle_x, middle_y = ((weights * logs).sum(axis=1, keepdims=True) / whole for logs in (logs_x, logs_y))
     return weighted_medians(np.abs(logs_y - middle_y - slopes * (logs_x - middle_x)), weights)

@@ -1,9 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from report.analysis import correlations
+from report.analysis import correlations, resampling
 from report.analysis.correlations import Coefficient, advantage, correlation, kendall, ranks, spearman, written
 from report.text.quantities import SPACE
 
@@ -41,6 +43,52 @@ def test_weights_are_repetitions():
         assert np.repeat(placed[at], counts) == pytest.approx(stats.rankdata(many_x))
         assert found[spearman][at] == pytest.approx(stats.spearmanr(many_x, many_y).statistic)
         assert found[kendall][at] == pytest.approx(stats.kendalltau(many_x, many_y).statistic)
+
+
+def plain_ranks(values, weight):
+    """Ranks by comparing each value with each."""
+    return weight @ ((np.sign(values - values[:, None]) + 1) / 2) + 0.5
+
+
+def plain_kendall(x, y, weight):
+    """Tau-b by comparing each point with each."""
+    of_x, of_y = (np.sign(values[:, None] - values) for values in (x, y))
+    ordered, in_x, in_y = (((weight @ order) * weight).sum(axis=1) for order in (of_x * of_y, of_x**2, of_y**2))
+    return ordered / np.sqrt(in_x * in_y)
+
+
+@pytest.mark.parametrize("digits", [1, 6])  # few digits: many ties
+def test_ranks_and_pairs_are_those_of_each_point_with_each_to_the_last_digit(digits, monkeypatch):
+    random = np.random.default_rng(11)
+    x, y = random.normal(size=(2, 60)).round(digits)
+    weight = random.multinomial(60, np.full(60, 1 / 60), 50).astype(float)
+    assert (ranks(x, weight) == plain_ranks(x, weight)).all()
+    assert (kendall(x, y, weight) == plain_kendall(x, y, weight)).all()
+    monkeypatch.setattr(resampling, "BLOCK", 100)  # blocks of 2 columns
+    assert (kendall(x, y, weight) == plain_kendall(x, y, weight)).all()
+
+
+@pytest.mark.parametrize("method", correlations.METHODS.values())
+def test_blocks_change_no_digit(method, monkeypatch):
+    x, y = (pd.Series(values) for values in np.random.default_rng(11).normal(size=(2, 40)).round(1))
+    models = pd.Series([f"m{at // 2}" for at in range(40)])
+    whole = correlation(x, y, models, method), advantage(x, y, x + y, models)
+    monkeypatch.setattr(resampling, "BLOCK", 1000)  # 25 resamples
+    assert (correlation(x, y, models, method), advantage(x, y, x + y, models)) == whole
+
+
+@pytest.mark.parametrize("method", correlations.METHODS.values())
+def test_two_thousand_models_take_little_memory(method):
+    models = pd.Series(np.arange(6000) % 2000)
+    x, y = (pd.Series(values) for values in np.random.default_rng(11).normal(size=(2, 6000)))
+    tracemalloc.start()
+    try:
+        found = correlation(x, x + y, models, method)
+        _, most_byte = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.settled
+    assert most_byte < 200e6  # all pairs alone take 8 * 6000 ** 2 = 288 MB
 
 
 def test_a_resample_of_one_point_shows_no_order():

@@ -60,3 +60,25 @@ def test_at_a_higher_confidence_intervals_need_more_resamples():
         resampling.interval(np.linspace(0, 1, 1000), 24),
     )
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_a_statistic_of_every_resample(monkeypatch):
+    def largest_share(weight):
+        return weight.max(axis=1) / weight.sum(axis=1)
+
+    whole = largest_share(resampling.weights(MODELS))
+    assert (resampling.resampled(largest_share, MODELS) == whole).all()
+    # Blocks of ceil(33 / 5) = 7 resamples, the last of 6: 142 * 7 + 6 = 1000
+    monkeypatch.setattr(resampling, "BLOCK", 33)
+    sizes = []
+    found = resampling.resampled(lambda weight: sizes.append(len(weight)) or largest_share(weight), MODELS)
+    assert (found == whole).all()
+    assert (len(sizes), set(sizes[:-1]), sizes[-1]) == (143, {7}, 6)
+
+
+def test_slopes_by_hand():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 7.0])
+    each, twice, alone = resampling.slopes(x, y, np.array([[1.0, 1, 1], [2, 0, 1], [0, 3, 0]]))
+    # Of the sums in the test of moments: 5 over 2, and of twice the first and the third 20/3 over 8/3
+    assert (each, twice) == pytest.approx((5 / 2, 5 / 2))
+    assert np.isnan(alone)

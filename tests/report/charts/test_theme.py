@@ -1,4 +1,5 @@
 import altair as alt
+import pandas as pd
 
 from measure.cache.words import LAYER_KINDS
 from report.charts import theme
@@ -60,3 +61,16 @@ def test_finish():
     chart = theme.finish(alt.Chart({"values": []}).mark_point(), "a-name", "What is seen.").to_dict()
     assert (chart["name"], chart["description"]) == ("a-name", "What is seen.")
     assert chart["config"]["background"] == "#ffffff"
+
+
+def test_a_note_stands_above_a_figure_and_in_its_description():
+    dots = alt.Chart(pd.DataFrame({"x": [1]})).mark_point()
+    specification = theme.finish(dots, "name", "A scatter plot.", "Shown are 60 of 90 models.").to_dict()
+    assert specification["title"]["text"] == ["Shown are 60 of 90 models."]
+    assert specification["description"] == "A scatter plot. Shown are 60 of 90 models."
+    assert "title" not in theme.finish(dots, "name", "A scatter plot.").to_dict()
+
+
+def test_data_of_any_length_are_no_error():
+    long = pd.DataFrame({"x": range(5_001)})
+    assert len(next(iter(alt.Chart(long).mark_point().to_dict()["datasets"].values()))) == 5_001

@@ -96,13 +96,6 @@ def test_cells_without_any_roof_at_their_precision():
     assert "bf16 roof of the Example CPU" in utilisation.attained(half)
 
 
-def test_of_more_batch_sizes_than_have_room_some_are_drawn_evenly():
-    sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
-    assert utilisation.evenly(sizes, 9) == sizes
-    assert utilisation.evenly(sizes, 3) == [1, 16, 256]
-    assert utilisation.evenly(sizes, 5) == [1, 4, 16, 64, 256]
-
-
 def test_panels_of_many_batch_sizes_fit_on_a_page():
     machines = []
     for machine in tiny().machines:

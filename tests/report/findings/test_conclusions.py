@@ -1,6 +1,7 @@
 """Which conclusions are chosen, in which order, and how they are told; their statistics by hand."""
 
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -79,6 +80,22 @@ def test_median_distances_are_those_of_all_pairs():
     assert median_distances(points, weights) == pytest.approx(each)
     # Of 0, 1 and 3 the pairs are 1, 2 and 3 apart; twice the first: 1, 1, 2, 3 and 3
     assert list(median_distances(np.array([0.0, 1, 3]), np.array([[1.0, 1, 1], [2, 1, 1], [1, 0, 0]])))[:2] == [2, 2]
+
+
+def test_six_hundred_models_take_little_memory():
+    random = np.random.default_rng(3)
+    models = pd.Series(range(600))
+    x, y, other = (pd.Series(values) for values in np.exp(random.normal(size=(3, 600))))
+    tracemalloc.start()
+    try:
+        distances, nearer = apart(y, models), closer(x, other, x * y, models)
+        _, most_byte = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Of two normal values of deviation 1 the median distance is 0.6745 times that of their difference, the root of 2
+    assert distances.factor == pytest.approx(np.exp(0.6745 * 2**0.5), rel=0.1)
+    assert nearer.factor > 1
+    assert most_byte < 150e6  # the pairs of all resamples would take 8 * 1000 * 600 * 599 / 2 bytes, 1.4 GB
 
 
 def test_closer():

@@ -78,6 +78,8 @@ def test_words():
     assert [plain(number(count, "model")) for count in (0, 1, 24)] == ["no model", "1 model", "24 models"]
     assert plain(number(2, "family", "families")) == "2 families"
     assert [listing(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert listing(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert listing(["a", "b"], 2) == "a and b"
 
 
 def test_integers_do_operations():
