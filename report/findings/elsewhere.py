@@ -39,7 +39,7 @@ def shares(paper: Paper) -> str:
     text = (
         f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve {percent(most.peak_share.median())} "
         f"of the datasheet's peak in the median, each at its fastest, and {percent(most.attained.median())} of what the "
-        f"roof allows at their intensity; {best.model} comes nearest to the peak with {percent(best.peak_share)}."
+        f"roof allows at their intensity; {best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
     )
     over = rows[rows.peak_share > OVER]
     if over.empty:

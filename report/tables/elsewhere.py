@@ -25,7 +25,7 @@ def devices(paper: Paper) -> str:
         lines.append(
             [
                 escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
-                percent(found.peak_share.median()), percent(best.peak_share), escape(best.model), str(best.batch),
+                percent(found.peak_share.median()), percent(best.peak_share, 3), escape(best.model), str(best.batch),
                 escape(", ".join(sorted(set(found.source)))),
             ]
         )  # fmt: skip

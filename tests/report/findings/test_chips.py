@@ -335,6 +335,7 @@ def test_the_committed_table():
 
 
 def test_dies_of_the_committed_table():
-    # 362 / 91.6 = 3.95 and 2250 / 75 = 30; V100, T4, A100, A10, L4, L40S, H100, B200, MI250X and MI300X.
+    # 181.05 / 90.5 = 2.00 and 2250 / 75 = 30; V100, T4, A100, A40 (of the A10's die), L4, L40 (of the L40S's), H100,
+    # B200, B300, MI100, MI250X, MI300X and MI355X.
     text = plain(findings.comparisons.tensor_units(replace(tiny(), chips=committed_chips())))
-    assert "of 10 dies of data-center GPUs compute at 16 bits 3.95 (AD102, NVIDIA L40S) to 30.0 times (GB100," in text
+    assert "of 13 dies of data-center GPUs compute at 16 bits 2.00 (AD102, NVIDIA L40) to 30.0 times (GB100," in text
