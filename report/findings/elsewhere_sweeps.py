@@ -17,7 +17,7 @@ def saturations(paper: Paper) -> str:
     """Say per device and precision from which batch size on a larger one buys little, and what the batch brings."""
     found = elsewhere_sweeps.saturations(elsewhere_sweeps.swept(paper))
     parts = []
-    for (device, computed), rows in found.groupby(["device", "computed"], sort=False):
+    for (device, computed), rows in found.groupby(["device", "computed"]):
         least, most = int(rows.batch.min()), int(rows.batch.max())
         spread = f" ({least} to {most})" if least < most else ""
         parts.append(
@@ -41,7 +41,7 @@ def precisions(paper: Paper) -> str:
         raise DataMissingError(f"No sweep of batch sizes was timed at {BASE_PRECISION} and at another precision.")
     pairs = pairs.assign(gain=pairs.throughput_per_s_lower / pairs.throughput_per_s)
     parts = []
-    for (device, computed), rows in pairs.groupby(["device", "computed_lower"], sort=False):
+    for (device, computed), rows in pairs.groupby(["device", "computed_lower"]):
         gains = rows.groupby("batch").gain.median()
         first, last = gains.index[0], gains.index[-1]
         parts.append(

@@ -48,6 +48,6 @@ def timed_elsewhere(paper: Paper) -> str:
     decided = sum(ruled.holds is not None for ruled in found)
     rest = by_number(len(found), "rests", "rest")
     return (
-        f"{number(len(found), 'claim')} about GPUs that we did not measure {rest} on timings that others published, "
-        f"which decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
+        f"{number(len(found), 'claim')} about GPUs {rest} on timings that others published, where ours are missing: "
+        f"they decide {decided or 'none'} and leave {len(found) - decided or 'none'} open."
     )

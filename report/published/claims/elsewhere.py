@@ -18,7 +18,7 @@ from report.analysis import available, correlations, elsewhere, elsewhere_sweeps
 from report.analysis.available import DataMissingError
 from report.analysis.correlations import Coefficient
 from report.analysis.effect import median_of
-from report.analysis.elsewhere import ADD, CONDITIONS
+from report.analysis.elsewhere import ADD, CONDITIONS, FEWEST
 from report.analysis.predictors import COUNTED
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.agreement import TOLERANCE, near, of_effect, together
@@ -86,8 +86,11 @@ def in_full_precision(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the forward passes on GPUs in eager mode and full precision at the studies' size of input.
 
     A chip that multiplies in TF32 is left out: torch lets convolutions do so, and no source says whether they did.
+    NVIDIA's have had it since they have had bf16 (Ampere), though not every datasheet prints its rate.
     """
-    full = set(matching(paper.chips, chip_kind="gpu").chip) - set(matching(paper.chips, precision=TF32).chip)
+    chips = matching(paper.chips, chip_kind="gpu")
+    may_cast = (chips.precision == TF32) | ((chips.vendor == "NVIDIA") & (chips.precision == "bf16"))
+    full = set(chips.chip) - set(chips[may_cast].chip)
     rows = matching(rows, phase=INFERENCE, precision=BASE_PRECISION, autocast="", compiler="")
     usual = rows.input_size.isna() | (rows.input_size == PIXELS)
     return rows[rows.device.isin(full) & usual]
@@ -115,9 +118,7 @@ def timed_on(paper: Paper, chip: str, rows: pd.DataFrame, absolute: bool = False
         found = full[full.device.isin(kin(paper, chip))]
     if found.empty:
         instead = "" if absolute else ", nor on a chip of its die and ridge point"
-        raise DataMissingError(
-            f"No forward pass at {BASE_PRECISION} on the {chip} is in {WHERE}{instead}; {ADD}."
-        )
+        raise DataMissingError(f"No forward pass at {BASE_PRECISION} on the {chip} is in {WHERE}{instead}; {ADD}.")
     sets = [alike for _, alike in found.groupby(["device", *CONDITIONS], dropna=False)]
     most = max(sets, key=lambda alike: alike.model.nunique()).drop_duplicates(["model", "batch"])
     device = str(most.device.iloc[0])
@@ -206,10 +207,11 @@ def _correlations(paper: Paper) -> tuple[Timed, Correlations]:
         by_batch = {batch: _correlation(matching(timed.rows, batch=batch), predictor.column) for batch in BATCHES}
         known = {batch: coefficient for batch, coefficient in by_batch.items() if coefficient}
         if len(known) < len(BATCHES):
-            models = number(timed.rows.model.nunique(), "model")
+            count = timed.rows.model.nunique()
+            models = f"{number(count, 'model')} {by_number(count, 'is', 'are')} known"
             sizes = listing([str(batch) for batch in BATCHES])
             raise DataMissingError(
-                f"{timed.where} {models} are known, too few at batch sizes {sizes} for the interval of a correlation."
+                f"{timed.where} {models}, too few at batch sizes {sizes} for the interval of a correlation."
             )
         found.append(known)
     return timed, found
@@ -239,35 +241,35 @@ def equal_at_large_batches(paper: Paper) -> Ruling:
 def flop_and_latency(paper: Paper) -> Ruling:
     """Rule on the correlation on every GPU: the study names none, so that one on which it is otherwise leaves it open.
 
-    Of a GPU the file with most models counts, at one batch size. The copy of the inputs, which some clocks enclose, is
-    the same for all models there and leaves their order.
+    Of a GPU the file with most models counts, at one batch size, if these are enough for a comparison. The copy of the
+    inputs, which some clocks enclose, is the same for all models there and leaves their order.
     """
     rows = in_full_precision(paper, elsewhere.counted(paper))
-    found: dict[str, tuple[Coefficient, int, pd.DataFrame]] = {}
-    for (name, _, batch), alike in rows.groupby(["device", "file", "batch"]):
-        device = str(name)
-        coefficient = _correlation(alike, "forward_flop")
-        if coefficient and (device not in found or coefficient.models > found[device][0].models):
-            found[device] = coefficient, int(batch), alike
+    found: dict[str, tuple[Coefficient, pd.DataFrame]] = {}
+    for (name, _, _), alike in rows.groupby(["device", "file", "batch"]):
+        device, coefficient = str(name), _correlation(alike, "forward_flop")
+        fewest = found[device][0].models + 1 if device in found else FEWEST
+        if coefficient and coefficient.models >= fewest:
+            found[device] = coefficient, alike
     if not found:
         raise DataMissingError(
-            f"On no GPU did others time models enough at {BASE_PRECISION} and one batch size for the interval of a "
-            "correlation."
+            f"On no GPU did others time {FEWEST} counted models at {BASE_PRECISION} and one batch size; {ADD}."
         )
-    holds = {coursework.uncorrelated(coefficient) for coefficient, _, _ in found.values()}
+    holds = {coursework.uncorrelated(coefficient) for coefficient, _ in found.values()}
     ordered = sorted(found, key=lambda device: found[device][0].value)
-    ends = [
-        f"{found[device][0]} on the {device} ({number(found[device][0].models, 'model')} at batch size "
-        f"{found[device][1]})"
-        for device in dict.fromkeys((ordered[0], ordered[-1]))
-    ]
+    ends = [_told(device, *found[device]) for device in dict.fromkeys((ordered[0], ordered[-1]))]
     span = f"from {' to '.join(ends)}" if len(ends) > 1 else ends[0]
     return Ruling(
         holds.pop() if len(holds) == 1 else None,
         f"On {number(len(found), 'GPU')}, as others timed {by_number(len(found), 'it', 'them')}, the rank "
         f"correlation of FLOP with latency is {span}.",
-        sources=sources(pd.concat([alike for _, _, alike in found.values()])),
+        sources=sources(pd.concat([alike for _, alike in found.values()])),
     )
+
+
+def _told(device: str, coefficient: Coefficient, rows: pd.DataFrame) -> str:
+    models = number(coefficient.models, "model")
+    return f"{coefficient} on the {device} ({models} at batch size {rows.batch.iloc[0]})"
 
 
 @claim("pham2024-7", rules=ELSEWHERE)

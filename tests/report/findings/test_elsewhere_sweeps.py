@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from helpers.papers import empty
 from helpers.sentences import plain
-from helpers.sweep_papers import L4, swept, sweep, with_timings
+from helpers.sweep_papers import L4, sweep, swept, with_timings
 
 from report.analysis.available import Missing
 from report.findings import elsewhere_sweeps
