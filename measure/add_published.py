@@ -51,7 +51,10 @@ def main(argv: Sequence[str]) -> int:
     check_writable(asked.data)
     if fresh:
         table.write(path, record, table.merged(old, fresh) if TABLES[record].key else [*old, *fresh])
-    print(f"Added {len(fresh)} of {len(rows)} rows to {path}" + (": the others are there" if len(fresh) < len(rows) else ""))
+    print(
+        f"Added {len(fresh)} of {len(rows)} rows to {path}"
+        + (": the others are there" if len(fresh) < len(rows) else "")
+    )
     for line in _contradictions(rows):
         print(line)
     sources = sorted({row.source for row in fresh})
@@ -93,9 +96,7 @@ def _check_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> N
             )
 
 
-def _fresh(
-    path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type, replace: bool
-) -> list[Any]:
+def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type, replace: bool) -> list[Any]:
     """Return the rows that are not there yet. Raises UserError for one that says something else than its namesake."""
     facts = TABLES[record]
     if not facts.key:
@@ -122,10 +123,11 @@ def _contradictions(rows: Sequence[tuple[int, Any]]) -> list[str]:
     wrong = [
         f"line {line} ({row.model} at {row.batch}: {row.throughput_per_s:g} × {row.latency_s:g} s)"
         for line, row in rows
-        if getattr(row, "throughput_per_s", None)
-        and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
+        if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
     ]
     if not wrong:
         return []
     more = f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-    return [f"{len(wrong)} rows contradict themselves, rate × time not being the batch: {'; '.join(wrong[:NAMED])}{more}"]
+    return [
+        f"{len(wrong)} rows contradict themselves, rate × time not being the batch: {'; '.join(wrong[:NAMED])}{more}"
+    ]

@@ -251,9 +251,7 @@ class PublishedTiming:
     autocast: Annotated[
         str | None, Column("the precision to which torch casts each operator's operands", form=one_of(("fp16", "bf16")))
     ]
-    layout: Annotated[
-        str | None, Column("how images lie in memory", form=one_of(("contiguous", "channels_last")))
-    ]
+    layout: Annotated[str | None, Column("how images lie in memory", form=one_of(("contiguous", "channels_last")))]
     compiler: Annotated[
         str | None, Column("what compiled the model; empty in eager mode", form=one_of(("torch.compile", "TensorRT")))
     ]
@@ -273,11 +271,7 @@ class PublishedTiming:
     printed: Annotated[str, Column("what the source prints", form=one_of(("mean", "median", "samples")))]
 
 
-@table(
-    "published/measurements/bandwidths.csv",
-    key=(),
-    by_hand=True,
-)
+@table("published/measurements/bandwidths.csv", key=(), by_hand=True)
 @dataclass(frozen=True)
 class PublishedBandwidth:
     """The rate at which others saw a device read or write memory: by working set, or from its memory by threads."""

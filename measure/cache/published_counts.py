@@ -28,7 +28,9 @@ class PublishedCount:
     input_size: InputSize
     status: columns.Status
     reason: columns.Reason
-    family: Annotated[str | None, "torchvision's: the family as in `Workload`; timm's: the module that builds it"] = None
+    family: Annotated[str | None, "torchvision's: the family as in `Workload`; timm's: the module that builds it"] = (
+        None
+    )
     input_shape: Annotated[str | None, "the shape of one input, joined by `x`"] = None
     parameter_count: Annotated[int | None, "the model's parameters"] = None
     parameter_byte: Annotated[int | None, "bytes of the parameters"] = None

@@ -48,14 +48,20 @@ class Spread:
 class Comparison:
     """How many times as fast models are in one case as in another, where all else is alike.
 
-    ``factors`` are by model. ``promised`` is what the roofs at the models' intensities let expect in their median, or
+    ``what`` was timed on which ``device``, or pair of them. ``factors`` are by model. ``promised`` is what the roofs at the models' intensities let expect in their median, or
     the FLOP that are asked for; None where nothing does, and where the models were not counted.
     """
 
     case: str
-    where: str
+    device: str
+    what: str
     factors: pd.Series
     promised: float | None = None
+
+    @property
+    def where(self) -> str:
+        """The device and what ran on it, as figures name a row."""
+        return ", ".join(filter(None, (self.device, self.what)))
 
     @property
     def spread(self) -> Spread:
@@ -80,7 +86,7 @@ def changes(paper: Paper) -> list[Comparison]:
     """Return what a compiler and a layout bring on each device; at least one."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(change.name, f"{device}, {phase} at {computed}", of_models(pairs, "speed_up"))
+        Comparison(change.name, device, f"{phase} at {computed}", of_models(pairs, "speed_up"))
         for change in CHANGES
         for (device, phase, computed), pairs in _enough(
             elsewhere.changed(rows, change), ["device", "phase", "computed"]
@@ -93,7 +99,7 @@ def lowered(paper: Paper) -> list[Comparison]:
     """Return what half the bits bring to inference on each device, those first whose roofs promise most; at least one."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(LOWERED.name, device, of_models(pairs, "speed_up"), _promised(pairs))
+        Comparison(LOWERED.name, device, INFERENCE, of_models(pairs, "speed_up"), _promised(pairs))
         for (device,), pairs in _enough(elsewhere.changed(rows[rows.phase == INFERENCE], LOWERED), ["device"])
     ]
     known = at_least_one(found, _gap(f"No device was timed at fp32 and at fp16 with {FEWEST} models"))
@@ -106,7 +112,9 @@ def generations(paper: Paper) -> list[Comparison]:
     years = paper.chips.drop_duplicates("chip").set_index("chip").year
     devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
     found = [
-        Comparison(f"{older} to {newer}", f"{phase} at {computed}", of_models(pairs, "speed_up"), _promised(pairs))
+        Comparison(
+            "newer", f"{older} to {newer}", f"{phase} at {computed}", of_models(pairs, "speed_up"), _promised(pairs)
+        )
         for older, newer in combinations(devices, 2)
         if years[older] < years[newer]
         for (phase, computed), pairs in _enough(elsewhere.generations(rows, older, newer), ["phase", "computed"])
@@ -120,7 +128,7 @@ def training(paper: Paper) -> list[Comparison]:
     """Return how many times as long a training step takes as inference, per input, beside the FLOP; at least one."""
     pairs = elsewhere.trained(elsewhere.counted(paper))
     found = [
-        Comparison("step over inference", f"{device} at {computed}", of_models(rows, "speed_up"),
+        Comparison("step over inference", device, f"at {computed}", of_models(rows, "speed_up"),
                    float(of_models(rows, "flop_ratio").median()))
         for (device, computed), rows in _enough(pairs, ["device", "computed"])
     ]  # fmt: skip

@@ -21,7 +21,9 @@ def streams(paper: Paper) -> pd.DataFrame:
     rows = paper.elsewhere.bandwidths
     rows = rows[(rows.benchmark == "gpu-stream") & rows.stream.isin(STREAMS)]
     rows = rows.assign(stream=rows.stream.map(STREAMS), printed=rows.device.map(_bandwidths(paper)))
-    found = rows.dropna(subset="printed").sort_values("byte_per_s", ascending=False).drop_duplicates(["device", "stream"])
+    found = (
+        rows.dropna(subset="printed").sort_values("byte_per_s", ascending=False).drop_duplicates(["device", "stream"])
+    )
     return at_least_one(
         found.assign(share=found.byte_per_s / found.printed),
         DataMissingError(
@@ -41,9 +43,7 @@ def products(paper: Paper) -> pd.DataFrame:
     known = rows.assign(printed=printed).dropna(subset="printed")
     return at_least_one(
         known.assign(share=known.flop_per_s / known.printed),
-        DataMissingError(
-            f"No matrix product on a chip of data/chips.csv was published; restore the table, or {ADD}."
-        ),
+        DataMissingError(f"No matrix product on a chip of data/chips.csv was published; restore the table, or {ADD}."),
     )
 
 

@@ -20,7 +20,7 @@ FEWEST_OF_FAMILY = 10
 def by_size(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a range of FLOP of an input, by its geometric middle ``flop``: quantiles of the share of the roof.
 
-    The columns ``low``, ``median`` and ``high`` hold the quantiles of a tenth, a half and nine tenths of its ``models``.
+    The columns ``low``, ``middle`` and ``high`` hold the quantiles of a tenth, a half and nine tenths of its ``models``.
     """
     bins = rows.forward_flop.map(lambda flop: floor(STEPS * log10(flop)))
     groups = [(step, found) for step, found in rows.groupby(bins) if found.model.nunique() >= FEWEST_OF_SIZE]
@@ -28,7 +28,7 @@ def by_size(rows: pd.DataFrame) -> pd.DataFrame:
         [
             {
                 "flop": 10 ** ((step + 0.5) / STEPS), "models": found.model.nunique(),
-                **dict(zip(("low", "median", "high"), found.attained.quantile([0.1, 0.5, 0.9]), strict=True)),
+                **dict(zip(("low", "middle", "high"), found.attained.quantile([0.1, 0.5, 0.9]), strict=True)),
             }
             for step, found in groups
         ]

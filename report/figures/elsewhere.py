@@ -58,5 +58,7 @@ def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
         tooltip=["model", "timed", "at", "achieved", "models"],
     )  # fmt: skip
     named = axes.named_points(ends(marks, "rate"), "model", x, "x", y, "rate")
-    lines = roofline.lines(roofline.outline([({"roof": "datasheet", "printed": True}, roof)], x), x, y, "roof", "printed")
+    lines = roofline.lines(
+        roofline.outline([({"roof": "datasheet", "printed": True}, roof)], x), x, y, "roof", "printed"
+    )
     return panel(x, y, lines, dots, named, title=title.replace(" ", SPACE, 1))

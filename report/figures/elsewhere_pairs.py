@@ -35,21 +35,21 @@ def generations(paper: Paper) -> Any:
 
 
 def _drawn(comparisons: Sequence[Comparison], name: str, title: str) -> Any:
-    one_case = len({each.case for each in comparisons}) == 1 < len(comparisons)
-    spreads = {each.where if one_case else f"{each.case}, {each.where}": each.spread for each in comparisons}
-    promised = {
-        row: each.promised for row, each in zip(spreads, comparisons, strict=True) if each.promised is not None
-    }
+    several = len({each.case for each in comparisons}) > 1
+    spreads = {f"{each.case}, {each.where}" if several else each.where: each.spread for each in comparisons}
+    promised = {row: each.promised for row, each in zip(spreads, comparisons, strict=True) if each.promised is not None}
     ends = [value for spread in spreads.values() for value in (spread.low, spread.high)]
     x = distributions.factor_axis([*ends, *promised.values()], distributions.plot_width(spreads), title)
     layers: list[Any] = [distributions.rows(spreads, x.title, x.axis, x.scale, at=1.0)]
     if promised:
         layers.append(_marks(promised, x.scale, list(spreads)))
     parts = [f"{row}: {distributions.told(spread)}" for row, spread in spreads.items()]
-    beside = f" {PROMISED[0].upper()}{PROMISED[1:]}: {listing([significant(value) for value in promised.values()])}." if promised else ""
-    description = (
-        f"{number(len(spreads), 'row')} of how many times as fast models are, all else alike. {'; '.join(parts)}.{beside}"
+    beside = (
+        f" {PROMISED[0].upper()}{PROMISED[1:]}: {listing([significant(value) for value in promised.values()])}."
+        if promised
+        else ""
     )
+    description = f"{number(len(spreads), 'row')} of how many times as fast models are, all else alike. {'; '.join(parts)}.{beside}"
     chart = alt.layer(*layers).properties(width=x.pixels, height=distributions.ROW * len(spreads))
     return theme.finish(chart, name, description)
 

@@ -30,9 +30,9 @@ def by_size(paper: Paper) -> alt.ConcatChart:
         if found.empty:
             continue
         panels.append(_panel(found, x, f"{device}, {computed}", len(panels) % COLUMNS == 0))
-        least, most = extremes(found, "median")
+        least, most = extremes(found, "middle")
         told.append(
-            f"{percent(least.median)} near {si(least.flop, 'FLOP', 1)} and {percent(most.median)} near "
+            f"{percent(least.middle)} near {si(least.flop, 'FLOP', 1)} and {percent(most.middle)} near "
             f"{si(most.flop, 'FLOP', 1)} on the {device}"
         )
     if not panels:
@@ -46,7 +46,7 @@ def by_size(paper: Paper) -> alt.ConcatChart:
 
 def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
     marks = found[["models"]].assign(
-        flop=rounded(found.flop, 3), **{name: rounded(found[name], 3) for name in ("low", "median", "high")}
+        flop=rounded(found.flop, 3), **{name: rounded(found[name], 3) for name in ("low", "middle", "high")}
     )
     scale = alt.Scale(domain=[0, 1], clamp=True)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=4, labels=labels)
@@ -54,9 +54,9 @@ def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
     band = base.mark_area(color=theme.SKY, opacity=0.45).encode(
         alt.Y("low:Q", title="share of the roof" if labels else None, scale=scale, axis=axis), y2="high:Q"
     )
-    line = base.mark_line(color=theme.BLUE, strokeWidth=1.8, point=alt.OverlayMarkDef(size=22, color=theme.BLUE)).encode(
-        alt.Y("median:Q", scale=scale), tooltip=["flop", "models", "low", "median", "high"]
-    )
+    line = base.mark_line(
+        color=theme.BLUE, strokeWidth=1.8, point=alt.OverlayMarkDef(size=22, color=theme.BLUE)
+    ).encode(alt.Y("middle:Q", scale=scale), tooltip=["flop", "models", "low", "middle", "high"])
     return alt.layer(band, line).properties(width=x.pixels, height=HEIGHT, title=title.replace(" ", SPACE, 1))
 
 
@@ -67,11 +67,11 @@ def by_family(paper: Paper) -> Any:
     scale = alt.Scale(domain=[0, max(1.0, *(spread.high for spread in families.values()))], nice=False)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
     chart = distributions.rows(families, f"share of the roof on the {device} at {computed}", axis, scale)
-    first, *_, last = families.items() if len(families) > 1 else [*families.items()] * 2
+    names = list(families)
+    ends = listing([f"{percent(families[name].median)} of {name}" for name in dict.fromkeys((names[0], names[-1]))])
     description = (
         f"{number(len(families), 'family', 'families')} of models on the {device} at {computed}: the share of the roof at "
-        f"a model's intensity, {percent(first[1].median)} in the median of {first[0]} and {percent(last[1].median)} of "
-        f"{last[0]}."
+        f"a model's intensity, in the median {ends}."
     )
     size = {"width": distributions.plot_width(families), "height": (distributions.ROW - 5) * len(families)}
     return theme.finish(chart.properties(**size), "elsewhere-by-family", description)

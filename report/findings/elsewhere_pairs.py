@@ -19,8 +19,10 @@ def changes(paper: Paper) -> str:
                 f"{percent(spread.slower)} of them are slower, {escape(spread.least)} by most "
                 f"({significant(comparison.factors.min())})"
             )
-        sentences.append(f"{comparison.case} on the {comparison.where}: {_told(spread)}; {loses}")
-    return f"{'. '.join(sentences)}."
+        sentences.append(
+            f"On the {comparison.device} {comparison.case} makes {comparison.what} {_told(spread)}; {loses}."
+        )
+    return " ".join(sentences)
 
 
 @finding
@@ -28,8 +30,8 @@ def lowered(paper: Paper) -> str:
     """Say what fp16 brings over fp32 on the devices where it brings least and most, and how near that is to the roofs'."""
     found = elsewhere_pairs.lowered(paper)
     least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
-    ends = [f"{_told(each.spread)} on the {each.where}{_roofs(each)}" for each in (least, most)[: len(found)]]
-    text = f"From fp32 to fp16 inference becomes faster on {number(len(found), 'device')}, from {' to '.join(ends)}."
+    ends = [f"{_told(each.spread)} on the {each.device}{_roofs(each)}" for each in (least, most)[: len(found)]]
+    text = f"At fp16 inference runs, on {number(len(found), 'device')}, from {' to '.join(ends)}, compared with fp32."
     promised = [each for each in found if each.promised]
     kept = [each for each in promised if each.spread.median >= (each.promised or 0)]
     if not promised:
@@ -47,22 +49,23 @@ def generations(paper: Paper) -> str:
     """Hold the speed of a newer device over an older one against what their roofs promise."""
     parts = []
     for comparison in elsewhere_pairs.generations(paper):
-        parts.append(f"from the {comparison.case} ({comparison.where}) {_told(comparison.spread)}{_roofs(comparison)}")
-    return f"Models became faster {'; '.join(parts)}."
+        parts.append(f"from the {comparison.device} ({comparison.what}) {_told(comparison.spread)}{_roofs(comparison)}")
+    return f"Models run {'; '.join(parts)}."
 
 
 @finding
 def training(paper: Paper) -> str:
     """Say how much longer a training step takes than inference, per input, beside the ratio of their FLOP."""
     parts = [
-        f"on the {comparison.where} {_told(comparison.spread)}, for {significant(comparison.promised or 1)} times the FLOP"
+        f"on the {comparison.device} {comparison.what} {_told(comparison.spread, 'long')}, for "
+        f"{significant(comparison.promised or 1)} times the FLOP"
         for comparison in elsewhere_pairs.training(paper)
     ]
-    return f"Per input a training step takes, as a multiple of a forward pass, {'; '.join(parts)}."
+    return f"Per input a training step takes, {'; '.join(parts)} of a forward pass."
 
 
-def _told(spread: Spread) -> str:
+def _told(spread: Spread, how: str = "fast") -> str:
     return (
-        f"{significant(spread.median)} times in the median of {number(spread.models, 'model')}, {significant(spread.low)} "
+        f"{significant(spread.median)} times as {how} in the median of {number(spread.models, 'model')}, {significant(spread.low)} "
         f"to {significant(spread.high)} for eight of ten"
     )

@@ -36,5 +36,8 @@ def own(paper: Paper) -> str:
     if not found:
         raise DataMissingError(f"No device was timed with {FEWEST} models that were measured here, too; {ADD}.")
     low, high = (pick(found, key=lambda order: order.coefficient.value) for pick in (min, max))
-    where = {f"{order.coefficient} on the {order.device} for {number(order.coefficient.models, 'model')}" for order in (low, high)}
+    where = {
+        f"{order.coefficient} on the {order.device} for {number(order.coefficient.models, 'model')}"
+        for order in (low, high)
+    }
     return f"Rank correlations of latencies elsewhere with ours run over {number(len(found), 'device')}: {listing(sorted(where))}."

@@ -21,11 +21,7 @@ FP32_BYTE = 4
 STORED_BYTE = {"fp64": 8, "fp32": 4, "fp16": 2}
 """The bytes of a number: counts are at fp32, and other precisions move so much more or less."""
 
-RATES = {
-    "fp64": ("fp64",),
-    "fp32": ("fp32", "tf32"),
-    "fp16": ("fp16", "bf16"),
-}
+RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": ("fp16", "bf16")}
 """The chips' rates that arithmetic at a precision may reach: torch may run convolutions at fp32 in TF32."""
 
 

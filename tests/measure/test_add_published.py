@@ -59,7 +59,10 @@ def test_a_row_that_says_something_else_is_taken_by_replace_alone(add, data, cap
     assert add(BEAD) == 0
     other = BEAD.replace("0.02,", "0.03,")
     assert add(other) == 2
-    assert "line 2: published/measurements/models.csv has a row of the same source, file, device" in capsys.readouterr().err
+    assert (
+        "line 2: published/measurements/models.csv has a row of the same source, file, device"
+        in capsys.readouterr().err
+    )
     assert [row.latency_s for row in known(data)] == [0.02]
     assert add(other, flags=["--replace"]) == 0
     assert [row.latency_s for row in known(data)] == [0.03]
@@ -85,7 +88,9 @@ def test_a_row_that_contradicts_itself_is_kept_and_told(add, data, capsys):
     # 400 inputs a second in 0.02 s are 8, not 7
     assert add(BEAD.replace("resnet50,8", "resnet50,7")) == 0
     output = capsys.readouterr().out
-    assert "1 rows contradict themselves, rate × time not being the batch: line 2 (resnet50 at 7: 400 × 0.02 s)" in output
+    assert (
+        "1 rows contradict themselves, rate × time not being the batch: line 2 (resnet50 at 7: 400 × 0.02 s)" in output
+    )
     assert len(known(data)) == 1
 
 

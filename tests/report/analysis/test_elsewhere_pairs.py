@@ -30,7 +30,7 @@ def test_changes():
 
 def test_lowered():
     (half,) = lowered(timed_elsewhere())
-    assert (half.where, half.spread.median) == ("Bead 2", pytest.approx(4))
+    assert (half.device, half.spread.median) == ("Bead 2", pytest.approx(4))
     # Above both ridge points the roofs promise the ratio of the peaks, 100 to 10 TFLOP/s
     assert half.promised == pytest.approx(10)
 
@@ -38,7 +38,7 @@ def test_lowered():
 def test_generations():
     (found,) = generations(timed_elsewhere())
     # At 16 bits: 3 times the oaks, the elms alike; the peak is twice as high
-    assert (found.case, found.where) == ("Bead 2 to Cog 3", "inference at fp16")
+    assert found.where == "Bead 2 to Cog 3, inference at fp16"
     assert found.spread.median == pytest.approx(2)
     assert (found.spread.low, found.spread.high) == (pytest.approx(1), pytest.approx(3))
     assert found.promised == pytest.approx(2)
@@ -46,7 +46,7 @@ def test_generations():
 
 def test_training():
     (found,) = training(timed_elsewhere())
-    assert found.where == "Bead 2 at fp16"
+    assert found.where == "Bead 2, at fp16"
     assert found.spread.median == pytest.approx(4)  # 2 latencies of 8 inputs for 4 of them
     assert found.promised == pytest.approx(3)  # the backward pass has twice the FLOP
 

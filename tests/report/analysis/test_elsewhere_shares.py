@@ -9,10 +9,14 @@ def test_by_size():
     # Half decades: 1 to 3.16 GFLOP and 3.16 to 10 GFLOP; six models in each, and four that are too few
     sizes = [1.1e9] * 6 + [5e9] * 6 + [5e10] * 4
     rows = pd.DataFrame(
-        {"forward_flop": sizes, "model": [f"m{at}" for at in range(16)], "attained": [0.1, 0.1, 0.2, 0.2, 0.3, 0.3] * 2 + [0.9] * 4}
+        {
+            "forward_flop": sizes,
+            "model": [f"m{at}" for at in range(16)],
+            "attained": [0.1, 0.1, 0.2, 0.2, 0.3, 0.3] * 2 + [0.9] * 4,
+        }
     )
     first, second = elsewhere_shares.by_size(rows).itertuples()
-    assert (first.models, first.median) == (6, pytest.approx(0.2))
+    assert (first.models, first.middle) == (6, pytest.approx(0.2))
     assert (first.low, first.high) == (pytest.approx(0.1), pytest.approx(0.3))
     assert first.flop == pytest.approx(10**9.25)
     assert second.flop == pytest.approx(10**9.75)

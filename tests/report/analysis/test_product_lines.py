@@ -32,7 +32,9 @@ def test_other_lines_in_the_committed_table():
     assert line("Google TPU").of(table).chip.nunique() == 7
     assert line("Apple M").of(table).chip.str.extract(r"(M\d)")[0].unique().tolist() == ["M1", "M2", "M4"]
     assert line("Apple A").of(table).chip.str.extract(r"(A\d+)")[0].unique().tolist() == ["A14", "A15", "A16"]
-    assert DATA_CENTER_GPUS.of(table).chip.nunique() == 12 + 6 + 6  # the last of AMD: MI100, MI210, MI250X, MI300X, MI325X, MI355X
+    assert (
+        DATA_CENTER_GPUS.of(table).chip.nunique() == 12 + 6 + 6
+    )  # the last of AMD: MI100, MI210, MI250X, MI300X, MI325X, MI355X
     assert PHONES.of(table).chip.nunique() == 3 + 2 + 1
 
 

@@ -24,14 +24,19 @@ def test_changes_and_generations():
 
 
 def test_shares():
-    found = {row["name"]: row["median"] for row in rows(drawn(elsewhere_shares.by_family, timed_elsewhere()), "quarter")}
+    found = {
+        row["name"]: row["median"] for row in rows(drawn(elsewhere_shares.by_family, timed_elsewhere()), "quarter")
+    }
     assert found == {"oak": 0.91, "elm": 0.2225}
     panels = drawn(elsewhere_shares.by_size, timed_elsewhere())
     assert {plain(title) for title in titles(panels)} == {"Bead 2, fp16", "Cog 3, fp16"}
 
 
 def test_predictors():
-    found = {(row["name"], row["predictor"]): row["value"] for row in rows(drawn(elsewhere_predictors.matrix, timed_elsewhere()), "told")}
+    found = {
+        (row["name"], row["predictor"]): row["value"]
+        for row in rows(drawn(elsewhere_predictors.matrix, timed_elsewhere()), "told")
+    }
     assert found["Bead 2, fp16", "our latency"] == 0.8
 
 

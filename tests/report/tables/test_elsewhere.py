@@ -15,4 +15,11 @@ def test_devices():
 
 def test_contradictions():
     (row,) = cells(plain(elsewhere.contradictions(timed_elsewhere())))
-    assert row == ["epoch\\_hw", "Bead 2", "1", "1", "2.00 to 2.00", "timm:torn at 8, fp16, made\\.csv"]  # 16 a second for 1 s, and 8 inputs
+    assert row == [
+        "epoch\\_hw",
+        "Bead 2",
+        "1",
+        "1",
+        "2.00 to 2.00",
+        "timm:torn at 8, fp16, made\\.csv",
+    ]  # 16 a second for 1 s, and 8 inputs
