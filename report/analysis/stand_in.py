@@ -100,8 +100,7 @@ def _timed(paper: Paper) -> pd.DataFrame:
     }
     rows = rows.assign(**counts, family=[asked[model].family.iloc[0] for model in rows.model])
     rows = rows.assign(
-        flop_per_s=rows.forward_flop / rows.latency_s,
-        footprint_intensity=rows.forward_flop / rows.footprint_byte,
+        flop_per_s=rows.forward_flop / rows.latency_s, footprint_intensity=rows.forward_flop / rows.footprint_byte
     )
     attainable = Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s).attainable(rows.footprint_intensity)
     return rows.assign(

@@ -50,9 +50,7 @@ def test_counted_bytes():
 
 def test_where_no_counters_were_read_bytes_are_those_that_a_study_printed():
     chart = drawn(kernels.counted_bytes, printed())
-    assert titles(chart) == [
-        f"NVIDIA {name}, counters read by others (pham2024)" for name in ("L4", "T4", "V100")
-    ]
+    assert titles(chart) == [f"NVIDIA {name}, counters read by others (pham2024)" for name in ("L4", "T4", "V100")]
     t4 = chart["datasets"][chart["concat"][1]["data"]["name"]]
     (row,) = [row for row in t4 if row["cell"].startswith("resnet50") and row["bytes"] == "counted"]
     assert (row["byte"], plain(row["exactly"])) == (1.1218e11, "112 GB")  # 147.8 GB/s for 759 ms
