@@ -91,8 +91,8 @@ def _check_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> N
     for line, row in rows:
         if row.device not in known:
             raise UserError(
-                f"{path}, line {line}, column device: {row.device!r} is no chip of {file_of(Chip, data)}, nor an alias; "
-                "add its rows there first"
+                f"{path}, line {line}, column device: {row.device!r} is no chip of {file_of(Chip, data)}, nor an "
+                "alias; add its rows there first"
             )
 
 
@@ -110,8 +110,8 @@ def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], reco
         seen[key(row)] = line
         if known.get(key(row), row) != row and not replace:
             raise UserError(
-                f"{path}, line {line}: {file_of(record, Path())} has a row of the same {', '.join(facts.key)} that says "
-                "something else; add --replace to take this one"
+                f"{path}, line {line}: {file_of(record, Path())} has a row of the same {', '.join(facts.key)} that "
+                "says something else; add --replace to take this one"
             )
         if known.get(key(row)) != row:
             fresh.append(row)

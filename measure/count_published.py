@@ -1,4 +1,4 @@
-"""The command ``python -m measure count-published``: counts the models that others timed, at the sizes they were timed at.
+"""The command ``python -m measure count-published``: counts the models that others timed, at those sizes.
 
 One row a model and size, of one input at fp32, into ``data/published/measurements``; what is counted already is left.
 """

@@ -224,7 +224,8 @@ FileInSource = Annotated[str, "the file of the source that the row stands in"]
 @table(
     "published/measurements/models.csv",
     key=(
-        "source", "file", "device", "phase", "model", "batch", "input_size", "precision", "autocast", "layout", "compiler",
+        "source", "file", "device", "phase", "model", "batch", "input_size", "precision", "autocast", "layout",
+        "compiler",
     ),
     by_hand=True,
 )  # fmt: skip

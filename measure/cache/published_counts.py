@@ -1,4 +1,4 @@
-"""The tables of what models ask for that others timed: counted once, on the meta device, at the sizes they were timed at.
+"""The tables of what models ask for that others timed: counted once, on the meta device, at those sizes.
 
 They are apart from the workloads of ``workload_records``, which are those of models measured here: one row a model, at
 one input and fp32, without layers.

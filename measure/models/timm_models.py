@@ -25,7 +25,7 @@ def describe(name: str) -> Model:
 
 
 def family(name: str) -> str:
-    """Return the module of timm that builds the model: it holds the networks of one paper, or of a few that are close."""
+    """Return the module of timm that builds the model: networks of one paper, or of a few that are close."""
     import timm
 
     return timm.models.model_entrypoint(_today(name)).__module__.rpartition(".")[2]

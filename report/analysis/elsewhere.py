@@ -47,7 +47,8 @@ def timings(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         paper.elsewhere.timings,
         DataMissingError(
-            f"The table data/published/measurements/models.csv holds no timing that others published; restore it, or {ADD}."
+            "The table data/published/measurements/models.csv holds no timing that others published; restore it, or "
+            f"{ADD}."
         ),
     )
 

@@ -1,4 +1,4 @@
-"""By what factors models differ between two conditions, devices or phases that others timed, beside what the roofs promise."""
+"""By what factors models differ between conditions, devices or phases that others timed, and what roofs promise."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,8 +48,9 @@ class Spread:
 class Comparison:
     """How many times as fast models are in one case as in another, where all else is alike.
 
-    ``what`` was timed on which ``device``, or pair of them. ``factors`` are by model. ``promised`` is what the roofs at the models' intensities let expect in their median, or
-    the FLOP that are asked for; None where nothing does, and where the models were not counted.
+    ``what`` was timed on which ``device``, or pair of them. ``factors`` are by model. ``promised`` is what the roofs at
+    the models' intensities let expect in their median, or the FLOP that are asked for; None where nothing does, and
+    where the models were not counted.
     """
 
     case: str
@@ -96,7 +97,7 @@ def changes(paper: Paper) -> list[Comparison]:
 
 
 def lowered(paper: Paper) -> list[Comparison]:
-    """Return what half the bits bring to inference on each device, those first whose roofs promise most; at least one."""
+    """Return what half the bits bring to inference on each device, at least one; those whose roofs promise most first."""
     rows = elsewhere.timings(paper)
     found = [
         Comparison(LOWERED.name, device, INFERENCE, of_models(pairs, "speed_up"), _promised(pairs))

@@ -1,4 +1,4 @@
-"""What share of its datasheet a device's memory and its matrix units deliver, by streams and products that others timed."""
+"""What share of its datasheet a device delivers, by streams and matrix products that others timed."""
 
 import pandas as pd
 

@@ -20,7 +20,7 @@ FEWEST_OF_FAMILY = 10
 def by_size(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a range of FLOP of an input, by its geometric middle ``flop``: quantiles of the share of the roof.
 
-    The columns ``low``, ``middle`` and ``high`` hold the quantiles of a tenth, a half and nine tenths of its ``models``.
+    The columns ``low``, ``middle`` and ``high`` are the quantiles of a tenth, a half and nine tenths of its ``models``.
     """
     bins = rows.forward_flop.map(lambda flop: floor(STEPS * log10(flop)))
     groups = [(step, found) for step, found in rows.groupby(bins) if found.model.nunique() >= FEWEST_OF_SIZE]
@@ -36,7 +36,7 @@ def by_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_family(paper: Paper) -> tuple[str, str, dict[str, Spread]]:
-    """Return the device and precision at which most models were timed, and each family's shares of the roof, highest first."""
+    """Return the device and precision of most models, and each family's shares of the roof there, the highest first."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
     device, computed = elsewhere.most_models(rows)[0]
     shown = rows[(rows.device == device) & (rows.computed == computed)]

@@ -13,7 +13,7 @@ from report.figures.thinning import ends, one_a_place
 from report.load.elsewhere import roofs
 from report.load.paper import Paper
 from report.load.roofs import Roof
-from report.text.frame_rows import highest
+from report.text.frame_rows import each, highest
 from report.text.quantities import SPACE, intensity, listing, number, percent, si
 
 PANELS, COLUMNS, HEIGHT = 6, 2, 210
@@ -47,8 +47,8 @@ def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
     marks = thinned[["model", "models"]].assign(
         x=rounded(thinned.intensity, 4), rate=rounded(thinned.flop_per_s, 4),
         timed=[f"batch size {row.batch}{f', {row.input_size:.0f} pixels' if row.input_size > 0 else ''}"
-               for row in thinned.itertuples()],
-        achieved=[f"{si(row.flop_per_s, 'FLOP/s', 3)}, {percent(row.peak_share)} of peak" for row in thinned.itertuples()],
+               for row in each(thinned)],
+        achieved=[f"{si(row.flop_per_s, 'FLOP/s', 3)}, {percent(row.peak_share)} of peak" for row in each(thinned)],
         at=[intensity(value) for value in thinned.intensity],
     )  # fmt: skip
     dots = alt.Chart(marks).mark_point(filled=True, size=14, clip=True, shape="square").encode(

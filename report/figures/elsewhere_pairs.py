@@ -30,7 +30,7 @@ def lowered(paper: Paper) -> Any:
 
 @available.or_missing
 def generations(paper: Paper) -> Any:
-    """Draw by how much a newer device is faster than an older one, beside what their roofs promise: a row for each pair."""
+    """Draw by how much a newer device is faster than an older one, and what their roofs promise: a row a pair."""
     return _drawn(elsewhere_pairs.generations(paper), "elsewhere-generations", "times as fast")
 
 
@@ -49,7 +49,8 @@ def _drawn(comparisons: Sequence[Comparison], name: str, title: str) -> Any:
         if promised
         else ""
     )
-    description = f"{number(len(spreads), 'row')} of how many times as fast models are, all else alike. {'; '.join(parts)}.{beside}"
+    rows = number(len(spreads), "row")
+    description = f"{rows} of how many times as fast models are, all else alike. {'; '.join(parts)}.{beside}"
     chart = alt.layer(*layers).properties(width=x.pixels, height=distributions.ROW * len(spreads))
     return theme.finish(chart, name, description)
 

@@ -46,8 +46,8 @@ def matrix(paper: Paper) -> Any:
     least, most = extremes(frame, "value")
     description = (
         f"Rank correlations of latency with {number(len(columns), 'predictor')} on {number(len(rows), 'device')}: the "
-        f"highest is that of {most.predictor} on the {most.name} ({most.told}), the lowest that of {least.predictor} on "
-        f"the {least.name} ({least.told})."
+        f"highest is that of {most.predictor} on the {most.name} ({most.told}), the lowest that of {least.predictor} "
+        f"on the {least.name} ({least.told})."
     )
     size = {"width": theme.WIDTH - widest(rows) - 10, "height": ROW * len(rows)}
     return theme.finish(alt.layer(squares, numbers).properties(**size), "elsewhere-predictors", description)

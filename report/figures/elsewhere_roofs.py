@@ -10,9 +10,9 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures import distributions
 from report.figures.bars import PERCENT, dashed_at
-from report.figures.marks import axis_before_names, panel, rounded, styles, widest
+from report.figures.marks import axis_before_names, color_of, panel, rounded, styles, widest
 from report.load.paper import Paper
-from report.text.frame_rows import extremes
+from report.text.frame_rows import extremes, highest
 from report.text.quantities import number, percent, si
 
 PRECISION_STYLES = {"bf16": (theme.BLUE, "circle"), "fp8": (theme.VERMILION, "diamond")}
@@ -20,7 +20,7 @@ PRECISION_STYLES = {"bf16": (theme.BLUE, "circle"), "fp8": (theme.VERMILION, "di
 
 @available.or_missing
 def delivered(paper: Paper) -> alt.ConcatChart:
-    """Draw the share of its datasheet that each device delivers: its memory by streams, its matrix units by products."""
+    """Draw the share of its datasheet that each device delivers: by streams of its memory, and by matrix products."""
     streams, products = elsewhere_roofs.streams(paper), elsewhere_roofs.products(paper)
     panels = [
         _shares(streams, "stream", theme.STREAM_STYLES, "share of the datasheet's bandwidth"),
@@ -29,10 +29,10 @@ def delivered(paper: Paper) -> alt.ConcatChart:
     slow, quick = extremes(streams, "share")
     least, most = extremes(products, "share")
     description = (
-        f"Dots for {number(streams.device.nunique(), 'device')}: streams reach from {percent(slow.share)} ({slow.device}, "
-        f"{slow.stream}) to {percent(quick.share)} ({quick.device}, {quick.stream}) of the datasheet's bandwidth; for "
+        f"Dots for {number(streams.device.nunique(), 'device')}: streams reach from {percent(slow.share)} "
+        f"({slow.device}, {slow.stream}) to {percent(quick.share)} ({quick.device}, {quick.stream}) of the datasheet's bandwidth; for "
         f"{number(products.device.nunique(), 'device')} the fastest matrix products reach from {percent(least.share)} "
-        f"({least.device}, {least.precision}) to {percent(most.share)} ({most.device}, {most.precision}) of its dense peak."
+        f"({least.device}, {least.precision}) to {percent(most.share)} ({most.device}, {most.precision}) of their peaks."
     )
     chart = alt.concat(*panels, columns=1, spacing=14).resolve_scale(color="independent", shape="independent")
     return theme.finish(chart, "elsewhere-delivered", description)
@@ -73,13 +73,12 @@ def levels(paper: Paper) -> Any:
     )  # fmt: skip
     lines = alt.Chart(marks).mark_line(strokeWidth=1.4, clip=True).encode(
         x.channel("set"), y.channel("rate"), detail=["device:N", "program:N"],
-        color=alt.Color("program:N", scale=alt.Scale(domain=list(elsewhere_roofs.CACHES), range=[theme.BLUE, theme.ORANGE]),
-                        title=None, legend=alt.Legend(orient="top")),
+        color=color_of("program", alt.Scale(domain=list(elsewhere_roofs.CACHES), range=[theme.BLUE, theme.ORANGE])),
         tooltip=["device", "program", "set", "rate"],
     )  # fmt: skip
     last = marks.sort_values("set").drop_duplicates("device", keep="last")
     named = axes.named_ends(last, "device", x, "set", y, "rate", end)
-    fastest = rows.loc[rows.byte_per_s.idxmax()]
+    fastest = highest(rows, "byte_per_s")
     description = (
         f"Lines of {number(rows.device.nunique(), 'device')}: bandwidth against the working set. The highest is "
         f"{si(fastest.byte_per_s, 'B/s')} of {fastest.device} at {si(fastest.working_set_byte, 'B')}."

@@ -23,7 +23,8 @@ PANELS, COLUMNS, HEIGHT = 6, 3, 110
 def by_size(paper: Paper) -> alt.ConcatChart:
     """Draw the share of the roof against the FLOP of an input, median and eight of ten models: a panel a device."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
-    panels, told = [], []
+    panels: list[Any] = []
+    told = []
     x = LogAxis.around(rows.forward_flop, theme.WIDTH / COLUMNS - 38, "FLOP of an input", "FLOP")
     for device, computed in elsewhere.most_models(rows, PANELS):
         found = elsewhere_shares.by_size(rows[(rows.device == device) & (rows.computed == computed)])
@@ -38,8 +39,8 @@ def by_size(paper: Paper) -> alt.ConcatChart:
     if not panels:
         raise available.DataMissingError(f"No device was timed with models enough of one size; {elsewhere.ADD}.")
     description = (
-        f"{number(len(panels), 'panel')} of the share of the roof against the FLOP of an input. The median is lowest and "
-        f"highest with {listing(told)}."
+        f"{number(len(panels), 'panel')} of the share of the roof against the FLOP of an input. The median is lowest "
+        f"and highest with {listing(told)}."
     )
     return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=12), "elsewhere-by-size", description)
 
@@ -70,8 +71,8 @@ def by_family(paper: Paper) -> Any:
     names = list(families)
     ends = listing([f"{percent(families[name].median)} of {name}" for name in dict.fromkeys((names[0], names[-1]))])
     description = (
-        f"{number(len(families), 'family', 'families')} of models on the {device} at {computed}: the share of the roof at "
-        f"a model's intensity, in the median {ends}."
+        f"{number(len(families), 'family', 'families')} of models on the {device} at {computed}: the share of the roof "
+        f"at a model's intensity, in the median {ends}."
     )
     size = {"width": distributions.plot_width(families), "height": (distributions.ROW - 5) * len(families)}
     return theme.finish(chart.properties(**size), "elsewhere-by-family", description)

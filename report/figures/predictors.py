@@ -91,7 +91,7 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
         points[predictor.column] = rounded(cells[predictor.column])
     picked = theme.choice("batch" if gpu else "family")
     opacity = theme.faded_unless(picked)
-    legend = alt.Legend(orient="top", columns=len(batches))
+    legend = alt.Legend(orient="top", columns=len(batches), titleLimit=theme.WIDTH)
     heading = f"batch size on the {gpu.device}, timed by others ({gpu.source})" if gpu else "batch size"
     of_batch: dict[str, Any] = {"scale": theme.batch_colors(batches), "title": heading, "legend": legend}
     stroke, fill = alt.Stroke("batch:N", **of_batch), alt.Fill("batch:N", **of_batch)

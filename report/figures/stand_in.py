@@ -29,7 +29,7 @@ def told(gpu: StandIn | None) -> str:
 
 def described(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that charts of cells need (``report.figures.benchmarks.described``): there is no interval."""
-    words = {
+    words: dict[str, Any] = {
         "latency": [si(value, "s", 5) for value in cells.latency_s],
         "samples": ["not said" if pd.isna(count) else f"{count:.0f}" for count in cells.samples],
         "timed by": cells.source,

@@ -228,10 +228,9 @@ def attained(paper: Paper) -> alt.ConcatChart:
     every = points.groupby("model").share.max().sort_values(ascending=False).index.tolist()
     order = evenly(every)
     points = points[points.model.isin(order)]
-    y = model_rows(order, order, grid=True)
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
     heading, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
-    batches = sorted(points.batch.unique())
+    batches = sorted(cells.batch.unique())
     style = styles("batch", theme.batch_colors(batches), theme.batch_shapes(batches), title="batch size")
     picked = theme.choice("batch")
     ranked = points.assign(
@@ -240,21 +239,21 @@ def attained(paper: Paper) -> alt.ConcatChart:
     )
     groups = list(ranked.groupby(["theirs", "device", "rank", "precision"]))
     columns = min(len(groups), 2)
-    size = {"width": theme.WIDTH / columns - 60, "height": 14 * len(order)}
     panels: list[Any] = []
     for (theirs, device, _, precision), shown in groups:
-        base = alt.Chart(shown.drop(columns=["theirs", "rank"])).encode(y)
+        models = [model for model in order if model in set(shown.model)] if theirs else order
+        base = alt.Chart(shown.drop(columns=["theirs", "rank"])).encode(model_rows(models, models, grid=True))
         look: dict[str, Any] = OPEN_SQUARES if theirs else {"filled": True}
-        shape = {"shape": alt.value("square")} if theirs else {}
+        plain = {"shape": alt.value("square"), "color": alt.value(theme.INK)} if theirs else {}
         dots = base.mark_point(**look, size=52).encode(
-            alt.X("share:Q", scale=scale, title=heading, axis=axis), **style | shape,
+            alt.X("share:Q", scale=scale, title=heading, axis=axis), **style | plain,
             opacity=theme.faded_unless(picked),
             tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
         )  # fmt: skip
         span = spans(base, alt.X("least:Q", scale=scale), "share", "model")
         layers = alt.layer(span, dashed_at([1], "share", scale), controlled(dots, panels, picked))
-        named = title(gpu, str(precision)) if gpu and theirs else f"{device}, {precision}"
-        panels.append(layers.properties(title=named, **size))
+        named = title(gpu, f"{precision}, {gpu.batches}") if gpu and theirs else f"{device}, {precision}"
+        panels.append(layers.properties(title=named, width=theme.WIDTH / columns - 60, height=14 * len(models)))
     best = highest(cells, "attained")
     description = (
         f"Dot plot of the achieved share of the attainable rate for {number(cells.model.nunique(), 'model')} on "

@@ -37,9 +37,9 @@ def shares(paper: Paper) -> str:
     most = rows[(rows.device == device) & (rows.computed == computed)]
     best = highest(most, "peak_share")
     text = (
-        f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve {percent(most.peak_share.median())} "
-        f"of the datasheet's peak in the median, each at its fastest, and {percent(most.attained.median())} of what the "
-        f"roof allows at their intensity; {best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
+        f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve "
+        f"{percent(most.peak_share.median())} of the datasheet's peak in the median, each at its fastest, and "
+        f"{percent(most.attained.median())} of what the roof allows at their intensity; {best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
     )
     over = rows[rows.peak_share > OVER]
     if over.empty:
@@ -72,8 +72,8 @@ def farthest(paper: Paper) -> str:
         if not own.empty:
             most = highest(own.groupby("layer_kind", as_index=False).byte.sum(), "byte")
             why = (
-                f": {number(int(own.calls.sum()), 'operator')}, {percent(most.byte / own.byte.sum())} of their traffic in "
-                f"{most.layer_kind}"
+                f": {number(int(own.calls.sum()), 'operator')}, {percent(most.byte / own.byte.sum())} of their traffic "
+                f"in {most.layer_kind}"
             )
         parts.append(f"on the {device} {slow.model} with {percent(slow.attained)} of what its roof allows{why}")
     return f"Farthest below its roof is {'; '.join(parts)}."
@@ -87,6 +87,6 @@ def gaps(paper: Paper) -> str:
     if not names:
         return f"Each of the {number(timed, 'model')} that others timed was counted."
     return (
-        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's libraries have "
-        f"none of that name: {listing([escape(name) for name in names])}."
+        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's libraries "
+        f"have none of that name: {listing([escape(name) for name in names])}."
     )

@@ -27,7 +27,7 @@ def changes(paper: Paper) -> str:
 
 @finding
 def lowered(paper: Paper) -> str:
-    """Say what fp16 brings over fp32 on the devices where it brings least and most, and how near that is to the roofs'."""
+    """Say what fp16 brings over fp32 where it brings least and most, and where the roofs promise as much."""
     found = elsewhere_pairs.lowered(paper)
     least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
     ends = [f"{_told(each.spread)} on the {each.device}{_roofs(each)}" for each in (least, most)[: len(found)]]
@@ -66,6 +66,6 @@ def training(paper: Paper) -> str:
 
 def _told(spread: Spread, how: str = "fast") -> str:
     return (
-        f"{significant(spread.median)} times as {how} in the median of {number(spread.models, 'model')}, {significant(spread.low)} "
-        f"to {significant(spread.high)} for eight of ten"
+        f"{significant(spread.median)} times as {how} in the median of {number(spread.models, 'model')}, "
+        f"{significant(spread.low)} to {significant(spread.high)} for eight of ten"
     )

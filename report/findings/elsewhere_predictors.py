@@ -40,4 +40,5 @@ def own(paper: Paper) -> str:
         f"{order.coefficient} on the {order.device} for {number(order.coefficient.models, 'model')}"
         for order in (low, high)
     }
-    return f"Rank correlations of latencies elsewhere with ours run over {number(len(found), 'device')}: {listing(sorted(where))}."
+    devices = number(len(found), "device")
+    return f"Rank correlations of latencies elsewhere with ours run over {devices}: {listing(sorted(where))}."

@@ -11,7 +11,8 @@ from report.text.quantities import listing, percent
 @finding
 def streams(paper: Paper) -> str:
     """Say what share of its datasheet's bandwidth each device's memory delivers, by the fastest stream."""
-    return f"Of the datasheet's bandwidth the fastest streams through memory reach {_shares(elsewhere_roofs.streams(paper))}."
+    shares = _shares(elsewhere_roofs.streams(paper))
+    return f"Of the datasheet's bandwidth the fastest streams through memory reach {shares}."
 
 
 @finding

@@ -17,7 +17,7 @@ AGREES = 0.05
 
 @or_missing
 def devices(paper: Paper) -> str:
-    """List each device and precision: how many models, their share of roof and peak, and the one nearest to the peak."""
+    """List each device and precision: how many models, their shares of roof and peak, and the nearest to the peak."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
     lines = []
     for (device, computed), found in rows.groupby(["device", "computed"]):

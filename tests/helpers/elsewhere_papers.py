@@ -104,8 +104,10 @@ def bandwidths() -> list[PublishedBandwidth]:
         )  # fmt: skip
 
     return [
-        row("Bead 2", "gpu-stream", "read", 0.5e12, threads=1024), row("Bead 2", "gpu-stream", "read", 0.9e12, threads=4096),
-        row("Bead 2", "gpu-stream", "triad", 0.8e12, threads=4096), row("Bead 2", "gpu-stream", "5pt", 1.2e12, threads=4096),
+        row("Bead 2", "gpu-stream", "read", 0.5e12, threads=1024),
+        row("Bead 2", "gpu-stream", "read", 0.9e12, threads=4096),
+        row("Bead 2", "gpu-stream", "triad", 0.8e12, threads=4096),
+        row("Bead 2", "gpu-stream", "5pt", 1.2e12, threads=4096),
         row("Cog 3", "gpu-stream", "init", 1.5e13, threads=4096),
         row("Bead 2", "gpu-cache", "read", 1e13, 10_000), row("Bead 2", "gpu-cache", "read", 0.9e12, 10**9),
         row("Cog 3", "gpu-l2-cache", "read", 4e13, 10**6), row("Cog 3", "gpu-l2-cache", "read", 1.6e13, 10**9),

@@ -60,5 +60,5 @@ def test_without_timings_there_is_a_command(compared):
 def test_few_models_are_no_distribution(monkeypatch):
     monkeypatch.setattr(elsewhere_pairs, "FEWEST", 25)
     for compared in (changes, lowered, generations, training):
-        with pytest.raises(DataMissingError, match="25 (counted )?models"):
+        with pytest.raises(DataMissingError, match=r"25 (counted )?models"):
             compared(timed_elsewhere())

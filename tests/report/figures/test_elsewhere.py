@@ -10,7 +10,7 @@ from report.figures import elsewhere, elsewhere_pairs, elsewhere_predictors, els
 def test_on_roofs():
     chart = drawn(elsewhere.on_roofs, timed_elsewhere())
     assert [plain(title) for title in titles(chart)] == ["Bead 2, fp16", "Cog 3, fp16"]
-    marks = [row for row in rows(chart, "models", "achieved")]
+    marks = rows(chart, "models", "achieved")
     assert sum(row["models"] for row in marks) == 24 + 4 + 24  # each model is in one place of its panel
     assert len(marks) < 24 + 4 + 24
 

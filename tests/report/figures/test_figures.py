@@ -21,10 +21,10 @@ from report import figures
 from report.analysis.available import Missing
 
 PAPERS = {
-    **dict.fromkeys(
-        ("elsewhere", "elsewhere_pairs", "elsewhere_predictors", "elsewhere_roofs", "elsewhere_shares"),
-        {"timed elsewhere": timed_elsewhere},
-    ),
+    **{
+        module: {"timed elsewhere": timed_elsewhere}
+        for module in ("elsewhere", *(f"elsewhere_{part}" for part in ("pairs", "predictors", "roofs", "shares")))
+    },
     "elsewhere_sweeps": {"swept": swept},
     "kernels": {"counted": counted, "trained": trained},
     "kernels.counted_bytes": {"counted": counted},

@@ -150,7 +150,7 @@ def test_a_gpu_that_was_measured_takes_the_place_of_the_one_that_others_timed():
 
 def test_shares_on_the_gpu_that_others_timed():
     chart = drawn(utilisation.attained, timed())
-    assert texts(chart) == ["CPU, fp32", "Bead 2, fp32"]
+    assert texts(chart) == ["CPU, fp32", "Bead 2, fp32, batch size 4"]
     shares = {cell: row["share"] for cell, row in on("Bead 2", chart, "share", "model").items()}
     assert shares == {("lean", 4): pytest.approx(0.4), ("broad", 4): pytest.approx(0.5)}
     (squares,) = marks(chart["concat"][1])
