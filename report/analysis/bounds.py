@@ -128,9 +128,7 @@ def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[Demand]]]:
         for precision in PRECISIONS
         if precision in counted
     }
-    return [
-        (named_roof, models[named_roof.precision]) for named_roof in named_roofs if named_roof.precision in models
-    ]
+    return [(named_roof, models[named_roof.precision]) for named_roof in named_roofs if named_roof.precision in models]
 
 
 def compared_roofs(paper: Paper) -> list[NamedRoof]:

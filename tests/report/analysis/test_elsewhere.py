@@ -51,7 +51,9 @@ def test_devices_are_compared_at_the_same_version_and_batch():
 
 def test_a_step_is_held_against_inference_per_input():
     # 1 s for 8 inputs, and 2 s for 4 of them: four times as long for each; the newest inference counts
-    rows = frame(timing(), timing(torch="2.1", latency_s=9.0), timing(phase="step", batch=4, latency_s=2.0, torch="1.12"))
+    rows = frame(
+        timing(), timing(torch="2.1", latency_s=9.0), timing(phase="step", batch=4, latency_s=2.0, torch="1.12")
+    )
     (pair,) = trained(rows).itertuples()
     assert pair.speed_up == pytest.approx(4)
 
