@@ -65,7 +65,7 @@ def show_size(name: str, taken_byte: int, limit_byte: int) -> None:
 
 
 def render_many() -> tuple[float, int]:
-    """Render the HTML of a cache of ``MANY`` models; return time (s) and the largest process's memory."""
+    """Render the HTML of ``MANY`` models; return its processes' time (s), and the memory (byte) of the largest."""
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "data", Path(folder) / "site"
         write_many(data, MANY)

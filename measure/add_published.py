@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _record(path: Path) -> type:
+def _record(path: Path) -> type[Any]:
     """Return the record whose columns the file's header names. Raises UserError where none has them."""
     try:
         header = path.open(encoding="utf-8-sig").readline().strip().split(",")
@@ -103,7 +103,9 @@ def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], reco
         there = set(old)
         return [row for _, row in rows if row not in there]
     key = attrgetter(*facts.key)
-    known, seen, fresh = {key(row): row for row in old}, {}, []
+    known = {key(row): row for row in old}
+    seen: dict[Any, int] = {}
+    fresh: list[Any] = []
     for line, row in rows:
         if key(row) in seen:
             raise UserError(f"{path}, line {line}: has the key of line {seen[key(row)]}; delete one of the two")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
@@ -86,7 +87,7 @@ class PublishedCountTask(Task):
 
     def rows(self, outcome: count.Count | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
         """Return the rows of the two tables."""
-        named = {"model": self.name, "input_size": self.input_size}
+        named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
         if isinstance(outcome, Failure):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
         sums: Counter[tuple[str, str, str]] = Counter()
@@ -95,15 +96,16 @@ class PublishedCountTask(Task):
             for column, of_one in asked.items():
                 sums[row.stage, row.layer_kind, column] += row.calls * of_one
         kinds = dict.fromkeys((stage, kind) for stage, kind, _ in sums)
-        counted = {column: getattr(outcome.workload, column) for column in COPIED}
+        counted: dict[str, Any] = {column: getattr(outcome.workload, column) for column in COPIED}
         if self.name.startswith(timm_models.PREFIX):
             counted["family"] = timm_models.family(self.name)
         return (
             PublishedCount(**named, **counted),
             [
                 PublishedKind(
-                    **named, stage=stage, layer_kind=kind,
-                    **{column: sums[stage, kind, column] for column in ("calls", "flop", "other_flop", "byte")},
+                    **named, stage=stage, layer_kind=kind, calls=sums[stage, kind, "calls"],
+                    flop=sums[stage, kind, "flop"], other_flop=sums[stage, kind, "other_flop"],
+                    byte=sums[stage, kind, "byte"],
                 )
                 for stage, kind in kinds
             ],
@@ -130,7 +132,8 @@ class Counts:
     def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
         """Forget rows that are to be counted again, and those of kinds whose model's row a kill prevented."""
         again = {(task.name, task.input_size) for task in tasks}
-        for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
+        records: tuple[tuple[Path, type[Any]], ...] = ((self._counts, PublishedCount), (self._kinds, PublishedKind))
+        for path, record in records:
             rows = table.read(path, record)
             kept = [row for row in rows if (row.model, row.input_size) not in again]
             if len(kept) < len(rows):

@@ -107,11 +107,11 @@ def _paired(base: pd.DataFrame, other: pd.DataFrame, alike: Sequence[str]) -> pd
     return pairs.assign(speed_up=pairs.latency_s / pairs.latency_s_other)
 
 
-def most_models(rows: pd.DataFrame, most: int | None = None) -> list[tuple[str, str]]:
+def most_models(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Return devices, each with the precision at which most models were timed, those with most models first."""
     models = rows.groupby(["device", "computed"]).model.nunique().reset_index()
     ranked = models.sort_values(["model", "device", "computed"], ascending=[False, True, True])
-    first = ranked.drop_duplicates("device").head(most)
+    first = ranked.drop_duplicates("device")
     return [(str(device), str(computed)) for device, computed in zip(first.device, first.computed, strict=True)]
 
 

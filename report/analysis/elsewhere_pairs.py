@@ -97,7 +97,7 @@ def changes(paper: Paper) -> list[Comparison]:
 
 
 def lowered(paper: Paper) -> list[Comparison]:
-    """Return what half the bits bring to inference on each device, at least one; those whose roofs promise most first."""
+    """Return what half the bits bring to inference on each device; at least one, most promising roofs first."""
     rows = elsewhere.timings(paper)
     found = [
         Comparison(LOWERED.name, device, INFERENCE, of_models(pairs, "speed_up"), _promised(pairs))

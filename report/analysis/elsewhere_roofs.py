@@ -57,4 +57,4 @@ def levels(paper: Paper) -> pd.DataFrame:
 
 
 def _bandwidths(paper: Paper) -> dict[str, float]:
-    return paper.chips.drop_duplicates("chip").set_index("chip").bandwidth_byte_per_s.to_dict()
+    return dict(zip(paper.chips.chip, paper.chips.bandwidth_byte_per_s, strict=True))

@@ -26,7 +26,7 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
     rows = elsewhere.fastest(elsewhere.counted(paper))
     every = roofs(paper.chips)
     panels, told = [], []
-    for device, computed in elsewhere.most_models(rows, PANELS):
+    for device, computed in elsewhere.most_models(rows)[:PANELS]:
         points = rows[(rows.device == device) & (rows.computed == computed)]
         roof = every[device, computed]
         panels.append(_panel(points, roof, f"{device}, {computed}"))

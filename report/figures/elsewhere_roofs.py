@@ -30,9 +30,10 @@ def delivered(paper: Paper) -> alt.ConcatChart:
     least, most = extremes(products, "share")
     description = (
         f"Dots for {number(streams.device.nunique(), 'device')}: streams reach from {percent(slow.share)} "
-        f"({slow.device}, {slow.stream}) to {percent(quick.share)} ({quick.device}, {quick.stream}) of the datasheet's bandwidth; for "
-        f"{number(products.device.nunique(), 'device')} the fastest matrix products reach from {percent(least.share)} "
-        f"({least.device}, {least.precision}) to {percent(most.share)} ({most.device}, {most.precision}) of their peaks."
+        f"({slow.device}, {slow.stream}) to {percent(quick.share)} ({quick.device}, {quick.stream}) of the datasheet's "
+        f"bandwidth; for {number(products.device.nunique(), 'device')} the fastest matrix products reach from "
+        f"{percent(least.share)} ({least.device}, {least.precision}) to {percent(most.share)} ({most.device}, "
+        f"{most.precision}) of their peaks."
     )
     chart = alt.concat(*panels, columns=1, spacing=14).resolve_scale(color="independent", shape="independent")
     return theme.finish(chart, "elsewhere-delivered", description)

@@ -53,7 +53,8 @@ def covered(panels: Iterable[pd.DataFrame]) -> str:
 
 def ends(points: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Return the points with the least and the most of each column."""
-    return points.loc[sorted({at for column in columns for at in (points[column].idxmin(), points[column].idxmax())})]
+    at = [end for column in columns for end in (points[column].idxmin(), points[column].idxmax())]
+    return points[points.index.isin(at)]
 
 
 def named(points: pd.DataFrame, *columns: str) -> pd.DataFrame:

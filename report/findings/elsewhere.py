@@ -39,7 +39,8 @@ def shares(paper: Paper) -> str:
     text = (
         f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve "
         f"{percent(most.peak_share.median())} of the datasheet's peak in the median, each at its fastest, and "
-        f"{percent(most.attained.median())} of what the roof allows at their intensity; {best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
+        f"{percent(most.attained.median())} of what the roof allows at their intensity; "
+        f"{best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
     )
     over = rows[rows.peak_share > OVER]
     if over.empty:
@@ -65,7 +66,7 @@ def farthest(paper: Paper) -> str:
     rows = elsewhere.fastest(elsewhere.counted(paper))
     kinds = paper.elsewhere.kinds
     parts = []
-    for device, computed in elsewhere.most_models(rows, TOLD):
+    for device, computed in elsewhere.most_models(rows)[:TOLD]:
         slow = lowest(rows[(rows.device == device) & (rows.computed == computed)], "attained")
         own = kinds[(kinds.model == slow.model) & (kinds.stage == "inference")]
         why = ""
@@ -87,6 +88,6 @@ def gaps(paper: Paper) -> str:
     if not names:
         return f"Each of the {number(timed, 'model')} that others timed was counted."
     return (
-        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's libraries "
-        f"have none of that name: {listing([escape(name) for name in names])}."
+        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's "
+        f"libraries have none of that name: {listing([escape(name) for name in names])}."
     )

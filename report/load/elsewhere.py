@@ -67,7 +67,7 @@ def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
     facts = TABLES[record].columns
     found = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
     texts = [name for name, column in facts.items() if column.type is str]
-    return found.astype({name: object for name in texts}).fillna(dict.fromkeys(texts, ""))
+    return found.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
 
 
 def _names(chips: pd.DataFrame) -> dict[str, str]:

@@ -24,7 +24,7 @@ def devices(paper: Paper) -> str:
         best = highest(found, "peak_share")
         lines.append(
             [
-                escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
+                escape(str(device)), str(computed), str(found.model.nunique()), percent(found.attained.median()),
                 percent(found.peak_share.median()), percent(best.peak_share, 3), escape(best.model), str(best.batch),
                 escape(", ".join(sorted(set(found.source)))),
             ]
@@ -42,7 +42,7 @@ def contradictions(paper: Paper) -> str:
     wrong = printed.assign(ratio=ratio)[(ratio - 1).abs() > AGREES]
     lines = [
         [
-            escape(source), escape(device), str(len(found)), str(len(printed[(printed.source == source)
+            escape(str(source)), escape(str(device)), str(len(found)), str(len(printed[(printed.source == source)
             & (printed.device == device)])), f"{significant(found.ratio.min())} to {significant(found.ratio.max())}",
             _farthest(found),
         ]

@@ -28,7 +28,7 @@ def _signed(share: float) -> str:
 
 def _by_model(cells: pd.DataFrame, texts: dict[Any, str], columns: dict[Any, str], otherwise: str) -> str:
     """Return a table of texts by model, device and batch size: a row a model, a column for the other two."""
-    shown, left = listed(cells.groupby("model", as_index=False).attained.median(), "attained")
+    shown, left = listed(cells.groupby("model", as_index=False)[["attained"]].median(), "attained")
     rows = [[escape(model), *(texts.get((model, *column), otherwise) for column in columns)] for model in shown.model]
     header = " | ".join(["Model", *columns.values()])
     return pipe(header, rows + others(header, left, MEASURED_IN))

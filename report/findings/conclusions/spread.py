@@ -8,7 +8,6 @@ from report.analysis import resampling
 from report.analysis.effect import Effect, Interval
 from report.analysis.resampling import Numbers
 
-
 ROUNDING = 1e-12
 """A share by which the difference of two logarithms may be off."""
 

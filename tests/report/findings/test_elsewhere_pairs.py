@@ -7,8 +7,8 @@ from report.findings import elsewhere_pairs
 def test_changes():
     text = plain(elsewhere_pairs.changes(timed_elsewhere()))
     assert (
-        "On the Bead 2 torch.compile makes inference at fp16 1.75 times as fast in the median of 24 models, 1.50 to 2.00 "
-        "for eight of ten; 8.3 % of them are slower, timm:elm22 by most (0.500)."
+        "On the Bead 2 torch.compile makes inference at fp16 1.75 times as fast in the median of 24 models, 1.50 to "
+        "2.00 for eight of ten; 8.3 % of them are slower, timm:elm22 by most (0.500)."
     ) in text
     assert "On the Bead 2 channels_last makes inference at fp16 1.10 times as fast" in text
     assert text.endswith("; none is slower.")
