@@ -3,7 +3,7 @@
 import inspect
 from decimal import Decimal
 
-from measure.cache import hand_kept, records, workload_records  # noqa: F401  which declare the tables
+from measure.cache import hand_kept, published_counts, records, workload_records  # noqa: F401  which declare the tables
 from measure.cache.schema import MOST, TABLES, Column
 
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}

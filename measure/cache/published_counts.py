@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from measure.cache import columns
-from measure.cache.schema import NUMBER, Column, table
+from measure.cache.schema import NUMBER, Column, one_of, table
+from measure.cache.words import LAYER_KINDS
 
 InputSize = Annotated[
     int | None, Column("pixels on each side of an input; empty: the model's own size", NUMBER, least=1)
@@ -54,7 +55,7 @@ class PublishedKind:
     model: columns.Model
     input_size: InputSize
     stage: columns.Stage
-    layer_kind: columns.LayerKind
+    layer_kind: Annotated[str, Column("what the layers are", form=one_of(LAYER_KINDS))]
     calls: Annotated[int, Column("how many operators ran", NUMBER)]
     flop: Annotated[int, "convolutions, matrix products and attention of them all"]
     other_flop: Annotated[int, "everything else that they compute"]

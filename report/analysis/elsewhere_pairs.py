@@ -13,6 +13,9 @@ from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
 from report.load.paper import Paper
 from report.text.frame_rows import of_models
 
+TAILS = (0.1, 0.9)
+"""The quantiles between which eight of ten models lie."""
+
 SHOWN = 6
 """So many pairs of devices are told, those with most models in common."""
 
@@ -37,7 +40,7 @@ class Spread:
     @classmethod
     def of(cls, factors: pd.Series) -> "Spread":
         """Return that of factors by model."""
-        low, quarter, median, three_quarters, high = factors.quantile([0.1, 0.25, 0.5, 0.75, 0.9])
+        low, quarter, median, three_quarters, high = factors.quantile([TAILS[0], 0.25, 0.5, 0.75, TAILS[1]])
         return cls(
             median, quarter, three_quarters, low, high, len(factors), float((factors < 1).mean()),
             str(factors.idxmin()), str(factors.idxmax()),

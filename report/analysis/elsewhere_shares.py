@@ -6,7 +6,7 @@ import pandas as pd
 
 from report.analysis import elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere_pairs import Spread
+from report.analysis.elsewhere_pairs import TAILS, Spread
 from report.load.paper import Paper
 
 STEPS = 2
@@ -28,7 +28,7 @@ def by_size(rows: pd.DataFrame) -> pd.DataFrame:
         [
             {
                 "flop": 10 ** ((step + 0.5) / STEPS), "models": found.model.nunique(),
-                **dict(zip(("low", "middle", "high"), found.attained.quantile([0.1, 0.5, 0.9]), strict=True)),
+                **dict(zip(("low", "middle", "high"), found.attained.quantile([TAILS[0], 0.5, TAILS[1]]), strict=True)),
             }
             for step, found in groups
         ]

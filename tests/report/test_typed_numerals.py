@@ -5,11 +5,12 @@ from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
 from measure.cache.words import PUBLISHED_MAC_STEP
-from report.analysis import operator_shares, product_lines
+from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall
 from report.findings import method
 from report.load import counting_programs
+from report.tables import elsewhere
 from report.text.quantities import SPACE, percent
 
 
@@ -18,9 +19,13 @@ def share(value):
     return percent(value, 1).partition(SPACE)[0]
 
 
+LIE = round(10 * (elsewhere_pairs.TAILS[1] - elsewhere_pairs.TAILS[0]))
+OF_TEN = Allowed(r"\b(\w+) of ten\b", "the models between two quantiles", {8: "eight"}[LIE])
 BITS = Allowed(r"16[ -]bits?\b", "precisions are called by their bits")
 IN_CHAPTERS = [
     BITS,
+    OF_TEN,
+    Allowed(r"but for ([\d.]+) %", "captions hold no code", share(elsewhere.AGREES)),
     Allowed(r"ResNet-18", "a model's name"),
     Allowed(r"\(MAC, 2 FLOP each\)|multiply-add is 2 FLOP|2 for a multiply-add", "a definition"),
     Allowed(r"1 GB is 10\^9\^ bytes", "a definition"),
@@ -46,6 +51,7 @@ IN_CHAPTERS = [
 ]
 IN_FINDINGS = [
     BITS,
+    OF_TEN,
     Allowed(r"batch sizes? 1\b", "a single input, which the finding asks for"),
     Allowed(r"8 bits or fewer", "the precisions that the finding asks for"),
     Allowed(r"fewer than three models", "two have an order whatever they are"),

@@ -12,11 +12,13 @@ from types import SimpleNamespace
 import pytest
 from helpers.chapters import SHARED, calls
 from helpers.counted_papers import counted
+from helpers.elsewhere_papers import timed_elsewhere
 from helpers.paper_text import COSTS, STEPS
 from helpers.papers import REFERENCES, empty, many, tiny, wide, with_variants
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import check_no_gap, check_whole_sentences
+from helpers.sweep_papers import swept
 from helpers.training_papers import trained
 from helpers.whole_cache import write_whole
 
@@ -51,7 +53,9 @@ PAPERS = {
         r"training\.(flop_ratios|recomputation|memory|optimisers)|utilisation|counting_programs\.(?!.*torchinfo)|"
         r"predictors|speed_ups\.of_machines)|tables\.chips",
     ),
-    "many": (many, r"benchmarks\.|predictors\.|speed_ups(\.of_machines|\()"),
+    "timed elsewhere": (timed_elsewhere, r"findings\.elsewhere(?!_sweeps)|tables\.elsewhere"),
+    "swept": (swept, r"findings\.elsewhere_sweeps"),
+    "many": (many, r"benchmarks\.|(?<!elsewhere_)predictors\.|speed_ups(\.of_machines|\()"),
     "tiny": (
         tiny,
         r"findings\.(workload|bounds|benchmarks)\.(?!sat)|tables\.(workload|counting_programs|machines|roofs)\.",

@@ -16,7 +16,7 @@ def test_changes():
 
 def test_lowered():
     text = plain(elsewhere_pairs.lowered(timed_elsewhere()))
-    assert "on 1 device, from 4.00 times as fast in the median of 24 models" in text
+    assert "on 1 device, from 5.00 times as fast in the median of 24 models" in text
     assert "where the roofs at their intensities promise 10.0" in text
     assert text.endswith("kept in the median on none of 1.")
 

@@ -81,7 +81,7 @@ def test_the_derivations_of_the_committed_table_give_its_peaks():
 
 
 def test_every_rate_of_the_committed_table_is_in_a_table():
-    assert committed_chips().chip.nunique() == 71
+    assert committed_chips().chip.nunique() == 96
     paper = replace(wide(), chips=committed_chips())
     kinds = ("cpu", "gpu", "asic", "soc", "fpga")
-    assert sum(len(cells(chips.rates(paper, kind))) for kind in kinds) == 217
+    assert sum(len(cells(chips.rates(paper, kind))) for kind in kinds) == 359
