@@ -3,8 +3,11 @@
 import inspect
 from decimal import Decimal
 
-from measure.cache import hand_kept, published_counts, records, workload_records  # noqa: F401  which declare the tables
+from measure.cache import hand_kept, published_counts, records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
+
+DECLARING = (records, workload_records, published_counts, hand_kept)
+"""The modules that declare the tables, in the order in which the dictionary has them, whoever imported them first."""
 
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 
@@ -35,8 +38,10 @@ the type says so: the digits that they have tell how they were rounded.
 
 def text() -> str:
     """Return the whole dictionary, as Markdown."""
-    kept = [record for record, facts in TABLES.items() if facts.by_hand]
-    written = [record for record in TABLES if record not in kept]
+    modules = [module.__name__ for module in DECLARING]
+    ordered = sorted(TABLES, key=lambda record: modules.index(record.__module__))
+    kept = [record for record in ordered if TABLES[record].by_hand]
+    written = [record for record in ordered if record not in kept]
     return INTRODUCTION + "".join(map(_table, written)) + BY_HAND + "".join(map(_table, kept))
 
 

@@ -202,7 +202,7 @@ def test_two_models_that_swap_latencies_are_told(asked, before):
 
 
 def test_two_models_that_swap_names_swap_them_in_every_sentence(asked, before):
-    after = by_code(asked(renamed, r"^findings\."))
+    after = by_code(asked(renamed, r"^findings\.(?!elsewhere)"))  # what others timed keeps its names
     wrong = []
     for code, text in after.items():
         names = {name for name in SWAP if re.search(rf"\b{name}\b", before[code])}
