@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE
+from measure.cache.words import INFERENCE, STEP
 from report.analysis import elsewhere
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
@@ -16,8 +16,11 @@ from report.text.frame_rows import of_models
 TAILS = (0.1, 0.9)
 """The quantiles between which eight of ten models lie."""
 
-SHOWN = 6
+SHOWN = 5
 """So many pairs of devices are told, those with most models in common."""
+
+RUNS = {INFERENCE: "inference", STEP: "a training step"}
+"""What was timed, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def changes(paper: Paper) -> list[Comparison]:
     """Return what a compiler and a layout bring on each device; at least one."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(change.name, device, f"{phase} at {computed}", of_models(pairs, "speed_up"))
+        Comparison(change.name, device, f"{RUNS[phase]} at {computed}", of_models(pairs, "speed_up"))
         for change in CHANGES
         for (device, phase, computed), pairs in _enough(
             elsewhere.changed(rows, change), ["device", "phase", "computed"]
@@ -125,7 +128,9 @@ def generations(paper: Paper) -> list[Comparison]:
     ]
     what = f"No two devices of different years were timed on {FEWEST} models in common, all else alike"
     known = at_least_one(found, _gap(what))
-    return sorted(known, key=lambda each: -each.spread.models)[:SHOWN]
+    ranked = sorted(known, key=lambda each: -each.spread.models)
+    first = {comparison.device: comparison for comparison in reversed(ranked)}  # of a pair that of most models
+    return [comparison for comparison in ranked if first[comparison.device] is comparison][:SHOWN]
 
 
 def training(paper: Paper) -> list[Comparison]:

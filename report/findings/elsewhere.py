@@ -5,7 +5,6 @@ from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.prose import escape
 from report.text.quantities import by_number, listing, number, percent
 
 OVER = 1.0
@@ -22,10 +21,9 @@ def extent(paper: Paper) -> str:
     held = rows[rows.attained.notna()]
     steps = int((rows.phase == STEP).sum())
     return (
-        f"{number(len(rows), 'timing')} of {number(rows.model.nunique(), 'model')} on "
+        f"{len(rows):,} timings of {number(rows.model.nunique(), 'model')} on "
         f"{number(rows.device.nunique(), 'device')} were published, {number(steps, 'training step')} among them; "
-        f"{number(len(held), 'timing')} can be held against a roof, since their model was counted and their chip's "
-        "datasheet is known."
+        f"{len(held):,} can be held against a roof, since their model was counted and their chip's datasheet is known."
     )
 
 
@@ -45,8 +43,12 @@ def shares(paper: Paper) -> str:
     over = rows[rows.peak_share > OVER]
     if over.empty:
         return f"{text} No device exceeds its peak with any model."
-    devices = listing([f"the {name}" for name in sorted(set(over.device))])
-    return f"{text} {number(len(over), 'model')} {by_number(len(over), 'exceeds', 'exceed')} the peak of {devices}."
+    names, devices = sorted(set(over.model)), listing([f"the {name}" for name in sorted(set(over.device))])
+    return (
+        f"{text} {listing(names)} {by_number(len(names), 'exceeds', 'exceed')} the peak of {devices}. A datasheet's peak "
+        "is that of its boost clock, above which boards may run, and a library may leave out what is counted: branches "
+        "of a network that are folded into one, or multiplications of a small convolution."
+    )
 
 
 @finding
@@ -76,8 +78,8 @@ def farthest(paper: Paper) -> str:
                 f": {number(int(own.calls.sum()), 'operator')}, {percent(most.byte / own.byte.sum())} of their traffic "
                 f"in {most.layer_kind}"
             )
-        parts.append(f"on the {device} {slow.model} with {percent(slow.attained)} of what its roof allows{why}")
-    return f"Farthest below its roof is {'; '.join(parts)}."
+        parts.append(f"on the {device}, {slow.model}, with {percent(slow.attained)} of what its roof allows{why}")
+    return f"Farthest below its roof is, {'; '.join(parts)}."
 
 
 @finding
@@ -89,5 +91,5 @@ def gaps(paper: Paper) -> str:
         return f"Each of the {number(timed, 'model')} that others timed was counted."
     return (
         f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's "
-        f"libraries have none of that name: {listing([escape(name) for name in names])}."
+        f"libraries have none of that name: {listing(names)}."
     )

@@ -4,7 +4,6 @@ from report.analysis import elsewhere_pairs
 from report.analysis.available import finding
 from report.analysis.elsewhere_pairs import Comparison, Spread
 from report.load.paper import Paper
-from report.text.prose import escape
 from report.text.quantities import number, percent, significant
 
 
@@ -16,7 +15,7 @@ def changes(paper: Paper) -> str:
         spread, loses = comparison.spread, "none is slower"
         if spread.slower:
             loses = (
-                f"{percent(spread.slower)} of them are slower, {escape(spread.least)} by most "
+                f"{percent(spread.slower)} of them are slower, {spread.least} by most "
                 f"({significant(comparison.factors.min())})"
             )
         sentences.append(
