@@ -32,8 +32,8 @@ def test_farthest():
     assert "on the Bead 2, deep, with 2.5 % of what its roof allows" in text
     # On Cog 3 the elm 12 is as fast as on Bead 2, 10 % of half the peak
     assert (
-        "on the Cog 3 timm:elm12 with 5.0 % of what its roof allows: 100 operators, 90 % of their traffic in activation"
-        in text
+        "on the Cog 3, timm:elm12, with 5.0 % of what its roof allows: 100 operators, 90 % of their traffic in "
+        "activation" in text
     )
 
 
