@@ -106,7 +106,7 @@ def lowered(paper: Paper) -> list[Comparison]:
     """Return what half the bits bring to inference on each device; at least one, most promising roofs first."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(LOWERED.name, device, INFERENCE, of_models(pairs, "speed_up"), _promised(pairs))
+        Comparison(LOWERED.name, device, "", of_models(pairs, "speed_up"), _promised(pairs))
         for (device,), pairs in _enough(elsewhere.changed(rows[rows.phase == INFERENCE], LOWERED), ["device"])
     ]
     known = at_least_one(found, _gap(f"No device was timed at fp32 and at fp16 with {FEWEST} models"))

@@ -9,8 +9,8 @@ from report.load.paper import Paper
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here; its stencils reuse what they read."""
 
-CACHES = ("gpu-cache", "gpu-l2-cache")
-"""The programs that read a working set again and again, from one multiprocessor's caches and from all."""
+CACHES = "gpu-cache"
+"""The program that has all multiprocessors read one buffer again and again; gpu-l2-cache prints a part of its set."""
 
 
 def streams(paper: Paper) -> pd.DataFrame:
@@ -48,10 +48,10 @@ def products(paper: Paper) -> pd.DataFrame:
 
 
 def levels(paper: Paper) -> pd.DataFrame:
-    """Return the rates at which a device reads a working set again and again, all units together; at least one row."""
+    """Return the rates at which all units of a device together read a working set again and again; at least one row."""
     rows = paper.elsewhere.bandwidths
     return at_least_one(
-        rows[rows.benchmark.isin(CACHES) & rows.working_set_byte.notna()],
+        rows[rows.benchmark == CACHES],
         DataMissingError(f"No bandwidth by working set was published; restore the table, or {ADD}."),
     )
 

@@ -40,7 +40,7 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
 
 
 def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
-    x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 50,
+    x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 60,
                        "operational intensity by footprint", "FLOP/B")  # fmt: skip
     y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True)
     thinned = one_a_place(points.sort_values("peak_share", ascending=False), x, "intensity", y, "flop_per_s")

@@ -10,7 +10,7 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures import distributions
 from report.figures.bars import PERCENT, dashed_at
-from report.figures.marks import axis_before_names, color_of, panel, rounded, styles, widest
+from report.figures.marks import axis_before_names, panel, rounded, styles, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes, highest
 from report.text.quantities import number, percent, si
@@ -68,14 +68,13 @@ def levels(paper: Paper) -> Any:
     y = LogAxis.around(rows.byte_per_s, 260, "read by all units together", "B/s", vertical=True)
     marks = pd.DataFrame(
         {
-            "device": rows.device, "program": rows.benchmark, "set": rounded(rows.working_set_byte, 4),
+            "device": rows.device, "set": rounded(rows.working_set_byte, 4),
             "rate": rounded(rows.byte_per_s, 3),
         }
     )  # fmt: skip
-    lines = alt.Chart(marks).mark_line(strokeWidth=1.4, clip=True).encode(
-        x.channel("set"), y.channel("rate"), detail=["device:N", "program:N"],
-        color=color_of("program", alt.Scale(domain=list(elsewhere_roofs.CACHES), range=[theme.BLUE, theme.ORANGE])),
-        tooltip=["device", "program", "set", "rate"],
+    lines = alt.Chart(marks).mark_line(color=theme.BLUE, strokeWidth=1.4, clip=True).encode(
+        x.channel("set"), y.channel("rate"), detail="device:N",
+        tooltip=["device", "set", "rate"],
     )  # fmt: skip
     last = marks.sort_values("set").drop_duplicates("device", keep="last")
     named = axes.named_ends(last, "device", x, "set", y, "rate", end)

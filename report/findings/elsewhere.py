@@ -46,8 +46,8 @@ def shares(paper: Paper) -> str:
     names, devices = sorted(set(over.model)), listing([f"the {name}" for name in sorted(set(over.device))])
     return (
         f"{text} {listing(names)} {by_number(len(names), 'exceeds', 'exceed')} the peak of {devices}. A datasheet's "
-        "peak is that of its boost clock, above which boards may run, and a library may leave out what is counted: branches "
-        "of a network that are folded into one, or multiplications of a small convolution."
+        "peak is that of its boost clock, above which boards may run, and a library may leave out what is counted: "
+        "branches of a network that are folded into one, or multiplications of a small convolution."
     )
 
 

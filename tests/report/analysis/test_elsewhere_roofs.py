@@ -18,7 +18,7 @@ def test_products():
 
 
 def test_levels():
-    assert len(elsewhere_roofs.levels(timed_elsewhere())) == 4
+    assert set(elsewhere_roofs.levels(timed_elsewhere()).byte_per_s) == {1e13, 0.9e12}  # of gpu-cache alone
 
 
 @pytest.mark.parametrize("wanted", [elsewhere_roofs.streams, elsewhere_roofs.products, elsewhere_roofs.levels])

@@ -44,4 +44,4 @@ def test_roofs():
     chart = drawn(elsewhere_roofs.delivered, timed_elsewhere())
     assert {row["name"]: row["share"] for row in rows(chart, "precision", "share")} == {"Bead 2": 0.9, "Cog 3": 0.5}
     assert len(rows(chart, "stream", "share")) == 3
-    assert len(rows(drawn(elsewhere_roofs.levels, timed_elsewhere()), "set")) == 4
+    assert len(rows(drawn(elsewhere_roofs.levels, timed_elsewhere()), "set")) == 2
