@@ -30,7 +30,8 @@ def recorded_whole(events: "Iterable[FunctionEvent]", first_stage: str) -> "tupl
 
     Raises NotImplementedError where fewer than two steps agree, or one before them has more kernels.
     """
-    on_host, kernels = [], []
+    on_host: list[FunctionEvent] = []
+    kernels: list[FunctionEvent] = []
     for event in events:
         if event.device_type.name == "CPU":
             on_host.append(event)
