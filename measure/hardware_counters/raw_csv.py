@@ -198,9 +198,7 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     time_s = mean(TIME)
     assert time_s is not None
     operations = {
-        name: count
-        for name in launches[0]
-        if tensor_operations.kinds(name) and (count := mean([name])) is not None
+        name: count for name in launches[0] if tensor_operations.kinds(name) and (count := mean([name])) is not None
     }
     return CountedKernel(
         kernel=kernel,
@@ -218,9 +216,7 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     )
 
 
-def _tensor_flop(
-    operations: Mapping[str, float], instructions: float | None, capability: str | None
-) -> float | None:
+def _tensor_flop(operations: Mapping[str, float], instructions: float | None, capability: str | None) -> float | None:
     """Return the FLOP of tensor cores: none without instructions, else counted, else by what each instruction does.
 
     Instructions whose operations were counted as none did some that no metric sees: how many is not known.

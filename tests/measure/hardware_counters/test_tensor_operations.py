@@ -12,8 +12,7 @@ def of(**counted):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off"],
+    "name", ["src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off"]
 )
 def test_metrics_of_floating_point_operations_are_known(name):
     assert kinds(f"{TENSOR}_{name}")

@@ -10,7 +10,7 @@ nn = pytest.importorskip("torch.nn", reason="modules are torch's")
 
 
 def step(number, kernels, early_us=0.0):
-    """A step at ``number`` ms: five operators, whose first ``kernels`` kernels of 10 µs are dated ``early_us`` early."""
+    """A step at ``number`` ms: five operators, the first of which launch ``kernels`` of 10 µs, dated too early."""
     start = 1000.0 * number
     stage = event(STAGE + INFERENCE, start=start, end=start + 100)
     ran = [
