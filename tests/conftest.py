@@ -19,6 +19,17 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Fail a test for a GPU that skips, where RIDGEPOINT_REQUIRE_GPU is set: there nothing stays untested unseen."""
+    report = yield
+    problem = call.excinfo and call.excinfo.value
+    is_of_gpu = item.get_closest_marker("gpu") is not None
+    if is_of_gpu and isinstance(problem, pytest.skip.Exception) and os.environ.get("RIDGEPOINT_REQUIRE_GPU"):
+        report.outcome, report.longrepr = "failed", f"RIDGEPOINT_REQUIRE_GPU is set: {problem.msg}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The paper of the committed data, rendered once by the embedded engine, whichever worker asks first."""

@@ -100,6 +100,23 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
         assert sorted(archive.namelist()) == [f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")]
 
 
+def test_a_run_that_measured_nothing_hands_in_no_other_machine(notebook, tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    other = data / "machines" / "another-machine"
+    shutil.copytree(ROOT / "tests" / "data" / "machines" / "example-cpu", other)  # as every clone has one
+    monkeypatch.chdir(NOTEBOOK.parent)
+    defined = {}
+    for name in ("parameters", "clone"):
+        exec(cell(notebook, name).source, defined)
+    flags = f"--models {OWN} --batch-sizes 1 --sections inference"
+    defined |= {"DEVICE": "cpu", "DATA": str(data), "PAPER": str(tmp_path), "MEASURE_FLAGS": flags}
+    defined["run"] = lambda *words, cwd: None  # the budget ends before the first task
+    exec(cell(notebook, "measure").source, defined)
+    with pytest.raises(RuntimeError, match="Nothing was measured within the budget; raise it"):
+        exec(cell(notebook, "zip").source, defined)
+    assert not list(tmp_path.glob("*.zip"))
+
+
 @pytest.fixture
 def elsewhere(notebook, tmp_path, monkeypatch):
     """What the cells define when they run outside any clone, of a repository that a test made."""

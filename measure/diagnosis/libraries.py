@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,10 +11,17 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
+from measure.machine import devices
 from measure.machine.environment import installed_version
 
 NAMES = ("torch", "torchvision", "torchaudio", "numba", "psutil", "rich")
 """As packages are called in Python and in the index alike."""
+
+ON_GPU = ("triton",)
+"""Those that are needed on an NVIDIA GPU alone."""
+
+CUPTI = ("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12")
+"""The packages in which torch brings NVIDIA's library that sees kernels, newest first."""
 
 IMPORT_LIMIT_S = 300.0
 """The longest that importing them may take: a cold network disk is slow."""
@@ -41,20 +50,31 @@ was built for this torch, so one of them is called."""
 class Libraries:
     """``versions``: None where it is not installed. ``failures``: why one does not import. ``unmet``: what one asks of
     another's version and does not find. ``cuda``: whether torch can use a GPU; None where torch does not import.
+    ``cupti``: the version of NVIDIA's library that tells torch's profiler of kernels. ``c_compiler``: what Triton calls
+    before it launches a kernel.
     """
 
     versions: Mapping[str, str | None]
     failures: Mapping[str, str]
     unmet: tuple[str, ...]
     cuda: bool | None
+    cupti: str | None = None
+    c_compiler: str | None = None
 
 
 def observe() -> Libraries:
     """Import what is installed here in a process of its own, which takes some seconds."""
-    versions = {name: installed_version(name) for name in NAMES}
+    names = (*NAMES, *ON_GPU) if devices.nvidia_handles() else NAMES
+    versions = {name: installed_version(name) for name in names}
     failures, cuda = try_imports([name for name, version in versions.items() if version])
     asked = {name: importlib.metadata.requires(name) or [] for name, version in versions.items() if version}
-    return Libraries(versions, failures, unmet(versions, asked), cuda)
+    cupti = next(filter(None, map(installed_version, CUPTI)), None)
+    return Libraries(versions, failures, unmet(versions, asked), cuda, cupti, c_compiler())
+
+
+def c_compiler() -> str | None:
+    """Return the C compiler that Triton would call: that of CC, or the first on the PATH; None where there is none."""
+    return os.environ.get("CC") or next(filter(None, map(shutil.which, ("gcc", "clang"))), None)
 
 
 def try_imports(names: list[str], limit_s: float = IMPORT_LIMIT_S) -> tuple[dict[str, str], bool | None]:

@@ -7,14 +7,17 @@ caches; clocks are left as they are. Only what runs between cudaProfilerStart an
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from measure.errors import UserError
-from measure.hardware_counters.raw_csv import ALL, DRAM_READ, DRAM_WRITE, TENSOR_FLOP
+from measure.hardware_counters import tensor_operations
+from measure.hardware_counters.raw_csv import DRAM_READ, DRAM_WRITE, NAMED, OPTIONAL
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 """What ncu says where counters are not for every user."""
@@ -56,8 +59,8 @@ def metrics(known: str) -> list[str]:
     Those that only some GPUs have are asked for where they are listed.
     """
     names = set(re.findall(r"\w+__\w+", known))
-    optional = {*DRAM_READ[1:], *DRAM_WRITE[1:], *TENSOR_FLOP}
-    asked = [name for name in ALL if name not in optional or name.removesuffix(".sum") in names]
+    asked = [name for name in NAMED if name not in OPTIONAL or name.removesuffix(".sum") in names]
+    asked += [f"{name}.sum" for name in sorted(names) if tensor_operations.kinds(name)]
     for renamed in (DRAM_READ, DRAM_WRITE):
         if renamed[1] in asked and renamed[0].removesuffix(".sum") not in names:
             asked.remove(renamed[0])
@@ -87,15 +90,26 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
         line = command(ncu, metrics(listed.stdout), table, program)
         with said.open("wb") as output:
             environment = os.environ | {"LC_ALL": "C"}
-            process = subprocess.Popen(line, stdout=output, stderr=subprocess.STDOUT, env=environment)
+            process = subprocess.Popen(
+                line, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
             try:
                 code = _ended(process, beat)
             finally:
-                process.kill()
-                process.wait()
+                _end(process)
         text = table.read_text(errors="replace") if table.exists() else ""
         _check(code, text, said.read_text(errors="replace"))
     return text.splitlines(), version(ncu)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End ncu and the program that it counts, which would go on and keep the GPU's memory."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):  # both have ended
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
 
 
 def _ended(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> int:

@@ -1,19 +1,22 @@
 """Reads what Nsight Compute writes as CSV (``ncu --csv --page raw``): a line a launch of a kernel, a column a metric.
 
 Above the table stand the program's own output and lines that begin with ``==``; below its header a line holds the unit
-of each column. Numbers have commas between thousands. A metric that the GPU does not have is ``n/a``, or has no column.
+of each column. Numbers are English: commas between thousands, a point before the decimals; others are refused, since
+``1,5`` would be 15. A metric that the GPU does not have is ``n/a``, or has no column.
 The metrics are described in NVIDIA's Nsight Compute Profiling Guide.
 """
 
 import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, dropwhile
 from typing import NamedTuple
 
 from measure.cache.conventions import FLOP_PER_INSTRUCTION
+from measure.cache.schema import MOST, SHOWN
 from measure.errors import UserError
+from measure.hardware_counters import tensor_operations
 
 KERNEL, CAPABILITY, DETAILS = "Kernel Name", "CC", "Metric Name"
 """Columns of what a line is about; only the page of details, which has a line for each metric, has the last."""
@@ -24,26 +27,33 @@ DRAM_WRITE = ("dram__bytes_write.sum", "dram__bytes_op_write.sum")
 L2, L1 = ("lts__t_bytes.sum",), ("l1tex__t_bytes.sum",)
 """A metric under the names that it has had: the first that a GPU has is taken."""
 
+INSTRUCTIONS = "sass_thread_inst_executed_op"
+OPERATIONS = (("add", 1), ("mul", 1), ("fma", 2))
+"""What a thread does with one instruction, and how many FLOP that is."""
+
 VECTOR = {
-    precision: {
-        f"sm__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum": flop
-        for operation, flop in (("add", 1), ("mul", 1), ("fma", 2))
-    }
+    precision: {f"sm__{INSTRUCTIONS}_{letter}{operation}_pred_on.sum": flop for operation, flop in OPERATIONS}
     for precision, letter in (("fp64", "d"), ("fp32", "f"), ("fp16", "h"))
 }
 """By precision, the FLOP that each instruction of a thread is counted with. A packed instruction at fp16, which does
 the work of two, is counted as one."""
 
+PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in OPERATIONS}
+"""Likewise of the instructions at fp32 that do the work of two. Blackwell has them: the rules that come with Nsight
+Compute ask for them at the compute capabilities 10.0 and 10.3, under these names."""
+
 TENSOR_INSTRUCTIONS = "sm__inst_executed_pipe_tensor.sum"
 
-TENSOR_FLOP = tuple(
-    f"sm__ops_path_tensor_src_{source}.sum"
-    for source in ("fp64", "tf32_dst_fp32", "bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32")
-)
-"""Operations in the tensor cores, a multiply-add being two; counted from the compute capability 8.0 on."""
+NAMED = (*TIME, *DRAM_READ, *DRAM_WRITE, *L2, *L1, *chain(*VECTOR.values()), *PACKED, TENSOR_INSTRUCTIONS)
+"""The metrics that are read under names known here; beside them those of ``tensor_operations``."""
 
-ALL = (*TIME, *DRAM_READ, *DRAM_WRITE, *L2, *L1, *chain(*VECTOR.values()), TENSOR_INSTRUCTIONS, *TENSOR_FLOP)
-"""Every metric that is read."""
+OPTIONAL = {*DRAM_READ[1:], *DRAM_WRITE[1:], *PACKED}
+"""Those that some GPUs do not have, and are asked for where ncu lists them."""
+
+NUMBER = re.compile(r"([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+LONGEST_NAME = 4000
+"""Characters of a kernel's name that are kept; of tables that are handed in no cell may have more."""
 
 PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -89,20 +99,31 @@ def parse(lines: Iterable[str], name: str, steps: int) -> Counted:
         raise UserError(
             f"{name}: this is not a table with the columns {KERNEL!r} and {TIME[0]!r}; add --metrics {TIME[0]} to ncu"
         )
-    unit_of = dict(zip(header, units, strict=True))
+    unit_of = {
+        metric: unit
+        for metric, unit in zip(header, units, strict=True)
+        if metric in NAMED or tensor_operations.kinds(metric)
+    }
     lines_of = [dict(zip(header, row, strict=True)) for row in rows]
     by_kernel: dict[str, list[Launch]] = {}
     for number, cells in enumerate(lines_of, 1):
-        by_kernel.setdefault(cells[KERNEL], []).append(_launch(cells, unit_of, name, number))
+        if not cells[KERNEL].strip():
+            raise UserError(f"{name}: kernel {number} has no name in the column {KERNEL!r}; export it again")
+        launches = by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], [])
+        launches.append(_launch(cells, unit_of, name, number))
     capability = lines_of[0].get(CAPABILITY) or None
     kernels = tuple(_counted(kernel, launches, capability, steps) for kernel, launches in by_kernel.items())
-    return Counted(kernels, capability, tensor_gap(kernels, capability))
+    has_operations = any(map(tensor_operations.kinds, unit_of))
+    return Counted(kernels, capability, tensor_gap(kernels, capability, has_operations))
 
 
 def _table(lines: Iterable[str], name: str) -> list[list[str]]:
     """Return the header, the units and the rows."""
     said = [line for line in lines if line.strip() and not line.startswith("==")]
-    table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), said)))
+    try:
+        table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), said)))
+    except csv.Error as problem:
+        raise UserError(f"{name}: is no CSV ({problem}); export it again with ncu --csv --page raw") from None
     if table and DETAILS in table[0]:
         raise UserError(f"{name}: this is the page of details; export it with ncu --csv --page raw")
     if len(table) < 3 or table[1][0]:
@@ -122,19 +143,29 @@ def _table(lines: Iterable[str], name: str) -> list[list[str]]:
 def _launch(cells: dict[str, str], units: dict[str, str], name: str, number: int) -> Launch:
     """Return the metrics of one line that are read here, those that the GPU has."""
     launch = {}
-    for metric in ALL:
-        text = cells.get(metric, "").strip()
+    for metric, unit in units.items():
+        text = cells[metric].strip()
         if text and not text.startswith(("n/a", "(!)")):
             try:
-                launch[metric] = float(text.replace(",", "")) * _size(units[metric])
+                launch[metric] = _value(text, unit)
             except ValueError:
                 raise UserError(
-                    f"{name}: kernel {number}, column {metric}: {text!r} in {units[metric]!r} cannot be read; export "
+                    f"{name}: kernel {number}, column {metric}: {text[:SHOWN]!r} in {unit!r} cannot be read; export "
                     "it with --print-units base, in an English locale (LC_ALL=C)"
                 ) from None
     if TIME[0] not in launch:
         raise UserError(f"{name}: kernel {number} has no {TIME[0]}; count it again with ncu")
     return launch
+
+
+def _value(text: str, unit: str) -> float:
+    """Return the number that a cell holds in the base unit. Raises ValueError for what no table may hold."""
+    if not NUMBER.fullmatch(text):
+        raise ValueError(text)
+    value = float(text.replace(",", "")) * _size(unit)
+    if value > MOST:
+        raise ValueError(text)
+    return value
 
 
 def _size(unit: str) -> float:
@@ -154,20 +185,24 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
         known = next((name for name in names if all(name in launch for launch in launches)), None)
         return None if known is None else math.fsum(launch[known] for launch in launches) / steps
 
-    def flop(weights: dict[str, int]) -> float | None:
+    def flop(weights: Mapping[str, int]) -> float | None:
         executed = {name: count for name in weights if (count := mean([name])) is not None}
         if len(executed) < len(weights):
             return None
         return math.fsum(count * weights[name] for name, count in executed.items())
 
     fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR.values())
+    if fp32_flop is not None:
+        fp32_flop += math.fsum((mean([name]) or 0.0) * each for name, each in PACKED.items())
     instructions = mean([TENSOR_INSTRUCTIONS])
     time_s = mean(TIME)
     assert time_s is not None
-    operations = [value for name in TENSOR_FLOP if (value := mean([name])) is not None]
+    operations = {
+        name: count for name in launches[0] if tensor_operations.kinds(name) and (count := mean([name])) is not None
+    }
     return CountedKernel(
         kernel=kernel,
-        calls=round(len(launches) / steps),
+        calls=max(1, round(len(launches) / steps)),
         time_s=time_s,
         dram_read_byte=mean(DRAM_READ),
         dram_write_byte=mean(DRAM_WRITE),
@@ -181,24 +216,34 @@ def _counted(kernel: str, launches: Sequence[Launch], capability: str | None, st
     )
 
 
-def _tensor_flop(operations: Sequence[float], instructions: float | None, capability: str | None) -> float | None:
-    """Return the FLOP of tensor cores: none without instructions, else counted, else by what each instruction does."""
+def _tensor_flop(operations: Mapping[str, float], instructions: float | None, capability: str | None) -> float | None:
+    """Return the FLOP of tensor cores: none without instructions, else counted, else by what each instruction does.
+
+    Instructions whose operations were counted as none did some that no metric sees: how many is not known.
+    """
     if instructions == 0:
         return 0.0
     if operations:
-        return math.fsum(operations)
+        done = tensor_operations.total(operations)
+        return done if done or not instructions else None
     each = FLOP_PER_INSTRUCTION.get(capability or "")
     return None if each is None or instructions is None else instructions * each
 
 
-def tensor_gap(kernels: Iterable[CountedKernel], capability: str | None) -> str | None:
-    """Say why the FLOP of tensor cores are not known of some kernels; None where they are known of all."""
+def tensor_gap(kernels: Iterable[CountedKernel], capability: str | None, has_operations: bool) -> str | None:
+    """Say why the FLOP of tensor cores are not known of some kernels; None where they are known of all.
+
+    ``has_operations`` tells whether their operations were among what was counted.
+    """
     unknown = [kernel for kernel in kernels if kernel.tensor_flop is None]
     if not unknown:
         return None
     if any(kernel.tensor_instruction is None for kernel in unknown):
         return "the instructions of tensor cores were not counted"
+    gpu = f"the GPU, of compute capability {capability or 'unknown'},"
+    if has_operations:
+        return f"{gpu} counts instructions of its tensor cores that no metric of their operations sees"
     return (
-        f"the GPU, of compute capability {capability or 'unknown'}, counts the instructions of its tensor cores, but "
-        "not their operations, and one instruction may be of several sizes"
+        f"{gpu} counts the instructions of its tensor cores, but not their operations, and one instruction may be of "
+        "several sizes"
     )

@@ -65,8 +65,8 @@ def attribute(
 
 
 def mean_of_step(times_us: list[float], steps: int) -> tuple[int, float]:
-    """Return the calls in one step, and their time together (s), of the times (µs) of all calls in some steps."""
-    return round(len(times_us) / steps), sum(times_us) / steps / 1e6
+    """Return the calls in one step, at least one, and their time together (s), from the times (µs) in some steps."""
+    return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
 
 
 def attribution_of(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
@@ -132,12 +132,12 @@ def busy_s(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, 
     spans = [
         (event.time_range.start, event.time_range.end)
         for event in events
-        if (_is_kernel(event) if by_kernels else attribution_of(event, ranges) is not None)
+        if (is_kernel(event) if by_kernels else attribution_of(event, ranges) is not None)
     ]
     return covered(spans) / steps / 1e6
 
 
-def _is_kernel(event: "FunctionEvent") -> bool:
+def is_kernel(event: "FunctionEvent") -> bool:
     """Return whether an event is on the device, and not one of our ranges as the device sees them."""
     return event.device_type.name != "CPU" and not event.is_user_annotation
 

@@ -16,6 +16,7 @@ from measure.machine.devices import Device
 from measure.profiling.attribution import AttributedKernel, AttributedTime, attribute, busy_s, launched
 from measure.profiling.ranges import STAGE, ModuleRanges
 from measure.profiling.system_use import Observed, SystemUse
+from measure.profiling.whole_steps import recorded_whole
 from measure.timing import forward, training
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
@@ -33,6 +34,12 @@ It warms up for as long as a round does: the first seconds of a process are slow
 PROFILED_S = 1.0
 FEWEST_STEPS, MOST_STEPS = 3, 20
 """The steps under the profiler last about ``PROFILED_S``, but there are at least and at most so many."""
+
+UNSEEN = (
+    "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none, as may be so in WSL 2 or a "
+    "container; measure with --force once it does"
+)
+"""Why a GPU has no profile where its operators ran and no kernel was recorded."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,8 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
     """Profile inference or a training step, after ``device.prepare``.
 
     Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules and for a device
-    whose kernels torch's profiler does not see; what ``forward.prepare`` does; and whatever torch raises where it does
-    not fit or is not supported.
+    whose kernels torch's profiler does not see or loses; what ``forward.prepare`` does; and whatever torch raises where
+    it does not fit or is not supported.
     """
     import torch
 
@@ -106,17 +113,20 @@ def profile(
         torch.zeros(1, device=device.torch_name).add_(1.0)
         device.synchronize()
     with ModuleRanges(network) as ranges, _profiler(device) as profiler:
-        profiled_s = fmean(stopwatch.time(1).latency_s for _ in range(steps))
+        latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
     beat()
-    events = profiler.events()
+    events, steps = recorded_whole(profiler.events(), next(iter(stages)))
     on_gpu = device.kind == "cuda"
+    kernels = tuple(launched(events, ranges, steps)) if on_gpu else ()
+    if on_gpu and not kernels:
+        raise NotImplementedError(UNSEEN)
     return Profiled(
         steps,
         plain_s,
-        profiled_s,
+        fmean(latencies_s[-steps:]),
         tuple(attribute(events, ranges, steps, by_kernels=on_gpu)),
         busy_s(events, ranges, steps, by_kernels=on_gpu),
-        tuple(launched(events, ranges, steps)) if on_gpu else (),
+        kernels,
         plain.use(),
     )
 

@@ -1,8 +1,9 @@
 """The roofs of this machine, measured: matrix products, multiply-adds, streams through its memory, and its clock."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, log2
 from typing import NamedTuple
@@ -17,11 +18,14 @@ from measure.cache.conventions import (
     SUSTAINED_BLOCK_S,
 )
 from measure.cache.words import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
+from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.devices import Device
 from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import estimate_median
 from measure.timing.stopwatch import Stopwatch
+
+_log = logging.getLogger(__name__)
 
 SAMPLINGS = {
     SUSTAINED: Sampling(trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6),
@@ -37,6 +41,10 @@ CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
 BURST_ROWS = 2
 """So many of them, the smallest, take milliseconds: the others are no burst."""
+
+LONGEST_PRODUCT_S = 1.5
+"""A product that takes longer is left out unless it is the smallest: a dozen of them would take a good part of a short
+run, and on so slow a device the next smaller one, of an eighth of the work, reaches the same rate."""
 
 FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36
 """Multiply-adds in a call: some milliseconds, and whole rounds of every kernel's loops."""
@@ -94,32 +102,66 @@ def _working_sets(device_kind: str) -> list[int]:
     return [*(round(units) * unit for units in smaller), ceil(largest) * unit]
 
 
+LIBRARY, TRITON = "library_kernels", "triton_kernels"
+"""The modules of a GPU's kernels."""
+
+
 def _home(kernel: str, device_kind: str) -> str:
     """Return the module that holds a kernel for a kind of device."""
     if kernel.endswith("matmul") or device_kind == "mps":
-        return "library_kernels"
+        return LIBRARY
     if device_kind == "cuda":
-        return "triton_kernels"
+        return TRITON
     return {"chain": "clock", "fma": "multiply_add"}.get(kernel, "streams")
 
 
-def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
-    """Return what does a kernel's work so many times in a row.
+@cache
+def triton_gap(device: Device) -> str | None:
+    """Return why Triton's kernels do not run on a GPU; None where they do, as the smallest stream shows once.
 
-    Raises NotImplementedError where what the kernel is written in does not import, or the device has no TF32.
+    Triton is not there on Windows, and nothing runs where it finds no C compiler or does not know the GPU.
+    """
+    import torch
+
+    try:
+        stream = import_module(f"measure.roofs.{TRITON}").prepare(
+            "stream_copy", STREAM_PRECISION["cuda"], GPU_BYTE[0], device.torch_name, torch.get_num_threads()
+        )
+        stream(1)
+        device.synchronize()
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except ImportError as problem:
+        gap = f"which does not import ({problem}); pip install triton, then measure with --force"
+    except Exception as problem:  # compilers, linker and driver fail in their own ways
+        gap = f"which does not run here ({in_short(problem)}); mend that, then measure with --force"
+    else:
+        return None
+    _log.warning("streams through memory are torch's, not Triton's, %s", gap)
+    return gap
+
+
+def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
+    """Return what does a kernel's work so many times in a row; on a GPU without Triton the streams are torch's.
+
+    Raises NotImplementedError where what the kernel is written in does not import or run, or the device has no TF32.
     """
     import torch
 
     device.allow_tf32(precision == TF32)
+    home = _home(kernel, device.kind)
+    if home == TRITON and (gap := triton_gap(device)):
+        if kernel not in STREAM_ARRAYS:
+            raise NotImplementedError(f"{kernel} is measured with Triton, {gap}")
+        home = LIBRARY
     try:
-        home = import_module(f"measure.roofs.{_home(kernel, device.kind)}")
+        module = import_module(f"measure.roofs.{home}")
     except ImportError as problem:
-        needed = "Triton" if device.kind == "cuda" else "Numba"
         raise NotImplementedError(
-            f"{kernel} is measured with {needed}, which does not import ({problem}); "
-            f"pip install {needed.lower()}, then measure with --force"
+            f"{kernel} is measured with Numba, which does not import ({problem}); "
+            "pip install numba, then measure with --force"
         ) from None
-    work: Callable[[int], object] = home.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
+    work: Callable[[int], object] = module.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
     return work
 
 
@@ -177,14 +219,23 @@ HEAT = Heat()
 """This process's."""
 
 
-def _passes(run: Callable[[int], object], threads: int) -> int:
-    """Return how often a call must do the work to last long enough."""
+def _passes(run: Callable[[int], object], threads: int, longest_s: float, beat: Callable[[], None]) -> int:
+    """Return how often a call must do the work to last long enough.
+
+    Raises NotImplementedError where doing it once takes longer than ``longest_s``.
+    """
     passes = 1
     run(passes)  # pays for what is set up once
     while True:
+        beat()
         start = time.perf_counter()
         run(passes)
-        if time.perf_counter() - start >= max(CALL_S, CALL_S_PER_THREAD * threads):
+        took_s = time.perf_counter() - start
+        if took_s > passes * longest_s:
+            raise NotImplementedError(
+                f"a product of this size takes {took_s:.2g} s here, more than {longest_s:g} s: the smaller ones count"
+            )
+        if took_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
             return passes
         passes *= 2
 
@@ -192,7 +243,11 @@ def _passes(run: Callable[[int], object], threads: int) -> int:
 def measure(
     device: Device, kernel: str, precision: str, size: int, pace: str, beat: Callable[[], None]
 ) -> KernelTiming:
-    """Time a kernel at one size and pace. Raises what a library raises where it does not fit or is not supported."""
+    """Time a kernel at one size and pace.
+
+    Raises NotImplementedError for a product that takes too long, beside what ``prepare`` does, and what a library
+    raises where it does not fit or is not supported.
+    """
     import torch
 
     work = prepare(device, kernel, precision, size)
@@ -201,7 +256,8 @@ def measure(
         work(passes)
         device.synchronize()
 
-    passes = _passes(run, torch.get_num_threads())
+    is_larger_product = kernel.endswith("matmul") and size > MATMUL_ROWS[device.kind][0]
+    passes = _passes(run, torch.get_num_threads(), LONGEST_PRODUCT_S if is_larger_product else inf, beat)
 
     def rest() -> None:
         beat()

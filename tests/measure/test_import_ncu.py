@@ -8,6 +8,7 @@ from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
+LONG = next(cell for cell in FORMAT.read_text().split('"') if cell.startswith("sm80_xmma"))
 COUNTED = (FORMAT, "--model", "resnet50", "--batch", "64")
 GPU = Environment(
     "g1", "h1", "cuda", "Example GPU", 4, 2, 1024, None, "550", "Linux", "3.12", "2.14", None, None, "2026-01-01"
@@ -84,3 +85,35 @@ def test_another_gpus_counters_are_refused(tmp_path, capsys):
     MachineFolder(tmp_path, "box").put_environment(GPU)
     assert call(tmp_path, *COUNTED, "--machine", "box", "--device-name", "NVIDIA T4") == 2
     assert "holds a Example GPU; name another --machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        *(('"54.00"', f'"{text}"', f"{text!r} in 'us' cannot be read") for text in ("nan", "inf", "1e400", "1,5")),
+        ('"54.00"', '"1.234,5"', "in an English locale"),
+        (f'"{LONG}"', '" "', "kernel 1 has no name in the column 'Kernel Name'"),
+        ('"sm80_xmma', '"' + 131_100 * "x", "is no CSV (field larger than field limit (131072))"),
+    ],
+)
+def test_what_would_make_the_folder_unreadable_is_refused(tmp_path, capsys, old, new, words):
+    folder = MachineFolder(tmp_path / "data", "box")
+    folder.put_environment(GPU)
+    assert call(tmp_path / "data", *COUNTED, "--machine", "box") == 0
+    before = folder.hardware_counters()
+    bad = tmp_path / "bad.csv"
+    text = FORMAT.read_text()
+    assert old in text
+    bad.write_text(text.replace(old, new))
+    assert call(tmp_path / "data", bad, *COUNTED[1:], "--machine", "box") == 2
+    output = capsys.readouterr()
+    assert words in output.err
+    assert f"{bad}: " in output.err
+    assert output.err.count("\n") == 1
+    assert folder.hardware_counters() == before
+
+
+def test_more_steps_than_a_kernel_has_launches_leave_a_folder_that_can_be_read(tmp_path):
+    assert call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4", "--steps", "8") == 0
+    (path,) = (tmp_path / "machines").iterdir()
+    assert [row.calls for row in MachineFolder(tmp_path, path.name).hardware_counters()] == [1, 1]

@@ -2,6 +2,7 @@ import pytest
 
 from measure.diagnosis import libraries
 from measure.diagnosis.libraries import try_imports, unmet
+from measure.machine import devices
 
 
 def library(folder, monkeypatch, name, text):
@@ -63,6 +64,28 @@ def test_an_unmet_requirement_is_a_sentence():
 
 def test_what_is_observed_is_what_this_python_has(monkeypatch):
     monkeypatch.setattr(libraries, "NAMES", ("pytest",))
+    monkeypatch.setattr(devices, "nvidia_handles", list)
     seen = libraries.observe()
     assert dict(seen.versions) == {"pytest": pytest.__version__}
     assert (dict(seen.failures), seen.unmet, seen.cuda) == ({}, (), None)
+
+
+def test_where_there_is_a_gpu_what_its_kernels_need_is_tried_too(monkeypatch):
+    monkeypatch.setattr(libraries, "NAMES", ())
+    monkeypatch.setattr(libraries, "ON_GPU", ("pytest", "no-such-package"))
+    monkeypatch.setattr(libraries, "CUPTI", ("no-such-package", "pytest"))
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: ["a GPU"])
+    monkeypatch.setenv("CC", "my-compiler")
+    seen = libraries.observe()
+    assert dict(seen.versions) == {"pytest": pytest.__version__, "no-such-package": None}
+    assert (seen.cupti, seen.c_compiler) == (pytest.__version__, "my-compiler")
+
+
+def test_a_compiler_is_found_as_triton_finds_it(monkeypatch, tmp_path):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert libraries.c_compiler() is None
+    for name in ("clang", "gcc"):  # gcc comes first
+        program = tmp_path / name
+        program.touch(mode=0o755)
+        assert libraries.c_compiler() == str(program)

@@ -65,8 +65,10 @@ def test_a_gpus_counters_see_the_work_of_a_model():
         pytest.skip(str(refusal))
     kernels = result.counted.kernels
     assert all(each.time_s > 0 for each in kernels)
-    # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
-    flop = sum(each.fp32_flop + (each.tensor_flop or 0) for each in kernels)
-    assert 0.3 < flop / (8 * 3.63e9) < 3
     # At fp32 its 11.7 M parameters are read at least.
-    assert sum(each.dram_read_byte for each in kernels) > 4 * 11.7e6
+    assert sum(each.dram_read_byte or 0 for each in kernels) > 4 * 11.7e6
+    if result.counted.tensor_gap:
+        pytest.skip(result.counted.tensor_gap)
+    # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
+    flop = sum((each.fp32_flop or 0) + (each.tensor_flop or 0) for each in kernels)
+    assert 0.3 < flop / (8 * 3.63e9) < 3

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from helpers.places import TESTS
 
 from measure.errors import UserError
 from measure.hardware_counters import ncu
+
+psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 PLAYED = """#!{python}
@@ -80,6 +83,32 @@ def test_a_program_that_never_ends_is_given_up(play, monkeypatch):
         count("import time; time.sleep(60)")
 
 
+def has_ended(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_the_program_that_is_counted_ends_with_ncu(play, tmp_path):
+    play()
+    written = tmp_path / "pid"
+
+    def stop_once_it_runs():
+        if written.exists() and written.read_text():
+            raise InterruptedError("enough")
+
+    program = f"import os, pathlib, time; pathlib.Path({str(written)!r}).write_text(str(os.getpid())); time.sleep(60)"
+    with pytest.raises(InterruptedError, match="enough"):
+        count(program, stop_once_it_runs)
+    pid = int(written.read_text())
+    for _ in range(300):  # the system ends it soon after
+        if has_ended(pid):
+            return
+        time.sleep(0.1)
+    pytest.fail("the program goes on")
+
+
 def test_without_ncu_it_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"Nsight Compute \(ncu\) is not on the PATH; it comes with the CUDA toolkit"):
@@ -96,6 +125,20 @@ def test_what_only_some_gpus_count_is_asked_for_where_it_is_listed():
     assert "dram__bytes_op_read.sum" in newest
     assert "dram__bytes_read.sum" not in newest
     assert "sm__ops_path_tensor_src_bf16_dst_fp32.sum" in newest
+    assert not any("ffma2" in name for name in newest)
+
+
+def test_every_listed_metric_of_tensor_operations_is_asked_for_but_those_of_integers():
+    names = ("op_hgmma_src_fp16_sparsity_off", "op_hgmma_src_fp16_sparsity_on", "src_fp16", "src_fp8_dst_fp32")
+    listed = [f"sm__ops_path_tensor_{name}" for name in (*names, "src_int8", "op_igmma_src_int8_sparsity_off")]
+    asked = ncu.metrics("\n".join(f"{name}   Counter   # of math ops" for name in listed))
+    assert {name for name in asked if "ops_path" in name} == {f"sm__ops_path_tensor_{name}.sum" for name in names}
+
+
+def test_packed_instructions_are_asked_for_where_they_are_listed():
+    names = [f"smsp__sass_thread_inst_executed_op_f{name}2_pred_on" for name in ("add", "mul", "fma")]
+    asked = ncu.metrics("\n".join(names))
+    assert {f"{name}.sum" for name in names} <= set(asked)
 
 
 def test_the_command_line_leaves_clocks_alone_replays_kernels_and_waits_for_the_mark():

@@ -3,12 +3,15 @@
 import pytest
 from helpers.places import TESTS
 
+from measure.adding import plausibility
 from measure.errors import UserError
 from measure.hardware_counters import raw_csv
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LINES = FORMAT.read_text().splitlines()
+START = next(place for place, line in enumerate(LINES) if line.startswith('"ID"'))
 CONVOLUTION, PRODUCT = "sm80_xmma_fprop", "void at::native::vectorized_elementwise_kernel"
+PRODUCT_NAME = LINES[START + 3].split('","')[4]
 
 
 def parsed(lines=LINES, steps=1):
@@ -69,6 +72,54 @@ def test_tensor_cores_of_volta_are_counted_by_their_instructions_and_those_of_tu
     assert counted.tensor_gap == "the instructions of tensor cores were not counted"
 
 
+BF16, TF32 = (f"sm__ops_path_tensor_src_{source}_dst_fp32.sum" for source in ("bf16", "tf32"))
+
+
+def test_tensor_cores_of_hopper_are_counted_by_metrics_of_other_names():
+    # What cuBLAS runs there are warp-group products: HGMMA, not HMMA.
+    lines = changed(TF32, "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32_sparsity_off.sum")
+    lines = [line.replace(BF16, "sm__ops_path_tensor_op_hmma_src_tf32_dst_fp32_sparsity_off.sum") for line in lines]
+    counted, convolution, product = parsed(lines)
+    assert (convolution.tensor_flop, product.tensor_flop) == (4.096e9, 0)
+    assert counted.tensor_gap is None
+
+
+def test_a_metric_and_its_parts_are_counted_once():
+    lines = [line.replace('"0","0","0","n/a","2,048', '"2,048,000,000","0","0","n/a","2,048') for line in LINES]
+    lines = [line.replace(BF16, TF32.replace(".sum", "_sparsity_off.sum")) for line in lines]
+    assert lines[-2].count("2,048,000,000") == 2
+    assert parsed(lines)[1].tensor_flop == 4.096e9
+
+
+def test_instructions_of_tensor_cores_without_operations_are_a_gap_and_not_0():
+    counted, convolution, product = parsed([line.replace("2,048,000,000", "0") for line in LINES])
+    assert (convolution.tensor_flop, product.tensor_flop) == (None, 0)
+    assert counted.tensor_gap == (
+        "the GPU, of compute capability 8.0, counts instructions of its tensor cores that no metric of their "
+        "operations sees"
+    )
+
+
+def test_packed_instructions_of_blackwell_are_twice_the_work():
+    packed = [f"smsp__sass_thread_inst_executed_op_f{name}2_pred_on.sum" for name in ("add", "mul", "fma")]
+    kernels = [line + ',"10","100","1,000"' for line in LINES[START + 2 :]]
+    header, units = LINES[START : START + 2]
+    _, convolution, product = parsed([f"{header},{','.join(packed)}", f'{units},"inst","inst","inst"', *kernels])
+    # Two launches: additions and multiplications of two numbers are 2 FLOP, multiply-adds 4
+    assert convolution.fp32_flop == 2 * (1000 + 2 * 2000 + 3000) + 2 * (2 * 10 + 2 * 100 + 4 * 1000)
+    assert product.fp32_flop == 2e6 + 2 * (2 * 10 + 2 * 100 + 4 * 1000)
+
+
+def test_a_kernel_that_runs_in_few_of_the_steps_is_called_once():
+    assert [each.calls for each in parsed(steps=8)[1:]] == [1, 1]
+
+
+def test_a_long_name_is_cut_where_tables_that_are_handed_in_end():
+    assert raw_csv.LONGEST_NAME == plausibility.LONGEST_TEXT
+    _, convolution, _ = parsed([line.replace("sm80_xmma_fprop", "sm80_" + 5000 * "x") for line in LINES])
+    assert (len(convolution.kernel), convolution.calls) == (4000, 2)
+
+
 @pytest.mark.parametrize(
     ("unit", "text", "second"),
     [("ns", "50,000.00", 50e-6), ("nsecond", "50000", 50e-6), ("second", "5.0e-05", 50e-6), ("msecond", "0.05", 50e-6)],
@@ -87,6 +138,12 @@ def test_units_of_all_versions(unit, text, second):
         (['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"', '"0","sgemm","dram__bytes.sum","byte","1"'],
          "this is the page of details; export it with ncu --csv --page raw"),
         (changed("gpu__time_duration.sum", "something.sum"), "add --metrics gpu__time_duration.sum to ncu"),
+        (changed('"sm80', '"' + 131_100 * "x"), "is no CSV (field larger than field limit (131072)); export it"),
+        ([line.replace(PRODUCT_NAME, "") for line in LINES], "kernel 2 has no name in the column 'Kernel Name'"),
+        *(
+            (changed('"54.00"', f'"{text}"'), f"kernel 3, column gpu__time_duration.sum: '{text}' in 'us' cannot be")
+            for text in ("nan", "inf", "-1", "1e400", "1,5", "1.234,5", "1,23,456", "٣")
+        ),
         (changed('"54.00"', '"fast"'), "kernel 3, column gpu__time_duration.sum: 'fast' in 'us' cannot be read"),
         (changed('"us"', '"fortnight"'), "'50.00' in 'fortnight' cannot be read; export it with --print-units base"),
         (changed('"54.00"', '"n/a"'), "kernel 3 has no gpu__time_duration.sum"),

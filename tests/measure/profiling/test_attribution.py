@@ -1,7 +1,7 @@
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
+from helpers.profiler_events import event
 
 torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
@@ -113,26 +113,11 @@ def test_what_is_computed_again_belongs_to_the_module_that_does():
     assert back["inner", "mm"] >= 1
 
 
-def event(
-    name, parent=None, number=-1, cpu_us=0.0, kernels_us=0.0, *,
-    start=0.0, end=0.0, device="CPU", kernels=(), annotation=False,
-):  # fmt: skip
-    """What the profiler says of an event, as far as it is looked at; times in microseconds."""
-    made = SimpleNamespace(
-        name=name,
-        cpu_parent=parent,
-        cpu_children=[],
-        sequence_nr=number,
-        cpu_time_total=cpu_us,
-        device_time_total=kernels_us,
-        kernels=[SimpleNamespace(name=kernel, duration=duration) for kernel, duration in kernels],
-        time_range=SimpleNamespace(start=start, end=end),
-        device_type=SimpleNamespace(name=device),
-        is_user_annotation=annotation,
-    )
-    if parent is not None:
-        parent.cpu_children.append(made)
-    return made
+def test_what_runs_in_few_of_the_steps_was_called_once():
+    stage = event("stage: forward")
+    event("aten::mm", stage, cpu_us=6.0)
+    (rare,) = attribute(stage.cpu_children, ModuleRanges(nn.Module()), 3, by_kernels=False)
+    assert (rare.calls, rare.time_s) == (1, pytest.approx(2e-6))
 
 
 def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_thread_of_its_own():

@@ -117,6 +117,35 @@ class Silent(devices.Cpu):
     is_asynchronous = True
 
 
+class Gpu(devices.Cpu):
+    """A GPU of which the profiler sees no kernel; the processor, in truth."""
+
+    kind = "cuda"
+
+
+def blind(monkeypatch):
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    monkeypatch.setattr(profile, "_profiler", lambda device: torch.profiler.profile(activities=activities))
+
+
+def test_a_gpu_without_a_recorded_kernel_has_no_profile(net, monkeypatch):
+    blind(monkeypatch)
+    with pytest.raises(NotImplementedError, match="saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none"):
+        measure("inference", device=Gpu())
+
+
+def test_only_whole_steps_are_averaged(net, monkeypatch):
+    asked = []
+
+    def last_two(events, first_stage):
+        asked.append(first_stage)
+        return events, 2
+
+    monkeypatch.setattr(profile, "recorded_whole", last_two)
+    assert measure("step").steps == 2
+    assert asked == ["forward"]
+
+
 def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
     # Three calls in 6 s, in which memory is new to the process; then 1 s each
     hands = Hands([2.0, 2.0, 2.0, 1.0])

@@ -1,5 +1,6 @@
 import sys
 from itertools import pairwise
+from math import inf
 
 import pytest
 
@@ -193,26 +194,105 @@ def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
         clock.now += passes * 0.001
 
     # 1, 2, 4 and 8 passes take 1, 2, 4 and 8 ms
-    assert roofs._passes(run, threads=2) == 8  # 5 ms
-    assert roofs._passes(run, threads=64) == 64  # a millisecond for each thread
+    assert passes(run, threads=2) == 8  # 5 ms
+    assert passes(run, threads=64) == 64  # a millisecond for each thread
 
 
-@pytest.mark.parametrize(
-    ("kind", "module", "name"), [("cpu", "streams", "Numba"), ("cuda", "triton_kernels", "Triton")]
-)
-def test_without_what_a_kernel_is_written_in_it_is_unsupported(monkeypatch, kind, module, name):
-    monkeypatch.setitem(sys.modules, f"measure.roofs.{module}", None)
+def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
+    return roofs._passes(run, threads, longest_s, beat)
 
-    class Device:
-        torch_name = kind
 
-        def allow_tf32(self, allowed):
-            assert not allowed
+def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch):
+    clock, beats = Clock(), []
+    monkeypatch.setattr(roofs, "time", clock)
 
-    Device.kind = kind
-    with pytest.raises(NotImplementedError, match=f"pip install {name.lower()}, then measure with --force") as caught:
-        roofs.prepare(Device(), "stream_read", "fp64", 6 * 2**12)
+    def run(passes):
+        clock.now += 2.2 * passes  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
+
+    with pytest.raises(NotImplementedError, match=r"takes 2\.2 s here, more than 1\.5 s: the smaller ones count"):
+        passes(run, beat=lambda: beats.append(clock.now))
+    assert clock.now == 2 * 2.2
+    assert beats == [2.2]  # two in a row would look like a call that hangs
+    assert passes(run, longest_s=inf) == 1
+
+
+def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypatch):
+    monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (32, 64)})
+    monkeypatch.setattr(roofs, "LONGEST_PRODUCT_S", 0.0)
+    cpu, beat = devices.find("cpu"), lambda: None
+    assert roofs.measure(cpu, "matmul", "fp32", 32, SUSTAINED, beat).latency_s > 0
+    with pytest.raises(NotImplementedError, match="a product of this size takes"):
+        roofs.measure(cpu, "matmul", "fp32", 64, SUSTAINED, beat)
+
+
+def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "measure.roofs.streams", None)
+    with pytest.raises(NotImplementedError, match="pip install numba, then measure with --force") as caught:
+        roofs.prepare(devices.find("cpu"), "stream_read", "fp64", 6 * 2**12)
     assert classify(caught.value).status == "unsupported"
+
+
+class Gpu(devices.Cpu):
+    """A GPU that Triton may not run on; the processor, in truth."""
+
+    kind = "cuda"
+
+
+def streams_of_torch(caplog):
+    """Checks that a GPU's streams run, and that its multiply-adds do not; returns why."""
+    gpu = Gpu()
+    for kernel in STREAM_ARRAYS:
+        roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
+    with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not") as caught:
+        roofs.prepare(gpu, "fma", "fp32", 2**20)
+    assert classify(caught.value).status == "unsupported"
+    assert len(caplog.messages) == 1  # once a process
+    assert caplog.messages[0].startswith("streams through memory are torch's, not Triton's, which does not")
+    return str(caught.value)
+
+
+def test_where_triton_does_not_import_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
+    assert "pip install triton, then measure with --force" in streams_of_torch(caplog)
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Lets a test replace what a launch of a kernel of Triton's does, on a machine without a GPU."""
+    kernels = pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
+    monkeypatch.setattr(kernels, "units", lambda device: 3)
+
+    def replace(by):
+        monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)
+
+    return replace
+
+
+def test_where_triton_finds_no_compiler_the_streams_of_a_gpu_are_torchs(launched, caplog):
+    def fail(self, *given, **how):
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable or set more.")
+
+    launched(fail)
+    assert "(RuntimeError: Failed to find C compiler); mend that" in streams_of_torch(caplog)
+
+
+def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
+    ran = []
+    launched(lambda self, *given, **how: ran.append(self.fn.__name__))
+    gpu = Gpu()
+    roofs.prepare(gpu, "stream_read", "fp32", 6 * 2**12)(1)
+    roofs.prepare(gpu, "fma", "fp32", 2**20)(1)
+    assert ran == ["stream", "stream", "fma"]  # the first of them by way of trial
+    assert not caplog.messages
+
+
+def test_a_gpu_without_free_memory_is_not_one_without_triton(launched):
+    def fail(self, *given, **how):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    launched(fail)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,19 @@ def test_a_failed_cell_has_no_latency():
     assert failed[["latency_s", "sample_count", "attained"]].isna().all()
 
 
+def test_a_gpus_profile_without_a_kernels_time_is_none(tmp_path):
+    for device, batches in (("cuda", [2]), ("cpu", [1, 2])):
+        data = tmp_path / device
+        Workloads(data).put([(workload(batch=batch), [], []) for batch in (1, 2)])
+        folder = MachineFolder(data, "box")
+        folder.put_environment(replace(ENVIRONMENT, device=device))
+        for batch, time_s in ((1, 0.0), (2, 0.25)):
+            profiled = replace(profile(batch=batch), input_shape="3x2x2")
+            folder.put_profile(profiled, [operator_time(batch=batch, time_s=time_s)])
+        (machine,) = load(data, REFERENCES).machines
+        assert list(machine.profiles.batch) == batches
+
+
 def test_an_empty_folder():
     paper = empty()
     assert paper.chips.empty

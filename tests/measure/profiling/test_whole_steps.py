@@ -1,0 +1,67 @@
+import pytest
+from helpers.profiler_events import event
+
+from measure.cache.words import FORWARD, INFERENCE
+from measure.profiling.attribution import attribute, busy_s, launched
+from measure.profiling.ranges import STAGE, ModuleRanges
+from measure.profiling.whole_steps import recorded_whole
+
+nn = pytest.importorskip("torch.nn", reason="modules are torch's")
+
+
+def step(number, kernels, early_us=0.0):
+    """A step at ``number`` ms: five operators, the first of which launch ``kernels`` of 10 µs, dated too early."""
+    start = 1000.0 * number
+    stage = event(STAGE + INFERENCE, start=start, end=start + 100)
+    ran = [
+        event(
+            "aten::mm", stage, kernels_us=sum(kernels_us), kernels=[("sgemm", each) for each in kernels_us],
+            start=start + 20 * place, end=start + 20 * place + 5,
+        )
+        for place, kernels_us in enumerate([[10.0]] * kernels + [[]] * (5 - kernels))
+    ]  # fmt: skip
+    dated = [start + 20 * place + 8 - early_us for place in range(kernels)]
+    on_device = [event("sgemm", start=begin, end=begin + 10, device="CUDA") for begin in dated]
+    on_device.append(event(STAGE + INFERENCE, start=start, end=start + 100, device="CUDA", annotation=True))
+    return [stage, *ran, *on_device]
+
+
+def test_a_step_that_lost_kernels_is_left_out_of_every_mean():
+    events, steps = recorded_whole([*step(0, 2), *step(1, 5), *step(2, 5)], INFERENCE)
+    ranges = ModuleRanges(nn.Module())
+    assert steps == 2
+    # 5 kernels of 10 µs in each of the two steps; by all three it would be 120 / 3 µs
+    (kernel,) = launched(events, ranges, steps)
+    assert (kernel.calls, kernel.time_s) == (5, pytest.approx(50e-6))
+    assert busy_s(events, ranges, steps, by_kernels=True) == pytest.approx(50e-6)
+    (operator,) = attribute(events, ranges, steps, by_kernels=True)
+    assert (operator.calls, operator.time_s) == (5, pytest.approx(50e-6))
+
+
+def test_kernels_that_the_device_dates_too_early_belong_to_the_step_that_launched_them():
+    events, steps = recorded_whole([*step(0, 0), *step(1, 5, early_us=700.0), *step(2, 5, early_us=700.0)], INFERENCE)
+    assert steps == 2
+    assert busy_s(events, ModuleRanges(nn.Module()), steps, by_kernels=True) == pytest.approx(50e-6)
+
+
+def test_steps_that_are_alike_are_all_whole():
+    made = [*step(0, 5), *step(1, 5), *step(2, 5)]
+    before = event("aten::zeros", start=-5.0, kernels=[("fill", 1.0)])
+    events, steps = recorded_whole([before, *made], INFERENCE)
+    assert steps == 3
+    assert before not in events
+    # Of a processor, too: it has no kernels.
+    assert recorded_whole([*step(0, 0), *step(1, 0)], INFERENCE)[1] == 2
+
+
+@pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4), (5, 4, 4)])
+def test_steps_that_differ_in_another_way_are_refused(kernels):
+    events = [each for number, count in enumerate(kernels) for each in step(number, count)]
+    counts = ", ".join(map(str, kernels))
+    with pytest.raises(NotImplementedError, match=f"saw {counts} kernels in steps of the same work"):
+        recorded_whole(events, INFERENCE)
+
+
+def test_a_step_begins_with_its_first_stage_alone():
+    stages = [event(STAGE + name, start=start) for start, name in enumerate([FORWARD, "backward"] * 2)]
+    assert recorded_whole(stages, FORWARD)[1] == 2

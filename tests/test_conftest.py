@@ -1,0 +1,52 @@
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers.places import ROOT, TESTS
+
+SKIPPED = """
+import pytest
+
+
+@pytest.mark.gpu
+def test_that_skips():
+    pytest.skip("no NVIDIA GPU on this machine")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(True, reason="no ncu")
+def test_that_is_skipped():
+    pass
+
+
+def test_of_something_else():
+    pytest.skip("no Chromium on this machine")
+"""
+
+
+@pytest.mark.parametrize(
+    ("required", "code", "lines"),
+    [
+        ("", 0, ["3 skipped"]),
+        (
+            "1",
+            1,
+            [
+                "RIDGEPOINT_REQUIRE_GPU is set: no NVIDIA GPU on this machine",
+                "RIDGEPOINT_REQUIRE_GPU is set: no ncu",
+                "1 failed, 1 skipped, 1 error",
+            ],
+        ),
+    ],
+)
+def test_where_a_gpu_is_required_a_skipped_test_for_one_fails(tmp_path, required, code, lines):
+    shutil.copy(TESTS / "conftest.py", tmp_path)
+    (tmp_path / "test_skipped.py").write_text(SKIPPED)
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider", tmp_path]
+    environment = os.environ | {"RIDGEPOINT_REQUIRE_GPU": required}
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == code
+    for line in lines:
+        assert line in ran.stdout
