@@ -37,7 +37,7 @@ def beating(beat: Callable[[], None], limit_s: float) -> Iterator[None]:
                 return
             beat()
 
-    signs = threading.Thread(target=show, daemon=True)
+    signs = threading.Thread(target=show, name=__name__, daemon=True)
     signs.start()
     try:
         yield
