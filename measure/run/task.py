@@ -81,7 +81,7 @@ KILLED = Failure(
     "error",
     "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
 )
-"""What says nothing of the task: whoever killed the process, the next sitting does it again."""
+"""An outcome that says nothing of the task, which the next sitting does again."""
 
 
 Columns = dict[str, Any]

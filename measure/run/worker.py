@@ -174,7 +174,7 @@ class Worker:
             self._variables = task.variables
             self._start(deadline)
         self._number += 1
-        with suppress(ConnectionError):  # of one that has just ended, which is told next
+        with suppress(ConnectionError):  # it may have ended just now, which is read next
             self._connection.send((self._number, task))
         outcome = self._outcome(deadline)
         self._is_spent = task.is_alone or isinstance(outcome, Failure)

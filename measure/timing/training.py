@@ -69,7 +69,7 @@ class TrainingStep:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the loss has a scale, too large a one of which leaves the optimiser out of a step."""
+        """Whether the loss is scaled, so that small gradients do not vanish in fp16."""
         return self._scaler.is_enabled()
 
     def scale(self) -> float:

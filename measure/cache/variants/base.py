@@ -13,8 +13,8 @@ class Variant:
     ``order`` is its place in such a name. ``words`` complete the sentence "NAME ...", for the paper; ``tried_on`` are
     the kinds of chip (``cpu``, ``gpu``) on which the paper advises a trial. With ``is_autocast`` weights and inputs
     stay at fp32 and torch casts each operator's; with ``is_cold`` caches are emptied before each call. ``first_call_s``
-    is the longest that the first call may take besides what any may, where it sets something up. ``unprofiled`` says
-    why the operators cannot be profiled, where they cannot.
+    is how much longer than any other the first call may take, where it sets something up. ``unprofiled`` says why the
+    operators cannot be profiled, where they cannot.
     """
 
     name: ClassVar[str]

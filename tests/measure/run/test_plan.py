@@ -194,6 +194,15 @@ def test_a_roof_that_was_killed_from_outside_is_measured_again_in_the_next_sitti
     assert task in to_do(request, roof_measurements=[killed(row, "before")])
 
 
+def test_a_count_that_was_killed_from_outside_is_counted_again_but_not_in_the_same_run():
+    request = Request([ALEXNET], [1], ["fp32"], ["workload"])
+    known = dataclasses.replace(
+        workload("alexnet"), input_shape="3x224x224", status=KILLED.status, reason=KILLED.reason
+    )
+    assert labels(to_do(request, workloads=[known])) == ["workload alexnet fp32"]
+    assert plan.further_tasks(request, cache(workloads=[known])) == []
+
+
 def test_another_environment_does_not_count():
     request = Request([ALEXNET], [1], ["fp32"], ["inference"])
     assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == ROUNDS
