@@ -9,7 +9,7 @@ from measure.machine.processor import content_of
 COUNTERS = tuple(
     map(Path, ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"))
 )
-"""Where Linux counts them: for all of the machine since 4.13, for this control group in its second and first version."""
+"""Where Linux counts them: on the whole machine (since 4.13), in this control group (of version 2, of version 1)."""
 
 
 def oom_kills(counters: Iterable[Path] = COUNTERS) -> int:

@@ -5,7 +5,7 @@ from measure.cache.variants.base import Variant
 
 class CudnnBenchmark(Variant):
     name, order = "cudnn_benchmark", 8
-    words = "has cuDNN time its algorithms for each convolution in the first call, and keep the fastest"
+    words = "has cuDNN time its algorithms for each convolution and keep the fastest"
     tried_on = ("gpu",)
     first_call_s = 300.0
 
