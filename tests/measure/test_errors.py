@@ -3,7 +3,7 @@ import pytest
 from measure.errors import in_short, one_line
 
 
-class Mute(Exception):
+class MuteError(Exception):
     def __str__(self):
         raise KeyError("no text")
 
@@ -14,7 +14,7 @@ class Mute(Exception):
         (ValueError("first line\nsecond line"), "ValueError: first line"),
         (RuntimeError("No kernel for 2.5 GB. Try another one."), "RuntimeError: No kernel for 2.5 GB"),
         (KeyError(), "KeyError: no message"),
-        (Mute(), "Mute: its text cannot be read"),
+        (MuteError(), "MuteError: its text cannot be read"),
         (ValueError("half a letter: \ud800"), "ValueError: half a letter: \N{REPLACEMENT CHARACTER}"),
     ],
 )
