@@ -6,6 +6,7 @@ from measure.diagnosis import finding
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, untold
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
+from measure.timing.sampling import POWER_CAP
 
 GPU_BUSY, GPU_USED_BYTE = 0.02, 2**30
 """A GPU's busy part and its memory in use, from which others are at work where no process is shown."""
@@ -56,7 +57,10 @@ def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
         yield untold("the driver", at, "the temperature")
     else:
         yield finding.temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
-    if gpu.throttle:
+    if gpu.throttle == POWER_CAP:
+        fact = f"the clock is lowered now ({POWER_CAP})"
+        yield Finding(WARNING, at, fact, "mind rounds flagged capped, and see nvidia-smi --query --display=POWER")
+    elif gpu.throttle:
         fact = f"the clock is lowered now ({gpu.throttle.replace(';', ', ')})"
         yield Finding(PROBLEM, at, fact, "let it cool down, and see nvidia-smi --query --display=PERFORMANCE")
 

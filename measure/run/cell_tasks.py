@@ -85,7 +85,7 @@ class RoundTask(CellTask):
         any of them is too wide. By force, all that they have are done again.
         """
         cells = request.cells(cls.phases[-1])
-        runs = _of_inputs(cells, cache.rows(cache.folder.runs()))
+        runs = _of_inputs(cells, cache.tried(cache.folder.runs()))
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
         for row in runs:
@@ -218,7 +218,7 @@ class LookTask(CellTask):
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-        rows = [] if request.force else _of_inputs(cells, cache.rows(cls.looked_into(cache)))
+        rows = [] if request.force else _of_inputs(cells, cache.tried(cls.looked_into(cache)))
         seen = set(map(Cell.of, rows))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
 

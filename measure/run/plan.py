@@ -40,8 +40,11 @@ def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
 
 
 def further_tasks(request: Request, cache: Cache) -> list[Task]:
-    """Return what is called for by the results of the tasks that were done, none of which is done again by force."""
-    return tasks_to_do(replace(request, force=False), cache)
+    """Return what is called for by the results of the tasks that were done, none of which is done again by force.
+
+    Counts are called for by no result.
+    """
+    return [task for task in tasks_to_do(replace(request, force=False), cache) if task.is_of_machine]
 
 
 def _in_order(block: int, tasks: list[Task], cache: Cache) -> list[Task]:

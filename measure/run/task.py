@@ -15,6 +15,7 @@ from measure.cache.models import Model
 from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE, shape_name
+from measure.errors import one_line
 from measure.machine.devices import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
@@ -67,10 +68,20 @@ class Request:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a task has no result: one of the statuses of a run, and a reason."""
+    """Why a task has no result: one of the statuses of a run, and a reason, whose text is made one short line."""
 
     status: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", one_line(self.reason))
+
+
+KILLED = Failure(
+    "error",
+    "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
+)
+"""An outcome that says nothing of the task, which the next sitting does again."""
 
 
 Columns = dict[str, Any]
@@ -197,6 +208,11 @@ class Cache:
     def rows(self, table: Sequence[Any]) -> list[Any]:
         """Return the rows of a table that this environment measured."""
         return [row for row in table if row.environment_id == self.environment.environment_id]
+
+    def tried(self, table: Sequence[Any]) -> list[Any]:
+        """Return these rows, less those whose process was killed in an earlier sitting: they are done again."""
+        sitting = self.sitting.sitting
+        return [row for row in self.rows(table) if row.reason != KILLED.reason or row.sitting == sitting]
 
     def key(self, cell: Cell) -> Columns:
         """Return the columns that say of which cell a row is."""

@@ -8,19 +8,22 @@ import logging
 import logging.handlers
 import multiprocessing
 import os
+import pickle
 import signal
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from measure.cli.environment import in_environment
-from measure.errors import UserError, in_short
+from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
-from measure.run.task import Failure, Task
+from measure.run.oom_kills import oom_kills
+from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)
@@ -28,10 +31,24 @@ _log = logging.getLogger(__name__)
 START_LIMIT_S = 300.0
 """The longest that importing torch may take: a cold network disk is slow."""
 
+END_LIMIT_S = 10.0
+"""The longest that a process may take to end once it no longer speaks."""
+
+MOST_MESSAGE_BYTE = 2**27
+"""More than any message has. Text in its place begins with a length above that: a tab is already 9 * 2**24."""
+
 
 @dataclass(frozen=True)
 class Beat:
     """A sign of life."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of the task that the parent sent with this number."""
+
+    number: int
+    outcome: Any
 
 
 class Stopped(Exception):  # noqa: N818 - an ending, not an error
@@ -42,12 +59,18 @@ class BudgetSpent(Stopped):
     """The time that the user gave ran out."""
 
 
+WANT_OF_MEMORY = (
+    "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
+    "status_alloc_failed", "unable to find an engine",
+)  # fmt: skip
+"""What libraries say where memory runs out; the last two are cuBLAS's and cuDNN's, which find no room to work in."""
+
+
 def classify(problem: BaseException) -> Failure:
     """Return the status and reason of an exception, by what the libraries are known to say."""
     reason = in_short(problem)
-    text = str(problem).lower()
-    memory = ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory")
-    if isinstance(problem, MemoryError) or any(words in text for words in memory):
+    text = text_of(problem).lower()
+    if isinstance(problem, MemoryError) or any(words in text for words in WANT_OF_MEMORY):
         return Failure("oom", reason)
     unsupported = ("not implemented for", "not supported", "unsupported")
     if isinstance(problem, NotImplementedError) or any(words in text for words in unsupported):
@@ -62,14 +85,30 @@ class ToParent(logging.handlers.QueueHandler):
         self.queue.send(record)  # type: ignore[attr-defined]
 
 
+class Voice:
+    """What the process sends through, from any of its threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def send(self, message: Any) -> None:
+        with self._lock:
+            self._connection.send(message)
+
+    def beat(self) -> None:
+        self.send(Beat())
+
+
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int) -> None:
     """Be the process's main function: answer each task with an outcome until its parent hangs up.
 
     What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
     """
+    own, voice = os.getpid(), Voice(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
-    package_log.addHandler(ToParent(connection))  # type: ignore[arg-type]
+    package_log.addHandler(ToParent(voice))  # type: ignore[arg-type]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -78,21 +117,23 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
     try:
         device = devices.find(device_name)
         device.prepare(threads)
-        connection.send(Beat())
+        voice.beat()
         while True:
-            task = connection.recv()
+            number, task = connection.recv()
             try:
-                outcome = task.run(device, sampling, lambda: connection.send(Beat()))
+                outcome = task.run(device, sampling, voice.beat)
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
+            if os.getpid() != own:
+                os._exit(0)  # a copy, which the model forked within its call
             gc.collect()
-            connection.send(outcome)
+            voice.send(Answer(number, outcome))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
     except UserError as problem:
-        connection.send(problem)
+        voice.send(problem)
     except Exception as problem:  # a driver may raise anything
-        connection.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
+        voice.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
 
 
 def _end_with_parent() -> None:
@@ -107,7 +148,8 @@ class Worker:
     """The parent's handle: starts the process when a task needs it, and again after it died.
 
     Each round of a cell, and each profile, gets a process of its own: what a process draws by lot (where its memory
-    lies) and what a model leaves behind in it are no part of another's time.
+    lies) and what a model leaves behind in it are no part of another's time. After a failure the next task has a fresh
+    one as well: some errors of a GPU stay with the process, and fail whatever it does next.
     """
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
@@ -115,6 +157,7 @@ class Worker:
         self._call_limit_s = sampling.call_limit_s
         self._process: multiprocessing.process.BaseProcess | None = None
         self._is_spent = False
+        self._number = self._oom_kills = 0
         self._variables: dict[str, str] = {}
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
 
@@ -124,18 +167,29 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
         up.
         """
+        self._oom_kills = oom_kills()
         if self._is_spent or task.variables != self._variables or not (self._process and self._process.is_alive()):
             self.stop()  # one that died between two tasks as well, such as for others' want of memory
         if self._process is None:
             self._variables = task.variables
             self._start(deadline)
-        self._is_spent = task.is_alone
-        self._connection.send(task)
+        self._number += 1
+        with suppress(ConnectionError):  # it may have ended just now, which is read next
+            self._connection.send((self._number, task))
+        outcome = self._outcome(deadline)
+        self._is_spent = task.is_alone or isinstance(outcome, Failure)
+        return outcome
+
+    def _outcome(self, deadline: float | None) -> Any:
+        """Wait for the answer to the latest task; one to an earlier task is a late one of a process that forked."""
         while True:
             message = self._receive(self._call_limit_s, deadline)
-            if not isinstance(message, Beat):
-                assert not isinstance(message, UserError)
+            if isinstance(message, Failure):
                 return message
+            if isinstance(message, UserError):
+                raise message
+            if isinstance(message, Answer) and message.number == self._number:
+                return message.outcome
 
     def _start(self, deadline: float | None) -> None:
         context = multiprocessing.get_context("spawn")
@@ -153,22 +207,28 @@ class Worker:
             _log.info("process %d is ready after %.1f s", self._process.pid, time.monotonic() - began)
             return
         self.stop()
-        if isinstance(message, Failure):
-            message = UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
-        assert isinstance(message, UserError)
-        raise message
+        if isinstance(message, UserError):
+            raise message
+        why = message.reason if isinstance(message, Failure) else f"it said {message!r}"
+        raise UserError(f"the measuring process did not start: {why}; see that torch imports")
 
     def _receive(self, limit_s: float, deadline: float | None) -> Any:
+        """Return what the process says next, but for its log; a Failure where that is nothing, or no message."""
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
-        try:
-            while self._connection.poll(max(0.0, ends - time.monotonic())):
-                message = self._connection.recv()
-                if not isinstance(message, logging.LogRecord):
-                    return message
-                logging.getLogger(message.name).handle(message)
-        except (EOFError, ConnectionResetError):
-            return self._death()
+        while self._connection.poll(max(0.0, ends - time.monotonic())):
+            try:
+                content = self._connection.recv_bytes(MOST_MESSAGE_BYTE)
+            except (EOFError, OSError):  # its end, or no message
+                return self._death()
+            try:
+                message = pickle.loads(content)
+            except Exception as problem:  # a model may write into any file, and what it wrote may raise anything
+                self.stop()
+                return Failure("error", f"what came through the process's pipe cannot be read ({in_short(problem)})")
+            if not isinstance(message, logging.LogRecord):
+                return message
+            logging.getLogger(message.name).handle(message)
         self.stop()
         if ends < silence_ends:
             raise BudgetSpent
@@ -176,12 +236,17 @@ class Worker:
 
     def _death(self) -> Failure:
         assert self._process is not None
-        self._process.join()
+        self._process.join(END_LIMIT_S)
+        if self._process.is_alive():
+            self.stop()
+            return Failure("error", "the process closed its pipe, or wrote into it what cannot be read")
         code = self._process.exitcode or 0
         _log.info("process %d died with exit code %d", self._process.pid, code)
         self._process = None
         if code == -signal.SIGKILL:
-            return Failure("oom", "the system killed the process (signal 9), as it does when memory runs out")
+            if oom_kills() == self._oom_kills:
+                return KILLED
+            return Failure("oom", "the system killed the process (signal 9) for want of memory")
         last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))

@@ -12,6 +12,7 @@ from measure.cache.words import FULL_PRECISION, TF32, stored_as
 from measure.machine.devices import Device
 from measure.models import catalog
 from measure.models.casting import torch_dtype
+from measure.timing import first_call
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 
@@ -79,6 +80,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     with torch.inference_mode():
         call = prepare(device, model, cell)
         beat()
+        first_call.make(call, cell.variant, device, beat)
         clear = cache_clearer(device, cell)
         stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
         return sample(stopwatch, sampling, device.sensors())

@@ -6,8 +6,8 @@ from math import ceil
 from statistics import median
 
 from measure.cache.conventions import CALL_LIMIT_S, TARGET
-from measure.cache.words import DRIFTING, THROTTLED, WIDE
-from measure.machine.sensors import NoSensors, Sensors
+from measure.cache.words import CAPPED, DRIFTING, THROTTLED, WIDE
+from measure.machine.sensors import NVIDIA_THROTTLING, NoSensors, Sensors
 from measure.timing.statistics import estimate_median, is_drifting
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 
 CLOCK_SHARE = 1e-3
 """The largest part of a block that reading the clock and waiting for the device may be."""
+
+POWER_CAP = NVIDIA_THROTTLING[0x04]
+"""The reason for a lower clock that a GPU with a small power budget, such as a T4, usually has: no want of cooling."""
 
 LOOKS = 1.25
 """By how much the number of samples grows from one look at their interval to the next."""
@@ -174,9 +177,11 @@ def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
 def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
     latencies = [each.latency_s for each in samples]
     width = estimate_median(latencies).relative_half_width
+    reasons = {reason for each in samples for reason in (each.conditions.throttle or "").split(";") if reason}
     held = {
         WIDE: width is None or width > sampling.target,
         DRIFTING: is_drifting(latencies, sampling.target),
-        THROTTLED: any(each.conditions.throttle for each in samples),
+        THROTTLED: bool(reasons - {POWER_CAP}),
+        CAPPED: POWER_CAP in reasons,
     }
     return tuple(flag for flag, holds in held.items() if holds)

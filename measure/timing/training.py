@@ -1,16 +1,16 @@
 """A training step of a model: forward pass and loss, backward pass, optimiser; and one round of its cell, timed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell
-from measure.cache.words import STAGES, STEP
+from measure.cache.words import SKIPPED, STAGES, STEP, UPDATE
 from measure.counting.traffic import tensors_in
 from measure.machine.devices import Device
-from measure.timing import forward
+from measure.timing import first_call, forward
 from measure.timing.allocations import peak_byte
 from measure.timing.forward import Forward
 from measure.timing.losses import Loss
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9
 """So small a rate leaves the weights near those that they began with: the values do not matter to a step's time, unless
 they become so small that a processor computes with them slowly."""
+
+MOST_HALVINGS = 20
+"""The most steps for which the scale of a loss is waited for: 16 halvings bring it from its first value, 2^16, to 1."""
 
 
 class TrainingStep:
@@ -63,6 +66,15 @@ class TrainingStep:
         self.forward()
         self.backward()
         self.update()
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the loss is scaled, so that small gradients do not vanish in fp16."""
+        return self._scaler.is_enabled()
+
+    def scale(self) -> float:
+        """Wait for the device, and return the scale of the loss: 1 where it has none."""
+        return self._scaler.get_scale()
 
     def resident(self) -> "list[torch.Tensor]":
         """Return what stays in memory between two steps: weights, buffers, inputs, targets, the optimiser's state."""
@@ -117,7 +129,18 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
     """
     step = prepare(device, model, cell)
+
+    def with_signs_of_life() -> None:
+        step.forward()
+        beat()
+        step.backward()
+        beat()
+        step.update()
+        beat()
+
     beat()
+    first_call.make(step, cell.variant, device, beat)
+    scale = _settled_scale(step, with_signs_of_life)
     stopwatch = StagedStopwatch(
         step,
         device.synchronize,
@@ -128,13 +151,25 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         is_asynchronous=device.is_asynchronous,
     )
     timings = sample_stages(stopwatch, sampling, device.sensors())
+    phases = dict(zip((STEP, *STAGES), timings, strict=True))
+    if step.scale() < scale:
+        for phase in (STEP, UPDATE):
+            phases[phase] = replace(phases[phase], flags=(*phases[phase].flags, SKIPPED))
+    return StepTiming(phases, peak_byte(with_signs_of_life, step.resident(), device))
 
-    def with_signs_of_life() -> None:
-        step.forward()
-        beat()
-        step.backward()
-        beat()
-        step.update()
 
-    peak = peak_byte(with_signs_of_life, step.resident(), device)
-    return StepTiming(dict(zip((STEP, *STAGES), timings, strict=True)), peak)
+def _settled_scale(step: TrainingStep, take: Callable[[], object]) -> float:
+    """Take steps until one keeps the scale of the loss, and return it: its first value is often too large.
+
+    A step with gradients that are not finite halves the scale, and leaves the optimiser out (``GradScaler``). The scale
+    doubles after 2000 steps of others only, so one that has become smaller tells that steps were left out, and one that
+    has not that they were too few to matter.
+    """
+    scale = step.scale()
+    for _ in range(MOST_HALVINGS if step.is_scaled else 0):
+        before = scale
+        take()
+        scale = step.scale()
+        if scale >= before:
+            break
+    return scale

@@ -24,6 +24,8 @@ FLAGS = {
     "wide": f"whose interval is wider than {method.TARGET} (of one round: than half of that)",
     "drifting": "of one round that got slower or faster within it",
     "throttled": "during which the chip lowered its clock for heat or power",
+    "capped": "during which the chip lowered its clock to keep to its power cap",
+    "skipped": "in which steps left the optimiser out because their gradients were not finite",
 }
 """What figures hold against a cell, in words."""
 

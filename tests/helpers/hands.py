@@ -28,9 +28,9 @@ class Hands:
 class Sensors:
     """Counters that rise with the clock: 4 cores, 2 idle and 1 at work here; 50 W; from some time on a throttle."""
 
-    def __init__(self, hands, throttles_from_s=float("inf")):
+    def __init__(self, hands, throttle=None, throttles_from_s=0.0):
         self.hands = hands
-        self.throttles_from_s = throttles_from_s
+        self.throttle, self.throttles_from_s = throttle, throttles_from_s
         self.read_at_s = []
 
     def read(self):
@@ -44,7 +44,7 @@ class Sensors:
             clock_hz=1e9,
             temperature_c=40 + now_s,
             power_w=51.0,
-            throttle="power cap" if now_s >= self.throttles_from_s else None,
+            throttle=self.throttle if now_s >= self.throttles_from_s else None,
         )
 
 

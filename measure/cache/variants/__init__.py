@@ -47,6 +47,11 @@ def is_autocast(variant: str) -> bool:
     return any(each.is_autocast for each in joined_in(variant))
 
 
+def first_call_s(variant: str) -> float:
+    """Return the longest time (s) that a first call may take to set things up; 0 where it sets nothing up."""
+    return sum(each.first_call_s for each in joined_in(variant))
+
+
 def named(text: str) -> str:
     """Return a variant's name as tables have it: each part once, in their order.
 

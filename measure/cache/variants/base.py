@@ -12,8 +12,9 @@ class Variant:
 
     ``order`` is its place in such a name. ``words`` complete the sentence "NAME ...", for the paper; ``tried_on`` are
     the kinds of chip (``cpu``, ``gpu``) on which the paper advises a trial. With ``is_autocast`` weights and inputs
-    stay at fp32 and torch casts each operator's; with ``is_cold`` caches are emptied before each call. ``unprofiled``
-    says why the operators cannot be profiled, where they cannot.
+    stay at fp32 and torch casts each operator's; with ``is_cold`` caches are emptied before each call. ``first_call_s``
+    is how much longer than any other the first call may take, where it sets something up. ``unprofiled`` says why the
+    operators cannot be profiled, where they cannot.
     """
 
     name: ClassVar[str]
@@ -22,6 +23,7 @@ class Variant:
     tried_on: ClassVar[tuple[str, ...]] = ()
     is_autocast: ClassVar[bool] = False
     is_cold: ClassVar[bool] = False
+    first_call_s: ClassVar[float] = 0.0
     unprofiled: ClassVar[str | None] = None
 
     known: ClassVar[dict[str, "Variant"]] = {}

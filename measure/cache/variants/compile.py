@@ -14,6 +14,7 @@ class Compile(Variant):
     name, order = "compile", 4
     words = "fuses operators"
     tried_on = ("gpu",)
+    first_call_s = 600.0
     unprofiled = "a compiled network's kernels are each of several modules"
 
     def change(self, call: "Call", model: Model) -> "Call":

@@ -32,7 +32,7 @@ class RoofTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        rows = () if request.force else cache.rows(cache.folder.roof_measurements())
+        rows = () if request.force else cache.tried(cache.folder.roof_measurements())
         known = {(row.roof_kernel, row.precision, row.size, row.pace, row.round) for row in rows}
         listed = roofs.roof_kernels(cache.environment.device, request.precisions)
         tasks = [cls(*each) for each in listed if each not in known]

@@ -10,7 +10,7 @@ from measure.cache.words import FULL_PRECISION, shape_name, stored_as
 from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
 from measure.machine.devices import Device
-from measure.run.task import Cache, Columns, Failure, Request, Task
+from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task
 from measure.timing.sampling import Sampling
 
 
@@ -31,7 +31,7 @@ class WorkloadTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         rows = () if request.force else cache.workloads.counted()
-        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows}
+        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.reason != KILLED.reason}
         tasks = []
         for precision, autocast in _ways(request, cache.environment.device):
             for model in request.models:

@@ -14,11 +14,19 @@ from measure.errors import UserError
         ("cold+cold", "cold"),
         ("cold+compile+channels_last+autocast", "autocast+channels_last+compile+cold"),
         ("compile+kept_memory", "kept_memory+compile"),
+        ("cudnn_benchmark+compile", "compile+cudnn_benchmark"),
     ],
 )
 def test_a_variant_has_one_name(text, name):
     assert variants.named(text) == name
     assert variants.named(name) == name
+
+
+def test_the_first_call_may_take_longer_where_it_sets_something_up():
+    alone = [variants.first_call_s(name) for name in ("compile", "cudnn_benchmark")]
+    assert min(alone) > 60.0  # more than any call may take
+    assert variants.first_call_s("channels_last+compile+cudnn_benchmark") == sum(alone)
+    assert variants.first_call_s("eager") == variants.first_call_s("cold") == 0.0
 
 
 def test_eager_has_no_parts():

@@ -26,6 +26,7 @@ def test_an_idle_gpu_whose_counters_may_be_read_has_nothing_to_mend():
         ({"uncorrected": 2}, PROBLEM, "ECC found 2 errors"),
         ({"temperature_c": 80.0}, WARNING, "80 °C, and the limit is 87 °C"),
         ({"throttle": "power cap;software thermal"}, PROBLEM, "lowered now (power cap, software thermal)"),
+        ({"throttle": "power cap"}, WARNING, "lowered now (power cap)"),
     ],
 )
 def test_what_spoils_a_measurement_is_found_and_comes_with_advice(changes, level, words):
@@ -33,6 +34,15 @@ def test_what_spoils_a_measurement_is_found_and_comes_with_advice(changes, level
     assert (finding.level, finding.subject) == (level, "cuda:0")
     assert words in finding.fact
     assert finding.advice
+
+
+def test_cooling_is_no_advice_against_a_power_cap():
+    (heat,), (cap,) = (
+        [each.advice for each in findings(throttle=reason) if each.level != OK]
+        for reason in ("software thermal", "power cap")
+    )
+    assert "cool" in heat
+    assert "cool" not in cap
 
 
 def test_what_the_driver_does_not_tell_is_said():

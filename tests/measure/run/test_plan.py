@@ -14,7 +14,7 @@ from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import Cache, Request, Sitting
+from measure.run.task import KILLED, Cache, Request, Sitting
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
@@ -169,6 +169,38 @@ def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
         "alexnet batch 64 fp32, round 2",
         "vgg11 batch 1 fp32, round 2",
     ]
+
+
+def killed(row, sitting):
+    return dataclasses.replace(row, status=KILLED.status, reason=KILLED.reason, sitting=sitting)
+
+
+def test_what_was_killed_from_outside_is_done_again_in_the_next_sitting():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference", "operators"], rounds=3)
+    first, second = run("alexnet", 1), run("alexnet", 1, number=1)
+    left = ["alexnet batch 1 fp32, round 2", "alexnet batch 1 fp32, round 3", "operators of alexnet batch 1 fp32"]
+    before = {"runs": [first, killed(second, "before")], "profiles": [killed(profile("alexnet", 1), "before")]}
+    assert labels(to_do(request, **before)) == left
+    today = cache().sitting.sitting
+    rows = {"runs": [first, killed(second, today)], "profiles": [killed(profile("alexnet", 1), today)]}
+    assert labels(plan.tasks_to_do(request, dataclasses.replace(cache(**rows), sitting=Sitting(today)))) == []
+
+
+def test_a_roof_that_was_killed_from_outside_is_measured_again_in_the_next_sitting():
+    request = Request([], [], ["fp32"], ["roofs"])
+    task = next(task for task in to_do(request) if task.roof_kernel == "matmul")
+    row = dataclasses.replace(roof_measurement(), environment_id="now", **task.columns)
+    assert task not in to_do(request, roof_measurements=[row])
+    assert task in to_do(request, roof_measurements=[killed(row, "before")])
+
+
+def test_a_count_that_was_killed_from_outside_is_counted_again_but_not_in_the_same_run():
+    request = Request([ALEXNET], [1], ["fp32"], ["workload"])
+    known = dataclasses.replace(
+        workload("alexnet"), input_shape="3x224x224", status=KILLED.status, reason=KILLED.reason
+    )
+    assert labels(to_do(request, workloads=[known])) == ["workload alexnet fp32"]
+    assert plan.further_tasks(request, cache(workloads=[known])) == []
 
 
 def test_another_environment_does_not_count():

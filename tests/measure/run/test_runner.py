@@ -135,6 +135,15 @@ def test_failures_become_rows_and_the_run_goes_on(tmp_path, folder):
     assert [task for task, _ in summary.failures] == [COUNT, ROOF, CELL]
 
 
+def test_whatever_a_reason_says_the_tables_can_be_read(tmp_path, folder):
+    # A cell of CSV may have 131,072 characters (Python's csv.field_size_limit).
+    failure = Failure("error", "\ud800\x00\r\n" + 10_000_000 * "x")
+    do(tmp_path, folder, [COUNT, ROOF, CELL, STEP, PROFILE, COUNTERS], [failure] * 6)
+    assert {row.reason for row in Workloads(tmp_path).models()} == {failure.reason}
+    rows = [*folder.roof_measurements(), *folder.runs(), *folder.profiles(), *folder.hardware_counter_profiles()]
+    assert [row.reason for row in rows] == [failure.reason] * (1 + 1 + 4 + 1 + 1)  # a step has four rows
+
+
 def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder, clock):
     summary = do(tmp_path, folder, [CELL, ROOF, COUNT], [timing(1, 1.0), BudgetSpent], deadline=1000.0)
     assert summary.left == 2

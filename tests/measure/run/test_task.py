@@ -41,6 +41,13 @@ def test_latencies_have_three_digits_and_a_unit(seconds, text):
     assert task.latency(seconds) == text
 
 
+def test_a_reason_is_at_most_500_printable_characters():
+    reason = Failure("error", "Wide: \ud800\x00\n" + "x" * 10_000_000).reason
+    assert len(reason) == 500
+    assert reason.isprintable()
+    assert reason.startswith("Wide: ")
+
+
 def test_outcomes_in_a_few_words():
     # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
     assert CELL.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"

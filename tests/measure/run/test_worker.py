@@ -1,6 +1,7 @@
 import dataclasses
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from measure.errors import UserError
 from measure.models import catalog
 from measure.run import worker
 from measure.run.arguments import make_sampling, parser
+from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import Failure
-from measure.run.worker import Beat, BudgetSpent, Worker, classify
+from measure.run.task import KILLED, Failure
+from measure.run.worker import Answer, Beat, BudgetSpent, Voice, Worker, classify
 from measure.timing.sampling import Sampling
 
 pytest.importorskip("torch", reason="a worker measures with torch")
@@ -36,6 +38,9 @@ QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
         (MemoryError("no"), "oom"),
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "oom"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "oom"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "oom"),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "oom"),
+        (RuntimeError("GET was unable to find an engine to execute this computation"), "oom"),
         (RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'"), "unsupported"),
         (NotImplementedError("aten::thing"), "unsupported"),
         (ValueError("first line\nsecond line"), "error"),
@@ -94,17 +99,115 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "words"), [(signal.SIGKILL, "oom", "signal 9"), (signal.SIGSEGV, "error", "signal 11")]
+    ("number", "counted", "status", "words"),
+    [
+        (signal.SIGKILL, (3, 4), "oom", "signal 9"),
+        (signal.SIGKILL, (3, 3), KILLED.status, KILLED.reason),
+        (signal.SIGSEGV, (3, 4), "error", "signal 11"),
+    ],
 )
-def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(process, number, status, words):
+def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
+    process, monkeypatch, number, counted, status, words
+):
     process.run(COUNT)
     victim = process._process.pid
+    kills = iter(counted)  # for want of memory: before the task, and when its process has died
+    monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
     threading.Timer(0.5, os.kill, (victim, number)).start()
     failure = process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0))
     assert failure.status == status
     assert words in failure.reason
+    monkeypatch.undo()
     assert isinstance(process.run(COUNT), list)
     assert process._process.pid != victim
+
+
+def test_a_failed_task_leaves_its_process_to_nobody(process):
+    process.run(COUNT)
+    before = process._process.pid
+    # A processor has no TF32, and a roof shares its process with what comes before and after it.
+    assert process.run(RoofTask("matmul", "tf32", 64, "sustained")).status == "unsupported"
+    assert process._process.pid == before
+    assert isinstance(process.run(COUNT), list)
+    assert process._process.pid != before
+
+
+OWN = """
+import gc, os
+from multiprocessing.connection import Connection
+
+import torch
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def into_the_pipe(content):
+    for each in gc.get_objects():
+        if type(each) is Connection:
+            os.write(each.fileno(), content)
+    os._exit(3)
+
+
+class Network(torch.nn.Linear):
+    calls = 0
+
+    def forward(self, numbers):
+        Network.calls += 1
+        {does}
+        return super().forward(numbers)
+
+
+def network(batch_size):
+    return Network(3, 2), torch.ones(batch_size, 3)
+"""
+
+
+@pytest.fixture
+def own(process, monkeypatch, tmp_path):
+    """A model of one's own whose network does something in its call."""
+
+    def made(does):
+        name = f"own_{tmp_path.name}"  # another module in each test: this process keeps what it has imported
+        (tmp_path / f"{name}.py").write_text(OWN.format(does=does))
+        (model,) = catalog.find([f"{name}:network"])
+        return model
+
+    monkeypatch.syspath_prepend(tmp_path)
+    process.stop()  # the next process is told where modules are
+    return made
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("raise Mute", "Mute: its text cannot be read"),
+        ("raise ValueError('half a letter: \\ud800')", "ValueError: half a letter: \N{REPLACEMENT CHARACTER}"),
+        ("raise ValueError(10**7 * 'x')", f"ValueError: {487 * 'x'}…"),
+    ],
+)
+def test_whatever_a_model_raises_is_an_outcome(process, own, does, reason):
+    failure = process.run(inference_task(own(does), 1, "fp32", "eager", 0))
+    assert failure == Failure("error", reason)
+    assert isinstance(process.run(COUNT), list)
+
+
+@pytest.mark.parametrize("content", [b"\0\0\0\4junk", b"a library's own words\n", b"\0\0\0\0", b"\xff\xff\xff\0"])
+def test_bytes_that_are_no_message_are_an_outcome_and_the_next_task_runs(process, own, content):
+    failure = process.run(inference_task(own(f"into_the_pipe({content!r})"), 1, "fp32", "eager", 0))
+    assert failure.status == "error"
+    assert isinstance(process.run(COUNT), list)
+
+
+def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own, tmp_path):
+    pid = tmp_path / "pid"
+    fork = f"(Network.calls == 1) and (os.fork() or open({str(pid)!r}, 'w').write(str(os.getpid())))"
+    assert len(process.run(WorkloadTask(own(fork), (1,), "fp32", None))) == 1
+    counts = [process.run(COUNT) for _ in range(2)]
+    assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
+    wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
 
 
 def test_a_process_that_dies_between_two_tasks_is_started_again(process):
@@ -150,8 +253,8 @@ class Beating:
         self.now += min(timeout, self._every_s)
         return self._every_s <= timeout
 
-    def recv(self):
-        return Beat()
+    def recv_bytes(self, _most):
+        return pickle.dumps(Beat())
 
     def close(self):
         pass
@@ -180,6 +283,44 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
             process.run(COUNT, deadline=1000.0)
     assert ended == [spent_s]
     process.close()
+
+
+class Behind(Beating):
+    """One over which the answer to the task before comes first, as of a process that a model forked."""
+
+    def send(self, message):
+        number, _task = message
+        self._answers = [Answer(number - 1, "of the task before"), Answer(number, "of the task")]
+
+    def recv_bytes(self, _most):
+        return pickle.dumps(self._answers.pop(0))
+
+
+def test_an_answer_to_an_earlier_task_is_passed_over(process):
+    process.stop()
+    process._process = SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None)
+    process._connection = Behind(0.0)
+    process._is_spent, process._variables = False, {}
+    assert [process.run(COUNT) for _ in range(2)] == ["of the task"] * 2
+    process.stop()
+
+
+def test_threads_of_the_process_speak_one_after_another():
+    speaking, most = [], []
+
+    def send(message):
+        speaking.append(message)
+        most.append(len(speaking))
+        time.sleep(0.001)
+        speaking.pop()
+
+    voice = Voice(SimpleNamespace(send=send))
+    threads = [threading.Thread(target=lambda: [voice.beat() for _ in range(20)]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(most), max(most)) == (60, 1)
 
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):

@@ -166,11 +166,19 @@ def test_cold_samples_have_no_energy_of_their_own():
     assert cold.samples[0].conditions.load == pytest.approx(0.25)
 
 
-def test_a_round_in_which_the_clock_was_lowered_is_throttled():
+@pytest.mark.parametrize(
+    ("reasons", "from_s", "flags"),
+    [
+        ("software thermal", 6.0, ("throttled",)),
+        ("power brake", 6.0, ("throttled",)),
+        ("power cap", 6.0, ("capped",)),
+        ("power cap;software thermal", 6.0, ("throttled", "capped")),
+        ("power cap;software thermal", 1000.0, ()),
+    ],
+)
+def test_a_lower_clock_for_heat_is_told_from_one_for_the_power_cap(reasons, from_s, flags):
     hands = Hands([0.5])
-    assert take(hands, sensors=Sensors(hands, throttles_from_s=6.0)).flags == ("throttled",)
-    hands = Hands([0.5])
-    assert take(hands, sensors=Sensors(hands, throttles_from_s=1000.0)).flags == ()
+    assert take(hands, sensors=Sensors(hands, reasons, from_s)).flags == flags
 
 
 def take_stages(hands, shares, sensors=None, **settings):

@@ -111,6 +111,49 @@ def test_autocast_to_fp16_scales_the_loss(tiny):
     assert step.network.layer.weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005])
 
 
+def inputs_of(monkeypatch, number):
+    monkeypatch.setattr(
+        "measure.models.catalog.make_inputs",
+        lambda model, batch, device, dtype: (torch.full((batch, 1), number, device=device, dtype=dtype),),
+    )
+
+
+def flagged(timed):
+    return [phase for phase, timing in timed.phases.items() if "skipped" in timing.flags]
+
+
+def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(tiny, monkeypatch):
+    inputs_of(monkeypatch, 1000.0)
+    scales, sample_stages = [], training.sample_stages
+
+    def noted(stopwatch, *others):
+        scales.append(stopwatch.call.scale())
+        return sample_stages(stopwatch, *others)
+
+    monkeypatch.setattr(training, "sample_stages", noted)
+    timed = measure("autocast", precision="fp16")
+    # A weight's gradient is 1000 * scale / 2 in fp16, whose largest number is 65504: 64000 at a scale of 2^7.
+    assert scales == [2**7]
+    assert flagged(timed) == []
+
+
+def test_steps_that_leave_the_optimiser_out_are_flagged(tiny, monkeypatch):
+    inputs_of(monkeypatch, math.inf)  # no gradient is finite, at any scale
+    assert flagged(measure("autocast", precision="fp16")) == ["step", "update"]
+    assert flagged(measure()) == []  # without a scale no step is left out
+
+
+def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone(tiny):
+    taken = []
+    training._settled_scale(prepare(), lambda: taken.append("step"))
+    assert taken == []
+    endless = prepare(precision="fp16", variant="autocast")
+    falling = iter(range(1000, 0, -1))
+    endless.scale = lambda: next(falling)
+    training._settled_scale(endless, lambda: taken.append("step"))
+    assert len(taken) == training.MOST_HALVINGS
+
+
 def test_a_compiled_network_is_in_train_mode(tiny, monkeypatch):
     compiled = []
 
@@ -127,8 +170,9 @@ def test_a_compiled_network_is_in_train_mode(tiny, monkeypatch):
 HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
-def measure(variant="eager", device=None, beat=lambda: None):
-    return training.measure(device or devices.find("cpu"), NET, cell(NET, variant=variant, phase="step"), HASTY, beat)
+def measure(variant="eager", device=None, beat=lambda: None, precision="fp32"):
+    step = cell(NET, 1, precision, variant, "step")
+    return training.measure(device or devices.find("cpu"), NET, step, HASTY, beat)
 
 
 def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 from helpers.papers import many, tiny, wide, with_cells
 from helpers.sentences import plain
 
+from measure.cache.words import FLAGS
 from report import findings
 from report.analysis.available import Missing
 from report.load.paper import Clock
@@ -221,6 +223,13 @@ def test_machines():
     assert "with 2 threads, LD_PRELOAD=libx.so and OMP_PROC_BIND=close (environment" in plain(
         findings.machines.environments(replace(tiny(), machines=(replace(first, environment=tuned),)))
     )
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_each_flag_has_words(flag):
+    cpu = tiny().machine("cpu")
+    flagged = replace(tiny(), machines=(replace(cpu, cells=cpu.cells.assign(flags=flag)),))
+    assert "Hollow as well: 8 cells " in plain(findings.machines.outcome(flagged))
 
 
 def test_latency():
