@@ -3,6 +3,7 @@
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
 
+import logging
 import os
 import platform
 import re
@@ -13,7 +14,12 @@ from typing import Any, Protocol
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 from measure.machine import processor
-from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
+from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors, ask, board_of
+
+_log = logging.getLogger(__name__)
+
+BUS_ORDER = "PCI_BUS_ID"
+"""The value of CUDA_DEVICE_ORDER that counts GPUs as NVML and nvidia-smi do."""
 
 SWEEP = 4
 """How many times its size is read and written to clear a cache, which need not evict the oldest first."""
@@ -135,6 +141,9 @@ def _limit_memory(byte: int) -> None:
 AMPERE = (8, 0)
 """The compute capability from which tensor cores have TF32."""
 
+LEAST_SHARE = 0.8
+"""Of the memory that the driver tells torch tells at least so much: it leaves out what the driver keeps."""
+
 
 class Cuda(Device):
     """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
@@ -149,14 +158,25 @@ class Cuda(Device):
         self._nvml, self._handle = pynvml, nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
-        name, bus = self._nvml.nvmlDeviceGetName(self._handle), self._nvml.nvmlDeviceGetPciInfo(self._handle)
-        return {"name": _text(name), "memory": str(self.memory_byte()), "pci": f"{bus.pciDeviceId:08x}"}
+        memory_byte = self._told_memory_byte()
+        memory = {} if memory_byte is None else {"memory": str(memory_byte)}
+        bus = self._nvml.nvmlDeviceGetPciInfo(board_of(self._handle) or self._handle)
+        return {"name": self._name(), **memory, "pci": f"{bus.pciDeviceId:08x}"}
+
+    def _name(self) -> str:
+        return _text(self._nvml.nvmlDeviceGetName(self._handle))
 
     def driver(self) -> str | None:
         return _text(self._nvml.nvmlSystemGetDriverVersion())
 
     def memory_byte(self) -> int:
-        return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+        """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
+        told = self._told_memory_byte()
+        return super().memory_byte() if told is None else told
+
+    def _told_memory_byte(self) -> int | None:
+        memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
+        return None if memory is None else int(memory.total)
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -166,9 +186,44 @@ class Cuda(Device):
                 f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
                 "install one that is built for this driver"
             )
-        torch.set_num_threads(threads)
         torch.cuda.set_device(self.torch_name)
+        self._check_that_torch_uses_it()
+        self._check_kernels()
+        torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+
+    def _check_that_torch_uses_it(self) -> None:
+        """Raise UserError where torch uses another GPU than the one that was identified."""
+        import torch
+
+        used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
+        used_uuid, uuid = f"GPU-{used.uuid}", _uuid(self._handle)
+        if uuid and board_of(self._handle) is None:
+            is_same = used_uuid == uuid
+        else:  # of a slice torch may tell the UUID of its board
+            is_same = used.name == self._name() and used.total_memory >= LEAST_SHARE * (told_byte or 0)
+        if not is_same:
+            raise UserError(
+                f"--device {self.torch_name}: the driver tells of {self._name()} ({uuid}), but torch uses {used.name} "
+                f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
+            )
+
+    def _check_kernels(self) -> None:
+        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
+        import torch
+
+        try:
+            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
+            self.synchronize()
+        except RuntimeError as problem:
+            if "no kernel image" not in str(problem):
+                raise
+            major, minor = torch.cuda.get_device_capability(self.torch_name)
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
+                f"compute capability {major}.{minor}, only for {', '.join(torch.cuda.get_arch_list())}; "
+                "install one that is built for it"
+            ) from None
 
     def allow_tf32(self, allowed: bool) -> None:
         import torch
@@ -217,27 +272,73 @@ def _text(value: str | bytes) -> str:
 
 
 def nvidia_handles() -> list[Any]:
-    """Return the driver's handles of the GPUs that torch would see, in its order; none without driver or library."""
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the driver's order; CUDA's is fastest first
+    """Return the driver's handles of the GPUs that torch sees, in its order; none without driver or library.
+
+    Of GPUs that are cut into slices (MIG devices), CUDA shows the first slice, and no whole GPU beside it (NVIDIA's
+    Multi-Instance GPU user guide, "Device Enumeration").
+    """
+    _count_as_the_driver()
     try:
         import pynvml
 
         pynvml.nvmlInit()
     except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
         return []
+    gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    parts = [_parts(gpu) for gpu in gpus]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    handles = []
+    if visible is not None:
+        parts = _chosen(visible, gpus, parts)
+    seen = [part for parts_of_one in parts for part in parts_of_one]
+    return [part for part in seen if board_of(part) is not None][:1] or seen
+
+
+def _count_as_the_driver() -> None:
+    """Let CUDA count GPUs as the driver does, in this process and those that it starts: its own order is fastest first.
+
+    What is identified here and what is measured there would be two GPUs otherwise.
+    """
+    order = os.environ.get("CUDA_DEVICE_ORDER", BUS_ORDER)
+    if order != BUS_ORDER:
+        _log.info("GPUs are counted by their place on the bus, as nvidia-smi does; CUDA_DEVICE_ORDER was %s", order)
+    os.environ["CUDA_DEVICE_ORDER"] = BUS_ORDER
+
+
+def _parts(gpu: Any) -> list[Any]:
+    """Return what CUDA makes of a GPU: the GPU itself, or its slices where it is in MIG mode."""
+    import pynvml
+
+    is_sliced, *_ = ask(gpu, pynvml.nvmlDeviceGetMigMode) or (False,)  # now, and after the next start
+    if not is_sliced:
+        return [gpu]
+    places = range(ask(gpu, pynvml.nvmlDeviceGetMaxMigDeviceCount) or 0)
+    found = (ask(gpu, pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place) for place in places)
+    return [part for part in found if part is not None]
+
+
+def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
+    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID.
+
+    As CUDA does, ignore everything from the first invalid name on; the beginning of two UUIDs is one.
+    """
+    by_uuid: dict[str, list[Any]] = {}
+    for gpu, parts_of_one in zip(gpus, parts, strict=True):
+        by_uuid |= {_uuid(part): [part] for part in parts_of_one} | {_uuid(gpu): parts_of_one}
+    by_number = dict(zip(map(str, range(len(gpus))), parts, strict=True))
+    chosen = []
     for name in filter(None, (part.strip() for part in visible.split(","))):
-        try:
-            if name.lstrip("-").isdigit():
-                handles.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
-            else:
-                handles.append(pynvml.nvmlDeviceGetHandleByUUID(name.encode()))
-        except pynvml.NVMLError:
-            break  # CUDA ignores everything from the first invalid name on
-    return handles
+        named = [by_number[name]] if name in by_number else []
+        named += [found for uuid, found in by_uuid.items() if uuid.startswith(name)]
+        if len(named) != 1:
+            break
+        chosen += named
+    return chosen
+
+
+def _uuid(handle: Any) -> str:
+    import pynvml
+
+    return _text(ask(handle, pynvml.nvmlDeviceGetUUID) or "")
 
 
 class Mps(Device):
@@ -251,6 +352,12 @@ class Mps(Device):
 
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
+
+    def memory_byte(self) -> int:
+        """Return how much of the machine's memory Metal lets the GPU use before it slows down."""
+        import torch
+
+        return int(torch.mps.recommended_max_memory())
 
     def prepare(self, threads: int) -> None:
         import torch

@@ -1,10 +1,15 @@
 import os
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from helpers.gpu import pretend
+from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, T4, Machine
 
 from measure.cache.memory_levels import Cache
 from measure.errors import UserError
 from measure.machine import devices
+from measure.machine.environment import current
 
 
 def test_cpu_is_always_there():
@@ -38,18 +43,123 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
     assert not [name for name in devices.available_names() if name.startswith("cuda")]
 
 
-def test_torch_counts_gpus_as_the_driver_does(monkeypatch):
-    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 2)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: f"GPU {index}")
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
-    monkeypatch.delenv("CUDA_DEVICE_ORDER")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert devices.nvidia_handles() == ["GPU 0", "GPU 1"]
-    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert devices.nvidia_handles() == ["GPU 1"]
+BESIDE = Machine((T4, L4))
+SLICED_BESIDE = Machine((T4, A100_IN_SLICES, L4))
+WITHOUT_SLICES = Machine((replace(A100_IN_SLICES, sliced=()),))
+
+
+@pytest.mark.parametrize(
+    ("machine", "visible", "seen"),
+    [
+        (BESIDE, None, [T4, L4]),
+        (BESIDE, "1", [L4]),
+        (BESIDE, "1,0", [L4, T4]),
+        (BESIDE, "0,7,1", [T4]),  # nothing from the first invalid name on
+        (BESIDE, "0,-1,1", [T4]),
+        (BESIDE, "", []),
+        (BESIDE, "NoDevFiles", []),
+        (BESIDE, L4.uuid, [L4]),
+        (BESIDE, "GPU-8932f9", [L4]),
+        (BESIDE, "GPU-8,GPU-39cd", [L4, T4]),
+        (BESIDE, "0,GPU-", [T4]),  # both begin so
+        (MACHINES["a100-slice"], None, [A100_SLICE]),
+        (MACHINES["a100-slice"], "0", [A100_SLICE]),
+        (MACHINES["a100-slice"], A100_SLICE.uuid, [A100_SLICE]),
+        (MACHINES["a100-slice"], "MIG-8c4c", [A100_SLICE]),
+        (MACHINES["a100-slice"], A100_IN_SLICES.uuid, [A100_SLICE]),
+        (SLICED_BESIDE, None, [A100_SLICE]),  # no whole GPU beside a slice
+        (SLICED_BESIDE, "0,2", [T4, L4]),
+        (WITHOUT_SLICES, None, []),
+    ],
+)
+def test_gpus_are_those_that_cuda_shows(monkeypatch, machine, visible, seen):
+    pretend(monkeypatch, machine, **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
+    assert devices.nvidia_handles() == seen
+    assert machine.seen_by_cuda(os.environ) == seen
+
+
+def test_gpus_are_counted_as_the_driver_does_whatever_was_asked_of_cuda(monkeypatch):
+    pretend(monkeypatch, BESIDE, CUDA_DEVICE_ORDER="FASTEST_FIRST")
+    assert BESIDE.seen_by_cuda(os.environ)[0] is L4
+    assert devices.find("cuda").identity()["name"] == "Tesla T4"
+    assert BESIDE.seen_by_cuda(os.environ)[0] is T4  # for the processes that measure, too
+
+
+def test_a_gpu_is_known_by_its_name_memory_and_kind(monkeypatch):
+    pretend(monkeypatch, MACHINES["t4"])
+    gpu = devices.find("cuda")
+    assert gpu.identity() == {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}
+    assert gpu.memory_byte() == 15360 * MIB
+    assert gpu.driver() == "000.00 (test double)"
+
+
+def test_a_slice_is_known_by_its_own_name_and_memory(monkeypatch):
+    pretend(monkeypatch, MACHINES["a100-slice"])
+    gpu = devices.find("cuda")
+    assert gpu.identity()["name"] == "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    assert gpu.memory_byte() == 4864 * MIB
+
+
+def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):
+    pytest.importorskip("psutil", reason="the system's counters are read with psutil")
+    pretend(monkeypatch, MACHINES["a100-slice"])
+    reading = devices.find("cuda").sensors().read()
+    assert (reading.clock_hz, reading.temperature_c) == (1.41e9, 35.0)
+    assert (reading.power_w, reading.energy_j) == (None, None)
+    pretend(monkeypatch, MACHINES["t4"])
+    assert devices.find("cuda").sensors().read().power_w == 20.0
+
+
+def test_a_gpu_that_shares_the_systems_memory_has_as_much(monkeypatch, untuned):
+    psutil = pytest.importorskip("psutil", reason="the system's memory is read with psutil")
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    pretend(monkeypatch, MACHINES["gb10"])
+    gpu = devices.find("auto")
+    assert gpu.identity() == {"name": "NVIDIA GB10", "pci": "2e1210de"}
+    assert gpu.memory_byte() == psutil.virtual_memory().total
+    environment = current(gpu, 1)
+    assert (environment.name, environment.memory_byte) == ("NVIDIA GB10", psutil.virtual_memory().total)
+
+
+def test_an_apple_gpu_has_the_memory_that_metal_lets_it_use(monkeypatch):
+    torch = pytest.importorskip("torch", reason="the GPU is asked through torch")
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 12 * 2**30)
+    assert devices.Mps().memory_byte() == 12 * 2**30
+
+
+@pytest.fixture
+def using(monkeypatch):
+    """Let torch use a GPU in which no operator runs."""
+    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
+
+    def use(gpu, uuid):
+        properties = SimpleNamespace(name=gpu.name, uuid=uuid, total_memory=gpu.torch_memory_byte)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+        monkeypatch.setattr(torch, "ones", lambda *_, **__: pytest.fail("it is too late to ask which GPU this is"))
+
+    return use
+
+
+def test_torch_uses_the_gpu_that_was_identified(monkeypatch, using):
+    pretend(monkeypatch, MACHINES["t4"])
+    using(L4, L4.uuid.removeprefix("GPU-"))
+    with pytest.raises(UserError, match="tells of Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
+        devices.find("cuda").prepare(1)
+    using(T4, L4.uuid.removeprefix("GPU-"))  # another of the same kind has other sensors
+    with pytest.raises(UserError, match="set CUDA_VISIBLE_DEVICES to the UUID"):
+        devices.find("cuda").prepare(1)
+
+
+def test_torch_uses_the_slice_that_was_identified_whosever_uuid_it_tells(monkeypatch, using):
+    pretend(monkeypatch, MACHINES["a100-slice"])
+    using(A100_IN_SLICES, A100_IN_SLICES.uuid.removeprefix("GPU-"))
+    with pytest.raises(UserError, match="MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "):
+        devices.find("cuda").prepare(1)
+    using(A100_SLICE, A100_IN_SLICES.uuid.removeprefix("GPU-"))
+    with pytest.raises(pytest.fail.Exception, match="too late"):
+        devices.find("cuda").prepare(1)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +223,6 @@ def test_a_gpu_says_who_it_is():
     if "cuda:0" not in devices.available_names():
         pytest.skip("no NVIDIA GPU on this machine")
     gpu = devices.find("cuda")
-    assert "NVIDIA" in gpu.identity()["name"]
+    assert gpu.identity()["name"]
     assert gpu.memory_byte() > 2**30
     assert gpu.driver()

@@ -1,0 +1,92 @@
+"""Whole runs of the program on GPUs that are not there (``helpers.gpu``), each in processes of its own."""
+
+import subprocess
+import sys
+
+import pytest
+from helpers.gpu import environment
+from helpers.gpu.catalogue import DRIVER, L4, MIB, T4
+from helpers.places import ROOT
+
+from measure.cache.folders import MachineFolder, machine_names
+
+pytest.importorskip("torch", reason="measuring needs torch")
+pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+pytestmark = pytest.mark.long
+
+SQUEEZENET_MAC = 0.819e9
+"""Of one 3 x 224 x 224 image, as torchvision publishes it (``_ops``)."""
+
+
+def run(machine, *arguments, **variables):
+    """Run a program on a machine of the catalogue; return what it answered."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def measure(machine, data, *arguments, **variables):
+    small = ["--device", "cuda", "--models", "squeezenet1_0", "--variants", "eager", "--data", data]
+    return run(machine, "-m", "measure", *small, *arguments, **variables)
+
+
+def folder_in(data):
+    (name,) = machine_names(data)
+    return MachineFolder(data, name)
+
+
+def test_inference_is_measured_from_identification_to_csv(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 64)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    folder = folder_in(tmp_path)
+    (machine,) = folder.environments()
+    assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "Tesla T4", 15360 * MIB)
+    assert machine.driver == DRIVER
+    runs, samples = folder.runs(), folder.samples()
+    assert [row.status for row in runs] == ["ok"] * len(runs)
+    assert len(runs) >= 3
+    for sample in samples:
+        # Two FLOP for each multiply-add of 64 images take 12.9 ms at the T4's fp32 peak, and nothing can be faster.
+        assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
+        assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
+        assert (sample.clock_hz, sample.temperature_c) == (1590e6, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("p100-new-wheel", "has no kernels for Tesla P100-PCIE-16GB of compute capability 6.0, only for sm_75, "),
+        ("t4-old-driver", "cannot use the GPU; install one that is built for this driver"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use_is_one_sentence_and_no_row(tmp_path, machine, words):
+    answer = measure(machine, tmp_path, "--sections", "inference", "--batch-sizes", 1)
+    assert answer.returncode == 2
+    assert words in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("machines/*/runs.csv"))
+
+
+def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
+    """CUDA would count the L4 first, the driver counts the T4 first."""
+    answer = measure(
+        "t4-and-l4", tmp_path, "--sections", "inference", "--batch-sizes", 64, CUDA_DEVICE_ORDER="FASTEST_FIRST"
+    )
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    folder = folder_in(tmp_path)
+    (machine,) = folder.environments()
+    assert machine.name == T4.name
+    slowest_s = 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
+    assert slowest_s > 2 * 64 * 2 * SQUEEZENET_MAC / L4.flop_per_s["fp32"]
+    assert all(sample.event_s >= slowest_s for sample in folder.samples())
+
+
+def test_nothing_of_it_reaches_the_data():
+    probe = "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')"
+    answer = run("t4", "-c", probe)
+    assert answer.returncode == 1
+    assert "a GPU that is not there measures nothing for" in answer.stderr
+    tables = [path for path in (ROOT / "data").rglob("*") if path.is_file()]
+    assert tables
+    assert not [path for path in tables if DRIVER.encode() in path.read_bytes()]
