@@ -82,6 +82,15 @@ def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
     assert all(sample.event_s >= slowest_s for sample in folder.samples())
 
 
+def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
+    arguments = ["--sections", "inference", "--batch-sizes", 1, "--precisions", "bf16"]
+    answer = measure("t4", tmp_path, *arguments)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    (row,) = folder_in(tmp_path).runs()
+    assert row.status == "unsupported"
+    assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in row.reason
+
+
 def test_nothing_of_it_reaches_the_data():
     probe = "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')"
     answer = run("t4", "-c", probe)

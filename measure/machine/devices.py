@@ -69,6 +69,9 @@ class Device(ABC):
         """Let fp32 be multiplied as TF32, or forbid it. Raise NotImplementedError where a device has no TF32."""
         _refuse_tf32(allowed)
 
+    def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices compute in what torch offers them
+        """Raise NotImplementedError where the device has no units for a precision, and torch converts it for others."""
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until the device has done all its work."""
@@ -142,7 +145,7 @@ AMPERE = (8, 0)
 """The compute capability from which tensor cores have TF32."""
 
 LEAST_SHARE = 0.8
-"""Of the memory that the driver tells torch tells at least so much: it leaves out what the driver keeps."""
+"""The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
 
 
 class Cuda(Device):
@@ -231,6 +234,16 @@ class Cuda(Device):
         _refuse_tf32(allowed and torch.cuda.get_device_capability(self.torch_name) < AMPERE)
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
+
+    def refuse_emulation(self, precision: str) -> None:
+        import torch
+
+        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            major, minor = torch.cuda.get_device_capability(self.torch_name)
+            raise NotImplementedError(
+                f"{self._name()} has no units for bf16 (compute capability {major}.{minor}): torch would convert it to "
+                "fp32 and back"
+            )
 
     def synchronize(self) -> None:
         import torch

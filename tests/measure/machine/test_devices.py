@@ -186,6 +186,20 @@ def test_only_nvidias_gpus_have_tf32():
         cpu.allow_tf32(True)
 
 
+def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):
+    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
+    pretend(monkeypatch, MACHINES["t4"])
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    gpu = devices.find("cuda")
+    gpu.refuse_emulation("fp16")
+    with pytest.raises(NotImplementedError, match="Tesla T4 has no units for bf16 .compute capability 7.5"):
+        gpu.refuse_emulation("bf16")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    gpu.refuse_emulation("bf16")
+    devices.find("cpu").refuse_emulation("bf16")  # processors without such units convert it, too, and are measured so
+
+
 def test_a_processor_has_no_stopwatch_but_the_hosts():
     assert devices.find("cpu").events() is None
 
