@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from helpers.gpu import environment
-from helpers.gpu.catalogue import DRIVER, L4, MIB, T4
+from helpers.gpu.catalogue import DRIVER, H100_NVL, L4, MIB, T4
 from helpers.places import ROOT
 
 from measure.cache.folders import MachineFolder, machine_names
@@ -51,6 +51,20 @@ def test_inference_is_measured_from_identification_to_csv(tmp_path):
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
         assert (sample.clock_hz, sample.temperature_c) == (1590e6, 60.0)
+
+
+def test_roofs_are_those_of_the_device(tmp_path):
+    pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
+    answer = measure("h100-nvl", tmp_path, "--sections", "roofs", "--quick")
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    rows = folder_in(tmp_path).roof_measurements()
+    assert {row.roof_kernel for row in rows} == {"matmul", "fma", "stream_triad"}
+    assert {row.status for row in rows} == {"ok"}
+    for row in rows:
+        flop_s = row.flop / H100_NVL.flop_per_s[row.precision]
+        byte_s = row.byte / H100_NVL.byte_per_s
+        # Nothing can be faster; the host's part is small beside a call that lasts milliseconds.
+        assert 0.999 * max(flop_s, byte_s) <= row.latency_s < 2 * max(flop_s, byte_s)
 
 
 @pytest.mark.parametrize(

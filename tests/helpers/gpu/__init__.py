@@ -1,4 +1,4 @@
-"""A GPU that is not there: NVML, torch's CUDA device and its time, for tests of all that runs on one.
+"""A GPU that is not there: NVML, torch's CUDA device, Triton and its time, for tests of all that runs on one.
 
 Nothing in ``measure/`` knows of it. ``environment(machine)`` is for programs: every Python process started with these
 variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of what

@@ -21,8 +21,6 @@ class Nvml:
 
     def nvmlInit(self) -> None: ...  # noqa: N802
 
-    def nvmlShutdown(self) -> None: ...  # noqa: N802
-
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return self._machine.driver
 
@@ -33,15 +31,6 @@ class Nvml:
         if index >= len(self._machine.gpus):
             raise self._error("INVALID_ARGUMENT")
         return self._machine.gpus[index]
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str | bytes) -> Gpu:  # noqa: N802
-        """Answer the whole UUID alone: only CUDA takes the beginning of one."""
-        wanted = uuid.decode() if isinstance(uuid, bytes) else uuid
-        for gpu in self._machine.gpus:
-            for each in (gpu, *(gpu.sliced or ())):
-                if each.uuid == wanted:
-                    return each
-        raise self._error("NOT_FOUND")
 
     def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:  # noqa: N802
         return 0 if gpu.sliced is None else 7
@@ -84,7 +73,12 @@ def is_capped(gpu: Gpu) -> bool:
 
 
 def clock_mhz(gpu: Gpu) -> int:
-    return gpu.capped_clock_mhz if gpu.capped_clock_mhz is not None and is_capped(gpu) else gpu.clock_mhz
+    return gpu.capped_clock_mhz if is_capped(gpu) else gpu.clock_mhz
+
+
+def slowdown(gpu: Gpu) -> float:
+    """Return by what its arithmetic takes longer than at the full clock."""
+    return gpu.clock_mhz / clock_mhz(gpu)
 
 
 def _memory(gpu: Gpu) -> SimpleNamespace | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from helpers.gpu.catalogue import Gpu
-from helpers.gpu.nvml import clock_mhz
+from helpers.gpu.nvml import slowdown
 from helpers.gpu.stream import STREAM
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -122,8 +122,8 @@ class Operators(TorchDispatchMode):
         count = flop_registry.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
         byte = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        slowed = self._gpu.clock_mhz / clock_mhz(self._gpu)
-        return LAUNCH_NS + round(1e9 * max(slowed * flop / self._peak(tensors), byte / self._gpu.byte_per_s))
+        arithmetic_s = slowdown(self._gpu) * flop / self._peak(tensors)
+        return LAUNCH_NS + round(1e9 * max(arithmetic_s, byte / self._gpu.byte_per_s))
 
     def _peak(self, tensors: Iterable[torch.Tensor]) -> float:
         """Return the FLOP per second of the type that the tensors have."""

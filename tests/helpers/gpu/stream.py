@@ -9,6 +9,8 @@ it; ``time.monotonic``, which budgets and limits are kept by, stays real.
 import threading
 import time
 
+from helpers.gpu.catalogue import Gpu
+
 _real_ns, _real_sleep = time.perf_counter_ns, time.sleep
 
 
@@ -19,10 +21,12 @@ class Stream:
         self._ahead_ns = 0
         self._busy_until_ns = 0
         self._thread: int | None = None
+        self.gpu: Gpu | None = None
         self.worked_ns = 0
 
-    def begin(self) -> None:
-        """Let this thread's pauses pass at once, too: it is the one that uses the device."""
+    def begin(self, gpu: Gpu) -> None:
+        """Be this device's. The pauses of this thread, which uses it, pass at once, too."""
+        self.gpu = gpu
         self._thread = threading.get_ident()
 
     def now_ns(self) -> int:

@@ -71,9 +71,10 @@ class Cuda:
         if self._operators is None:
             from helpers.gpu.operators import Operators
 
-            self._operators = Operators(self._gpu(self._current), self._machine.wheel)
+            gpu = self._gpu(self._current)
+            self._operators = Operators(gpu, self._machine.wheel)
             self._operators.begin()
-            STREAM.begin()
+            STREAM.begin(gpu)
 
     def current_device(self) -> int:
         return self._current

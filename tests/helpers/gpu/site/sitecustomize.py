@@ -1,6 +1,6 @@
 """Gives every Python process that is started with this folder on its path the GPUs of a machine of the catalogue.
 
-Python imports it before anything else. NVML and torch are changed once they have been imported.
+Python imports it before anything else. NVML, torch and Triton are changed once they have been imported.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-from helpers.gpu import here, nvml, stream, torch_side
+from helpers.gpu import here, nvml, stream, torch_side, triton_side
 from helpers.places import ROOT
 
 DATA = str(ROOT / "data") + os.sep
@@ -54,10 +54,12 @@ def refuse(event, arguments):
             raise PermissionError(f"{path}: a GPU that is not there measures nothing for {DATA}")
 
 
-def answer(pynvml):
-    vars(pynvml).update(nvml.answers(here(), pynvml))
-
+SIDES = {
+    "pynvml": lambda pynvml: vars(pynvml).update(nvml.answers(here(), pynvml)),
+    "torch": lambda torch: torch_side.stand_in(here(), torch),
+    "triton.runtime.jit": triton_side.stand_in,
+}
 
 stream.begin()
-sys.meta_path.insert(0, After({"pynvml": answer, "torch": lambda torch: torch_side.stand_in(here(), torch)}))
+sys.meta_path.insert(0, After(SIDES))
 sys.addaudithook(refuse)
