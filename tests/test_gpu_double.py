@@ -61,10 +61,10 @@ def test_roofs_are_those_of_the_device(tmp_path):
     assert {row.roof_kernel for row in rows} == {"matmul", "fma", "stream_triad"}
     assert {row.status for row in rows} == {"ok"}
     for row in rows:
-        flop_s = row.flop / H100_NVL.flop_per_s[row.precision]
-        byte_s = row.byte / H100_NVL.byte_per_s
-        # Nothing can be faster; the host's part is small beside a call that lasts milliseconds.
-        assert 0.999 * max(flop_s, byte_s) <= row.latency_s < 2 * max(flop_s, byte_s)
+        least_s = max(row.flop / H100_NVL.flop_per_s[row.precision], row.byte / H100_NVL.byte_per_s)
+        assert row.latency_s >= 0.999 * least_s
+        if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, beside which the host's part is small
+            assert row.latency_s < 2 * least_s
 
 
 @pytest.mark.parametrize(
