@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.machine import devices
-from measure.machine.sensors import NoSensors, NvidiaSensors, ask
+from measure.machine.nvidia import ask
+from measure.machine.sensors import NoSensors, NvidiaSensors
 
 DRIVER = Path("/proc/driver/nvidia")
 

@@ -3,8 +3,6 @@
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
 
-import logging
-import os
 import platform
 import re
 from abc import ABC, abstractmethod
@@ -14,12 +12,8 @@ from typing import Any, Protocol
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 from measure.machine import processor
-from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors, ask, board_of
-
-_log = logging.getLogger(__name__)
-
-BUS_ORDER = "PCI_BUS_ID"
-"""The value of CUDA_DEVICE_ORDER that counts GPUs as NVML and nvidia-smi do."""
+from measure.machine.nvidia import ask, board_of, nvidia_handles, text_of, uuid_of
+from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
 
 SWEEP = 4
 """How many times its size is read and written to clear a cache, which need not evict the oldest first."""
@@ -167,10 +161,10 @@ class Cuda(Device):
         return {"name": self._name(), **memory, "pci": f"{bus.pciDeviceId:08x}"}
 
     def _name(self) -> str:
-        return _text(self._nvml.nvmlDeviceGetName(self._handle))
+        return text_of(self._nvml.nvmlDeviceGetName(self._handle))
 
     def driver(self) -> str | None:
-        return _text(self._nvml.nvmlSystemGetDriverVersion())
+        return text_of(self._nvml.nvmlSystemGetDriverVersion())
 
     def memory_byte(self) -> int:
         """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
@@ -200,7 +194,7 @@ class Cuda(Device):
         import torch
 
         used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
-        used_uuid, uuid = f"GPU-{used.uuid}", _uuid(self._handle)
+        used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
         if uuid and board_of(self._handle) is None:
             is_same = used_uuid == uuid
         else:  # of a slice torch may tell the UUID of its board
@@ -278,80 +272,6 @@ class CudaEvents:
 
     def elapsed_s(self) -> float:
         return self._first.elapsed_time(self._last) / 1e3
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def nvidia_handles() -> list[Any]:
-    """Return the driver's handles of the GPUs that torch sees, in its order; none without driver or library.
-
-    Of GPUs that are cut into slices (MIG devices), CUDA shows the first slice, and no whole GPU beside it (NVIDIA's
-    Multi-Instance GPU user guide, "Device Enumeration").
-    """
-    _count_as_the_driver()
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
-        return []
-    gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    parts = [_parts(gpu) for gpu in gpus]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        parts = _chosen(visible, gpus, parts)
-    seen = [part for parts_of_one in parts for part in parts_of_one]
-    return [part for part in seen if board_of(part) is not None][:1] or seen
-
-
-def _count_as_the_driver() -> None:
-    """Let CUDA count GPUs as the driver does, in this process and those that it starts: its own order is fastest first.
-
-    What is identified here and what is measured there would be two GPUs otherwise.
-    """
-    order = os.environ.get("CUDA_DEVICE_ORDER", BUS_ORDER)
-    if order != BUS_ORDER:
-        _log.info("GPUs are counted by their place on the bus, as nvidia-smi does; CUDA_DEVICE_ORDER was %s", order)
-    os.environ["CUDA_DEVICE_ORDER"] = BUS_ORDER
-
-
-def _parts(gpu: Any) -> list[Any]:
-    """Return what CUDA makes of a GPU: the GPU itself, or its slices where it is in MIG mode."""
-    import pynvml
-
-    is_sliced, *_ = ask(gpu, pynvml.nvmlDeviceGetMigMode) or (False,)  # now, and after the next start
-    if not is_sliced:
-        return [gpu]
-    places = range(ask(gpu, pynvml.nvmlDeviceGetMaxMigDeviceCount) or 0)
-    found = (ask(gpu, pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place) for place in places)
-    return [part for part in found if part is not None]
-
-
-def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
-    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID.
-
-    As CUDA does, ignore everything from the first invalid name on; the beginning of two UUIDs is one.
-    """
-    by_uuid: dict[str, list[Any]] = {}
-    for gpu, parts_of_one in zip(gpus, parts, strict=True):
-        by_uuid |= {_uuid(part): [part] for part in parts_of_one} | {_uuid(gpu): parts_of_one}
-    by_number = dict(zip(map(str, range(len(gpus))), parts, strict=True))
-    chosen = []
-    for name in filter(None, (part.strip() for part in visible.split(","))):
-        named = [by_number[name]] if name in by_number else []
-        named += [found for uuid, found in by_uuid.items() if uuid.startswith(name)]
-        if len(named) != 1:
-            break
-        chosen += named
-    return chosen
-
-
-def _uuid(handle: Any) -> str:
-    import pynvml
-
-    return _text(ask(handle, pynvml.nvmlDeviceGetUUID) or "")
 
 
 class Mps(Device):

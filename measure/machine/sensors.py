@@ -6,11 +6,12 @@ second. What is not available here is None, never 0.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
 WINDOW_S = 0.5
@@ -209,24 +210,6 @@ class NvidiaSensors:
         questions = (getattr(pynvml, name, None) for name in CLOCK_REASONS)
         told = (ask(self._board, question) for question in questions if question is not None)
         return next((reasons for reasons in told if reasons is not None), 0)
-
-
-def ask(handle: Any, question: Callable[..., Any], *arguments: int) -> Any:
-    """Return what the driver answers about a GPU, None where this GPU has no answer or this user gets none."""
-    import pynvml
-
-    try:
-        return question(handle, *arguments)
-    except pynvml.NVMLError:
-        return None
-
-
-def board_of(handle: Any) -> Any:
-    """Return the GPU of which this is a slice (MIG device); None where it is a whole GPU."""
-    import pynvml
-
-    is_slice = ask(handle, pynvml.nvmlDeviceIsMigDeviceHandle)
-    return ask(handle, pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle) if is_slice else None
 
 
 def _scaled(value: int | None, unit: float) -> float | None:
