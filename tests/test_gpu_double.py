@@ -14,8 +14,8 @@ pytest.importorskip("torch", reason="measuring needs torch")
 pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
 pytestmark = pytest.mark.long
 
-SQUEEZENET_MAC = 0.819e9
-"""Of one 3 x 224 x 224 image, as torchvision publishes it (``_ops``)."""
+SQUEEZENET_MAC, SQUEEZENET_PARAMETERS = 0.819e9, 1_248_424
+"""Of one 3 x 224 x 224 image, and in all, as torchvision publishes them (``_ops``, ``num_params``)."""
 
 
 def run(machine, *arguments, **variables):
@@ -51,6 +51,27 @@ def test_inference_is_measured_from_identification_to_csv(tmp_path):
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
         assert (sample.clock_hz, sample.temperature_c) == (1590e6, 60.0)
+
+
+def test_a_training_step_is_measured_with_its_stages_and_its_memory(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "training", "--training-batch-sizes", 2)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    runs = folder_in(tmp_path).runs()
+    assert {(row.phase, row.status) for row in runs} == {
+        (phase, "ok") for phase in ("step", "forward", "backward", "update")
+    }
+    for row in runs:
+        if row.phase == "step":  # weights, gradients and momentum, at four bytes each, and activations
+            assert 3 * 4 * SQUEEZENET_PARAMETERS < row.peak_byte < T4.torch_memory_byte
+
+
+def test_a_cell_that_does_not_fit_is_out_of_memory(tmp_path):
+    # The first of its activations alone, 96 x 109 x 109 numbers of four bytes for each image, take 18.7 GB.
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 4096)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    (row,) = folder_in(tmp_path).runs()
+    assert row.status == "oom"
+    assert "CUDA out of memory" in row.reason
 
 
 def test_roofs_are_those_of_the_device(tmp_path):
