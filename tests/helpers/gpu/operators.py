@@ -50,7 +50,7 @@ class Ledger:
         if key in self._sizes:
             return
         if self.byte + byte > self._capacity_byte:
-            raise torch.OutOfMemoryError(
+            raise torch.cuda.OutOfMemoryError(
                 f"CUDA out of memory. Tried to allocate {byte / 2**20:.2f} MiB. GPU 0 has a total capacity of "
                 f"{self._capacity_byte / 2**30:.2f} GiB of which {(self._capacity_byte - self.byte) / 2**20:.2f} MiB "
                 "is free."
