@@ -79,9 +79,7 @@ class Operators(TorchDispatchMode):
 
     def begin(self) -> None:
         """Stand at the bottom of this thread's modes, for as long as it lives."""
-        # As FakeTensorMode does where there is no GPU: a device's guard that does nothing, and torch.tensor(...,
-        # device=...) that dispatches its copy to the device.
-        torch._C._ensureCUDADeviceGuardSet()
+        # As FakeTensorMode does where there is no GPU: torch.tensor(..., device=...) dispatches its copy to the device.
         torch._C._set_only_lift_cpu_tensors(True)
         self.__enter__()
 

@@ -109,6 +109,9 @@ class Cuda:
         total = self._gpu(self._number(device)).torch_memory_byte
         return total - self.memory_allocated(), total
 
+    def is_current_stream_capturing(self) -> bool:
+        return False
+
     def empty_cache(self) -> None: ...
 
     def memory_allocated(self, _device: Any = None) -> int:
@@ -145,3 +148,5 @@ def stand_in(machine: Machine, torch: ModuleType) -> None:
     for name in dir(cuda):
         if not name.startswith("_") or name == "_lazy_init":
             setattr(torch.cuda, name, getattr(cuda, name))
+    # Optimisers ask it for a stream, which they would not capture into a graph.
+    torch.accelerator.current_accelerator = lambda check_available=False: None
