@@ -27,8 +27,9 @@ def run(machine, *arguments, **variables):
 
 
 def measure(machine, data, *arguments, **variables):
-    small = ["--device", "cuda", "--models", "squeezenet1_0", "--variants", "eager", "--data", data]
-    return run(machine, "-m", "measure", *small, *arguments, **variables)
+    what = ["--device", "cuda", "--models", "squeezenet1_0", "--variants", "eager", "--data", data]
+    short = ["--target", "50%", "--max-rounds", 3]  # no more of a busy host's time than it takes to see the device's
+    return run(machine, "-m", "measure", *what, *short, *arguments, **variables)
 
 
 def folder_in(data):
@@ -45,12 +46,13 @@ def test_inference_is_measured_from_identification_to_csv(tmp_path):
     assert machine.driver == DRIVER
     runs, samples = folder.runs(), folder.samples()
     assert [row.status for row in runs] == ["ok"] * len(runs)
-    assert len(runs) >= 3
+    assert len(runs) == 3
     for sample in samples:
         # Two FLOP for each multiply-add of 64 images take 12.9 ms at the T4's fp32 peak, and nothing can be faster.
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
-        assert (sample.clock_hz, sample.temperature_c) == (1590e6, 60.0)
+        assert sample.temperature_c == 60.0
+        assert (sample.clock_hz, sample.throttle) in {(1590e6, None), (900e6, "power cap")}
 
 
 def test_a_training_step_is_measured_with_its_stages_and_its_memory(tmp_path):

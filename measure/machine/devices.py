@@ -7,7 +7,7 @@ import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError

@@ -28,8 +28,8 @@ NVIDIA_THROTTLING = {
 ``nvmlClocksEventReasons``. The others are that it has nothing to do, and what somebody has set."""
 
 CLOCK_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""NVML's question why a clock is lowered: its name, which older drivers do not know, and its former one, which goes away
-with CUDA 14."""
+"""NVML's question why a clock is lowered: its name, which older drivers do not know, and its former one, which goes
+away with CUDA 14."""
 
 PROCESSOR_THROTTLING = "thermal"
 """The one reason that Linux counts for a processor."""

@@ -97,8 +97,8 @@ def _chosen(gpus: list[Gpu], visible: str) -> list[Gpu]:
 
 
 WHOLE_BOARD = frozenset(
-    "PciInfo MigMode ClockInfo Temperature TemperatureThreshold PowerUsage TotalEnergyConsumption "
-    "CurrentClocksEventReasons CurrentClocksThrottleReasons UtilizationRates PersistenceMode".split()
+    {"PciInfo", "MigMode", "ClockInfo", "Temperature", "TemperatureThreshold", "PowerUsage", "TotalEnergyConsumption"}
+    | {"CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "UtilizationRates", "PersistenceMode"}
 )
 """What is a board's and no slice's: the least that a driver may tell of a slice."""
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from helpers.gpu.catalogue import Gpu
-from helpers.gpu.nvml import slowdown
-from helpers.gpu.stream import STREAM
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
+
+from helpers.gpu.catalogue import Gpu
+from helpers.gpu.nvml import slowdown
+from helpers.gpu.stream import STREAM
 
 aten = torch.ops.aten
 

@@ -101,7 +101,7 @@ def using(monkeypatch):
 def test_torch_uses_the_gpu_that_was_identified(monkeypatch, using):
     pretend(monkeypatch, MACHINES["t4"])
     using(L4, L4.uuid.removeprefix("GPU-"))
-    with pytest.raises(UserError, match="tells of Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
+    with pytest.raises(UserError, match=r"tells of Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
         devices.find("cuda").prepare(1)
     using(T4, L4.uuid.removeprefix("GPU-"))  # another of the same kind has other sensors
     with pytest.raises(UserError, match="set CUDA_VISIBLE_DEVICES to the UUID"):
@@ -111,7 +111,7 @@ def test_torch_uses_the_gpu_that_was_identified(monkeypatch, using):
 def test_torch_uses_the_slice_that_was_identified_whosever_uuid_it_tells(monkeypatch, using):
     pretend(monkeypatch, MACHINES["a100-slice"])
     using(A100_IN_SLICES, A100_IN_SLICES.uuid.removeprefix("GPU-"))
-    with pytest.raises(UserError, match="MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "):
+    with pytest.raises(UserError, match=r"MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "):
         devices.find("cuda").prepare(1)
     using(A100_SLICE, A100_IN_SLICES.uuid.removeprefix("GPU-"))
     with pytest.raises(pytest.fail.Exception, match="too late"):
@@ -149,7 +149,7 @@ def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     gpu = devices.find("cuda")
     gpu.refuse_emulation("fp16")
-    with pytest.raises(NotImplementedError, match="Tesla T4 has no units for bf16 .compute capability 7.5"):
+    with pytest.raises(NotImplementedError, match=r"Tesla T4 has no units for bf16 .compute capability 7.5"):
         gpu.refuse_emulation("bf16")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     gpu.refuse_emulation("bf16")
