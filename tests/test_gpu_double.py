@@ -128,6 +128,12 @@ def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
     assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in row.reason
 
 
+@pytest.mark.parametrize("machine", ["t4", "a100-slice", "gb10"])
+def test_what_is_tested_on_a_gpu_holds_here(machine):
+    answer = run(machine, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", "tests/measure/machine/test_devices.py")
+    assert "3 passed" in answer.stdout, answer.stdout
+
+
 def test_nothing_of_it_reaches_the_data():
     probe = "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')"
     answer = run("t4", "-c", probe)
