@@ -130,7 +130,8 @@ def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
 
 @pytest.mark.parametrize("machine", ["t4", "a100-slice", "gb10"])
 def test_what_is_tested_on_a_gpu_holds_here(machine):
-    answer = run(machine, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", "tests/measure/machine/test_devices.py")
+    those = ["-p", "no:cacheprovider", "-m", "gpu", "tests/measure/machine/test_devices.py"]
+    answer = run(machine, "-m", "pytest", *those)
     assert "3 passed" in answer.stdout, answer.stdout
 
 
