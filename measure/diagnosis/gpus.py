@@ -6,10 +6,12 @@ Values that the driver does not report are None.
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from measure.machine import devices
+from measure.machine.nvidia import ask
 from measure.machine.sensors import NoSensors, NvidiaSensors
 
 DRIVER = Path("/proc/driver/nvidia")
@@ -61,13 +63,12 @@ def observe() -> Nvidia:
 def _gpu(torch_name: str, handle: Any) -> Gpu:
     import pynvml
 
-    sensors = NvidiaSensors(handle, NoSensors())
-    ask = sensors.ask
-    name, memory = ask(pynvml.nvmlDeviceGetName), ask(pynvml.nvmlDeviceGetMemoryInfo)
-    busy, running = ask(pynvml.nvmlDeviceGetUtilizationRates), ask(pynvml.nvmlDeviceGetComputeRunningProcesses)
-    persistence, ecc = ask(pynvml.nvmlDeviceGetPersistenceMode), ask(pynvml.nvmlDeviceGetEccMode)
+    asked = partial(ask, handle)
+    name, memory = asked(pynvml.nvmlDeviceGetName), asked(pynvml.nvmlDeviceGetMemoryInfo)
+    busy, running = asked(pynvml.nvmlDeviceGetUtilizationRates), asked(pynvml.nvmlDeviceGetComputeRunningProcesses)
+    persistence, ecc = asked(pynvml.nvmlDeviceGetPersistenceMode), asked(pynvml.nvmlDeviceGetEccMode)
     errors = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
-    reading = sensors.read()
+    reading = NvidiaSensors(handle, NoSensors()).read()
     return Gpu(
         torch_name=torch_name,
         name=name.decode() if isinstance(name, bytes) else name or "NVIDIA GPU",
@@ -76,9 +77,9 @@ def _gpu(torch_name: str, handle: Any) -> Gpu:
         busy=None if busy is None else busy.gpu / 100,
         persistence=None if persistence is None else bool(persistence),
         ecc=None if ecc is None else bool(ecc[0]),  # now, and after the next start
-        uncorrected=ask(pynvml.nvmlDeviceGetTotalEccErrors, *errors),
+        uncorrected=asked(pynvml.nvmlDeviceGetTotalEccErrors, *errors),
         temperature_c=reading.temperature_c,
-        limit_c=ask(pynvml.nvmlDeviceGetTemperatureThreshold, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
+        limit_c=asked(pynvml.nvmlDeviceGetTemperatureThreshold, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
         throttle=reading.throttle,
     )
 

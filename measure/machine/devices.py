@@ -3,16 +3,16 @@
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
 
-import os
 import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 from measure.machine import processor
+from measure.machine.nvidia import ask, board_of, nvidia_handles, text_of, uuid_of
 from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
 
 SWEEP = 4
@@ -62,6 +62,9 @@ class Device(ABC):
     def allow_tf32(self, allowed: bool) -> None:
         """Let fp32 be multiplied as TF32, or forbid it. Raise NotImplementedError where a device has no TF32."""
         _refuse_tf32(allowed)
+
+    def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices compute in what torch offers them
+        """Raise NotImplementedError where the device has no units for a precision, and torch converts it for others."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -135,6 +138,9 @@ def _limit_memory(byte: int) -> None:
 AMPERE = (8, 0)
 """The compute capability from which tensor cores have TF32."""
 
+LEAST_SHARE = 0.8
+"""The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
+
 
 class Cuda(Device):
     """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
@@ -149,14 +155,25 @@ class Cuda(Device):
         self._nvml, self._handle = pynvml, nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
-        name, bus = self._nvml.nvmlDeviceGetName(self._handle), self._nvml.nvmlDeviceGetPciInfo(self._handle)
-        return {"name": _text(name), "memory": str(self.memory_byte()), "pci": f"{bus.pciDeviceId:08x}"}
+        memory_byte = self._told_memory_byte()
+        memory = {} if memory_byte is None else {"memory": str(memory_byte)}
+        bus = self._nvml.nvmlDeviceGetPciInfo(board_of(self._handle) or self._handle)
+        return {"name": self._name(), **memory, "pci": f"{bus.pciDeviceId:08x}"}
+
+    def _name(self) -> str:
+        return text_of(self._nvml.nvmlDeviceGetName(self._handle))
 
     def driver(self) -> str | None:
-        return _text(self._nvml.nvmlSystemGetDriverVersion())
+        return text_of(self._nvml.nvmlSystemGetDriverVersion())
 
     def memory_byte(self) -> int:
-        return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+        """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
+        told = self._told_memory_byte()
+        return super().memory_byte() if told is None else told
+
+    def _told_memory_byte(self) -> int | None:
+        memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
+        return None if memory is None else int(memory.total)
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -166,9 +183,44 @@ class Cuda(Device):
                 f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
                 "install one that is built for this driver"
             )
-        torch.set_num_threads(threads)
         torch.cuda.set_device(self.torch_name)
+        self._check_that_torch_uses_it()
+        self._check_kernels()
+        torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+
+    def _check_that_torch_uses_it(self) -> None:
+        """Raise UserError where torch uses another GPU than the one that was identified."""
+        import torch
+
+        used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
+        used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
+        if uuid and board_of(self._handle) is None:
+            is_same = used_uuid == uuid
+        else:  # of a slice torch may tell the UUID of its board
+            is_same = used.name == self._name() and used.total_memory >= LEAST_SHARE * (told_byte or 0)
+        if not is_same:
+            raise UserError(
+                f"--device {self.torch_name}: the driver tells of {self._name()} ({uuid}), but torch uses {used.name} "
+                f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
+            )
+
+    def _check_kernels(self) -> None:
+        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
+        import torch
+
+        try:
+            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
+            self.synchronize()
+        except RuntimeError as problem:
+            if "no kernel image" not in str(problem):
+                raise
+            major, minor = torch.cuda.get_device_capability(self.torch_name)
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
+                f"compute capability {major}.{minor}, only for {', '.join(torch.cuda.get_arch_list())}; "
+                "install one that is built for it"
+            ) from None
 
     def allow_tf32(self, allowed: bool) -> None:
         import torch
@@ -176,6 +228,16 @@ class Cuda(Device):
         _refuse_tf32(allowed and torch.cuda.get_device_capability(self.torch_name) < AMPERE)
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
+
+    def refuse_emulation(self, precision: str) -> None:
+        import torch
+
+        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            major, minor = torch.cuda.get_device_capability(self.torch_name)
+            raise NotImplementedError(
+                f"{self._name()} has no units for bf16 (compute capability {major}.{minor}): torch would convert it to "
+                "fp32 and back"
+            )
 
     def synchronize(self) -> None:
         import torch
@@ -212,34 +274,6 @@ class CudaEvents:
         return self._first.elapsed_time(self._last) / 1e3
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def nvidia_handles() -> list[Any]:
-    """Return the driver's handles of the GPUs that torch would see, in its order; none without driver or library."""
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the driver's order; CUDA's is fastest first
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
-        return []
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    handles = []
-    for name in filter(None, (part.strip() for part in visible.split(","))):
-        try:
-            if name.lstrip("-").isdigit():
-                handles.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
-            else:
-                handles.append(pynvml.nvmlDeviceGetHandleByUUID(name.encode()))
-        except pynvml.NVMLError:
-            break  # CUDA ignores everything from the first invalid name on
-    return handles
-
-
 class Mps(Device):
     """The GPU of an Apple chip."""
 
@@ -251,6 +285,12 @@ class Mps(Device):
 
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
+
+    def memory_byte(self) -> int:
+        """Return how much of the machine's memory Metal lets the GPU use before it slows down."""
+        import torch
+
+        return int(torch.mps.recommended_max_memory())
 
     def prepare(self, threads: int) -> None:
         import torch

@@ -6,11 +6,12 @@ second. What is not available here is None, never 0.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
 WINDOW_S = 0.5
@@ -25,6 +26,10 @@ NVIDIA_THROTTLING = {
 }
 """The reasons of heat and power for which an NVIDIA GPU lowers its clock, by their bits in NVML's
 ``nvmlClocksEventReasons``. The others are that it has nothing to do, and what somebody has set."""
+
+CLOCK_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""NVML's question why a clock is lowered: its name, which older drivers do not know, and its former one, which goes
+away with CUDA 14."""
 
 PROCESSOR_THROTTLING = "thermal"
 """The one reason that Linux counts for a processor."""
@@ -169,20 +174,26 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
 
 
 class NvidiaSensors:
-    """An NVIDIA GPU's readings by NVML, and the load of the processor that feeds it."""
+    """An NVIDIA GPU's readings by NVML, and the load of the processor that feeds it.
+
+    A slice (MIG device) has the clock and the temperature of its board. The board's power and energy are not known for
+    a slice: others work on the same board.
+    """
 
     def __init__(self, handle: Any, processor: Sensors) -> None:
-        self._handle = handle
+        board = board_of(handle)
+        self._is_slice = board is not None
+        self._board = handle if board is None else board
         self._processor = processor
 
     def read(self) -> Reading:
         import pynvml
 
-        clock_mhz = self.ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
-        temperature_c = self.ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
-        power_mw = self.ask(pynvml.nvmlDeviceGetPowerUsage)
-        energy_mj = self.ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
-        reasons = self.ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
+        clock_mhz = ask(self._board, pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
+        temperature_c = ask(self._board, pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+        power_mw = None if self._is_slice else ask(self._board, pynvml.nvmlDeviceGetPowerUsage)
+        energy_mj = None if self._is_slice else ask(self._board, pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        reasons = self._reasons()
         return replace(
             self._processor.read(),
             energy_j=_scaled(energy_mj, 1e-3),
@@ -192,14 +203,13 @@ class NvidiaSensors:
             throttle=";".join(name for bit, name in NVIDIA_THROTTLING.items() if reasons & bit) or None,
         )
 
-    def ask(self, question: Callable[..., Any], *arguments: int) -> Any:
-        """Return the driver's answer, None where this GPU has no answer or this user gets none."""
+    def _reasons(self) -> int:
+        """Return the bits of all reasons for which the clock is lowered, 0 where the driver tells none."""
         import pynvml
 
-        try:
-            return question(self._handle, *arguments)
-        except pynvml.NVMLError:
-            return None
+        questions = (getattr(pynvml, name, None) for name in CLOCK_REASONS)
+        told = (ask(self._board, question) for question in questions if question is not None)
+        return next((reasons for reasons in told if reasons is not None), 0)
 
 
 def _scaled(value: int | None, unit: float) -> float | None:

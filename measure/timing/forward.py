@@ -55,6 +55,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
     joined = variants.joined_in(cell.variant)
     for variant in joined:
         variant.begin(device.kind, cell.precision)
+    device.refuse_emulation(cell.precision)
     device.allow_tf32(cell.precision == TF32)
     dtype = torch_dtype(FULL_PRECISION if is_autocast else stored_as(cell.precision))
     call = catalog.prepare(model, cell.batch, device.torch_name, dtype)

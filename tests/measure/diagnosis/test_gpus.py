@@ -32,10 +32,12 @@ def driver(monkeypatch):
     """A driver with one GPU, of which it tells nothing unless a test says what."""
     questions = (
         "Name MemoryInfo UtilizationRates ComputeRunningProcesses PersistenceMode EccMode TotalEccErrors "
-        "TemperatureThreshold Temperature ClockInfo PowerUsage TotalEnergyConsumption CurrentClocksThrottleReasons"
+        "TemperatureThreshold Temperature ClockInfo PowerUsage TotalEnergyConsumption CurrentClocksEventReasons "
+        "CurrentClocksThrottleReasons"
     )
     for question in questions.split():
         monkeypatch.setattr(pynvml, f"nvmlDeviceGet{question}", refuse)
+    monkeypatch.setattr(pynvml, "nvmlDeviceIsMigDeviceHandle", refuse)
     monkeypatch.setattr(devices, "nvidia_handles", lambda: ["handle"])
 
     def tells(**answers):
@@ -61,7 +63,7 @@ def test_what_a_driver_tells_is_taken_over(driver):
         TotalEccErrors=3,
         TemperatureThreshold=87,
         Temperature=41,
-        CurrentClocksThrottleReasons=0x04,
+        CurrentClocksEventReasons=0x04,
     )
     (gpu,) = gpus.observe().gpus
     assert gpu == gpus.Gpu(

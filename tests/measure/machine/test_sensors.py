@@ -165,7 +165,9 @@ def nvidia(monkeypatch, **changed):
         "nvmlDeviceGetTemperature": 61,
         "nvmlDeviceGetPowerUsage": 687_500,  # mW
         "nvmlDeviceGetTotalEnergyConsumption": 12_345,  # mJ
-        "nvmlDeviceGetCurrentClocksThrottleReasons": 0x4 | 0x20 | 0x2,
+        "nvmlDeviceGetCurrentClocksEventReasons": 0x4 | 0x20 | 0x2,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": None,
+        "nvmlDeviceIsMigDeviceHandle": None,  # as GPUs before Ampere
     }
     Driver(pynvml, monkeypatch, **answers | changed)
     return NvidiaSensors("gpu", NoSensors()).read()
@@ -179,14 +181,26 @@ def test_a_gpu_answers_in_base_units(monkeypatch):
 
 def test_a_gpus_throttling_is_heat_and_power_but_no_setting_and_no_idleness(monkeypatch):
     assert nvidia(monkeypatch).throttle == "power cap;software thermal"
-    assert nvidia(monkeypatch, nvmlDeviceGetCurrentClocksThrottleReasons=0x1 | 0x2 | 0x100).throttle is None
+    assert nvidia(monkeypatch, nvmlDeviceGetCurrentClocksEventReasons=0x1 | 0x2 | 0x100).throttle is None
 
 
 def test_what_a_gpu_does_not_answer_is_none(monkeypatch):
     reading = nvidia(monkeypatch, nvmlDeviceGetTotalEnergyConsumption=None, nvmlDeviceGetPowerUsage=None)
     assert (reading.energy_j, reading.power_w, reading.temperature_c) == (None, None, 61.0)
-    reading = nvidia(monkeypatch, nvmlDeviceGetCurrentClocksThrottleReasons=None)
+    reading = nvidia(monkeypatch, nvmlDeviceGetCurrentClocksEventReasons=None)
     assert reading.throttle is None
+
+
+def test_a_driver_that_knows_the_former_question_alone_is_asked_that(monkeypatch):
+    former = {"nvmlDeviceGetCurrentClocksEventReasons": None, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x4}
+    assert nvidia(monkeypatch, **former).throttle == "power cap"
+
+
+@pytest.mark.parametrize(("gone", "left"), [("Throttle", "Event"), ("Event", "Throttle")])
+def test_a_library_may_have_one_of_the_questions_alone(monkeypatch, gone, left):
+    nvidia(monkeypatch, **{f"nvmlDeviceGetCurrentClocks{left}Reasons": 0x40})
+    monkeypatch.delattr(f"pynvml.nvmlDeviceGetCurrentClocks{gone}Reasons")
+    assert NvidiaSensors("gpu", NoSensors()).read().throttle == "hardware thermal"
 
 
 def test_a_gpus_load_is_that_of_the_processor_that_feeds_it(monkeypatch):

@@ -1,0 +1,54 @@
+"""A GPU that is not there: NVML, torch's CUDA device, Triton and its time, for tests of all that runs on one.
+
+Nothing in ``measure/`` knows of it. ``environment(machine)`` is for programs: every Python process started with these
+variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of what
+asks NVML alone, in this process.
+
+It shows that the program finds a device, measures on it and stores what it measured. It does not show values (its
+tensors have none), foreach optimisers and autocast (torch chooses by a tensor's device, and these are on meta), a
+GradScaler that skips steps, cuDNN, the rounding of the allocator, work beside work, and models that read their
+tensors. Latencies of less than some 10 ms are those of this host's operators.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helpers.gpu import nvml
+from helpers.gpu.catalogue import MACHINES, Machine
+from helpers.places import ROOT, TESTS
+
+if TYPE_CHECKING:
+    import pytest
+
+VARIABLE = "RIDGEPOINT_TEST_GPU"
+"""The name of the machine whose GPUs a process has."""
+
+CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+
+
+def environment(machine: str, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a program that has the GPUs of a machine, with these variables besides."""
+    kept = {name: value for name, value in os.environ.items() if name not in CUDA_VARIABLES}
+    path = os.pathsep.join(map(str, [Path(__file__).parent / "site", ROOT, TESTS]))
+    return {**kept, "PYTHONPATH": path, VARIABLE: machine, **(variables or {})}
+
+
+def here() -> Machine:
+    """Return the machine that this process was started on."""
+    return MACHINES[os.environ[VARIABLE]]
+
+
+def pretend(monkeypatch: "pytest.MonkeyPatch", machine: Machine, **variables: str) -> None:
+    """Let NVML answer for a machine in this process, under these environment variables."""
+    import pytest
+
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+    for name, answer in nvml.answers(machine, pynvml).items():
+        monkeypatch.setattr(pynvml, name, answer, raising=False)  # an older pynvml lacks some
+    for name in CUDA_VARIABLES:
+        monkeypatch.setenv(name, "")  # so that it is put back at the end, whatever the program sets
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)

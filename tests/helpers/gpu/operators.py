@@ -1,0 +1,155 @@
+"""What operators do on a GPU that is not there: nothing, in about the time that they would take.
+
+A tensor "on cuda" lies on torch's meta device: it has a shape and no memory. Every operator of such tensors adds to the
+stream the time of its FLOP or of its bytes, whichever is longer, and its outputs count as memory until they are freed.
+
+What torch computes from numbers that a program writes down (``torch.tensor``, ``torch.arange``) stays on the CPU until
+it meets a tensor of the device: networks such as RegNet read widths out of small tensors while they are built.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.flop_counter import flop_registry
+
+from helpers.gpu.catalogue import Gpu
+from helpers.gpu.nvml import slowdown
+from helpers.gpu.stream import STREAM
+
+aten = torch.ops.aten
+
+LAUNCH_NS = 3_000
+"""What a kernel takes at least."""
+
+PRECISIONS = {torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+WRITTEN_DOWN = {aten.arange, aten.linspace, aten.logspace, aten.scalar_tensor}
+
+UNWRITTEN = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
+"""They reserve memory and launch nothing."""
+
+
+class Ledger:
+    """The storages that are on the device, and their bytes: now, and at most."""
+
+    def __init__(self, capacity_byte: int) -> None:
+        self._capacity_byte = capacity_byte
+        self._sizes: dict[int, int] = {}
+        self.byte = self.peak_byte = 0
+
+    def __contains__(self, tensor: Any) -> bool:
+        return tensor.is_meta and tensor.untyped_storage()._cdata in self._sizes
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Count a tensor's storage until it is freed. Raises OutOfMemoryError where there is no room for it."""
+        storage = tensor.untyped_storage()
+        key, byte = storage._cdata, storage.nbytes()
+        if key in self._sizes:
+            return
+        if self.byte + byte > self._capacity_byte:
+            raise torch.cuda.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {byte / 2**20:.2f} MiB. GPU 0 has a total capacity of "
+                f"{self._capacity_byte / 2**30:.2f} GiB of which {(self._capacity_byte - self.byte) / 2**20:.2f} MiB "
+                "is free."
+            )
+        self._sizes[key] = byte
+        self.byte += byte
+        self.peak_byte = max(self.peak_byte, self.byte)
+        weakref.finalize(storage, self._free, key).atexit = False
+
+    def _free(self, key: int) -> None:
+        self.byte -= self._sizes.pop(key)
+
+
+class Operators(TorchDispatchMode):
+    """Takes every operator of this thread: those of the device are done here, all others as they are."""
+
+    def __init__(self, gpu: Gpu, wheel: tuple[str, ...]) -> None:
+        super().__init__()
+        self._gpu = gpu
+        self._has_kernels = any(map(gpu.runs, wheel))
+        self.ledger = Ledger(gpu.torch_memory_byte)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operator imports all of torch.compile
+
+    def begin(self) -> None:
+        """Stand at the bottom of this thread's modes, for as long as it lives."""
+        # As FakeTensorMode does where there is no GPU: torch.tensor(..., device=...) dispatches its copy to the device.
+        torch._C._set_only_lift_cpu_tensors(True)
+        self.__enter__()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        device = kwargs.get("device")
+        is_to_device = device is not None and torch.device(device).type == "cuda"
+        if not is_to_device and not any(tensor in self.ledger for tensor in tensors):
+            result = func(*args, **kwargs)
+            if func.overloadpacket is aten.lift_fresh:
+                result.is_written_down = True
+            return result
+        if func.overloadpacket in WRITTEN_DOWN or self._is_written_down(func, tensors):
+            return func(*args, **{**kwargs, "device": torch.device("cpu")})
+        if _leaves_device(func, args, device):
+            STREAM.synchronize()
+            return _read(func, args, kwargs)
+        if not self._has_kernels and func.overloadpacket not in UNWRITTEN:
+            raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+        if is_to_device:
+            kwargs["device"] = torch.device("meta")
+        args, kwargs = tree_map_only(torch.Tensor, _on_meta, (args, kwargs))
+        result = func(*args, **kwargs)
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_meta]
+        for tensor in made:
+            self.ledger.add(tensor)
+        if not func.is_view and func.overloadpacket not in UNWRITTEN:
+            STREAM.add(self._work_ns(func, args, kwargs, result, [*tensors, *made]))
+        return result
+
+    def _is_written_down(self, func: Any, tensors: list[torch.Tensor]) -> bool:
+        """Return whether an operator copies to the device what ``torch.tensor`` has just made."""
+        return func.overloadpacket is aten._to_copy and getattr(tensors[0], "is_written_down", False)
+
+    def _work_ns(self, func: Any, args: Any, kwargs: Any, result: Any, tensors: Iterable[torch.Tensor]) -> int:
+        """Return what an operator takes: launch, and its FLOP or its bytes by the device's peaks."""
+        count = flop_registry.get(func.overloadpacket)
+        flop = count(*args, **kwargs, out_val=result) if count is not None else 0
+        byte = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        arithmetic_s = slowdown(self._gpu) * flop / self._peak(tensors)
+        return LAUNCH_NS + round(1e9 * max(arithmetic_s, byte / self._gpu.byte_per_s))
+
+    def _peak(self, tensors: Iterable[torch.Tensor]) -> float:
+        """Return the FLOP per second of the type that the tensors have."""
+        kinds = [PRECISIONS.get(tensor.dtype, "fp32") for tensor in tensors if tensor.is_floating_point()]
+        precision = kinds[0] if kinds else "fp32"
+        if precision == "fp32" and torch.backends.cuda.matmul.allow_tf32:
+            precision = "tf32"
+        return self._gpu.flop_per_s.get(precision, self._gpu.flop_per_s["fp32"])
+
+
+def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Move what is still on the CPU beside the device's tensors, but for single numbers, which kernels take so."""
+    return tensor.to("meta") if tensor.device.type == "cpu" and tensor.ndim else tensor
+
+
+def _leaves_device(func: Any, args: Any, device: Any) -> bool:
+    """Return whether an operator's result is on the host: a number, or a copy."""
+    if func.overloadpacket is aten._to_copy:
+        return device is not None and torch.device(device).type == "cpu"
+    if func.overloadpacket is aten.copy_:
+        return args[0].device.type == "cpu"
+    return func.overloadpacket is aten._local_scalar_dense
+
+
+def _read(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return what the host reads from the device: zeros."""
+    if func.overloadpacket is aten.copy_:
+        return args[0].zero_()
+    zeros = torch.zeros(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device="cpu")
+    return zeros if func.overloadpacket is aten._to_copy else zeros.reshape(-1)[0].item()

@@ -1,0 +1,65 @@
+"""Gives every Python process that is started with this folder on its path the GPUs of a machine of the catalogue.
+
+Python imports it before anything else. NVML, torch and Triton are changed once they have been imported.
+"""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+from helpers.gpu import here, nvml, stream, torch_side, triton_side
+from helpers.places import ROOT
+
+DATA = str(ROOT / "data") + os.sep
+WRITING = ("os.rename", "os.mkdir", "os.remove", "os.truncate", "os.link", "os.symlink")
+
+
+class After(MetaPathFinder):
+    """Calls what a module's name stands for, once that module has been imported."""
+
+    def __init__(self, calls: Mapping[str, Callable[[ModuleType], None]]) -> None:
+        self._calls = calls
+        self._is_asking = False
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name not in self._calls or self._is_asking:
+            return None
+        self._is_asking = True  # the others find it
+        spec = importlib.util.find_spec(name)
+        self._is_asking = False
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_call(module: ModuleType) -> None:
+            execute(module)
+            self._calls[name](module)
+
+        spec.loader.exec_module = execute_and_call
+        return spec
+
+
+def refuse(event, arguments):
+    """Keep what no GPU measured out of the data that the paper is made from."""
+    if event == "open":
+        path, mode, flags = arguments
+        paths = [path] if set(mode or "") & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) else []
+    else:
+        paths = arguments if event in WRITING else ()
+    for path in paths:
+        if isinstance(path, str | bytes | os.PathLike) and os.path.abspath(os.fsdecode(path)).startswith(DATA):
+            raise PermissionError(f"{path}: a GPU that is not there measures nothing for {DATA}")
+
+
+SIDES = {
+    "pynvml": lambda pynvml: vars(pynvml).update(nvml.answers(here(), pynvml)),
+    "torch": lambda torch: torch_side.stand_in(here(), torch),
+    "triton.runtime.jit": triton_side.stand_in,
+}
+
+stream.begin()
+sys.meta_path.insert(0, After(SIDES))
+sys.addaudithook(refuse)

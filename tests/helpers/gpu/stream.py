@@ -1,0 +1,63 @@
+"""The time of a GPU that is not there: the host's is real, the device's passes at once.
+
+An operator adds its time to what the stream has to do. Who waits for the stream does not wait: the clock is put
+forward to the moment at which the stream is done. So a round lasts about as long as its calls take on the host alone,
+and reads as if the device had worked. Only ``time.perf_counter``, ``time.perf_counter_ns`` and ``time.sleep`` know of
+it; ``time.monotonic``, which budgets and limits are kept by, stays real.
+"""
+
+import threading
+import time
+
+from helpers.gpu.catalogue import Gpu
+
+_real_ns, _real_sleep = time.perf_counter_ns, time.sleep
+
+
+class Stream:
+    """One device's only stream of work; times are nanoseconds of the clock that is put forward."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+        self._busy_until_ns = 0
+        self._thread: int | None = None
+        self.gpu: Gpu | None = None
+        self.worked_ns = 0
+
+    def begin(self, gpu: Gpu) -> None:
+        """Be this device's. The pauses of this thread, which uses it, pass at once, too."""
+        self.gpu = gpu
+        self._thread = threading.get_ident()
+
+    def now_ns(self) -> int:
+        return _real_ns() + self._ahead_ns
+
+    def add(self, work_ns: int) -> None:
+        """Append work, which begins when that before it is done."""
+        self._busy_until_ns = self.mark_ns() + work_ns
+        self.worked_ns += work_ns
+
+    def mark_ns(self) -> int:
+        """Return when the work so far is done: now, if it is already."""
+        return max(self.now_ns(), self._busy_until_ns)
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        self._ahead_ns += max(0, self._busy_until_ns - self.now_ns())
+
+    def sleep(self, seconds: float) -> None:
+        if threading.get_ident() == self._thread:
+            self._ahead_ns += round(seconds * 1e9)
+        else:
+            _real_sleep(seconds)
+
+
+STREAM = Stream()
+"""This process's."""
+
+
+def begin() -> None:
+    """Put this process's clock and pauses into the hands of ``STREAM``, before anything takes hold of them."""
+    time.perf_counter_ns = STREAM.now_ns
+    time.perf_counter = lambda: STREAM.now_ns() / 1e9
+    time.sleep = STREAM.sleep
