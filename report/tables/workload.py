@@ -55,7 +55,7 @@ def bounds(paper: Paper) -> str:
         for model in sorted({model for _, counted in columns for model in counted})
     ]
     names = [
-        f"{named_roof.name}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
+        f"{escape(named_roof.name)}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
         for named_roof, _ in columns
     ]
     return pipe(" | ".join(["Model", *names]), rows)
