@@ -23,7 +23,7 @@ AUTHOR_AND_YEAR = "Longauthor 2000"
 
 LONGEST_WORD = 40
 """So many characters stand on a line at most where no blank lets it break: a column is not wider."""
-WORD = re.compile(rf"(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}")
+WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
 CHARACTER = re.compile(r"\\.|.")
 
 
