@@ -38,7 +38,10 @@ def render_embedded(
     progress(f"running the cells of {project.document}")
     document = _Document(project, execute(project, data))
     paper = project.output_name("pdf") if "pdf" in formats else None
-    writers: dict[str, Callable[[], bytes]] = {"html": lambda: document.page(paper), "pdf": lambda: document.paper(progress)}
+    writers: dict[str, Callable[[], bytes]] = {
+        "html": lambda: document.page(paper),
+        "pdf": lambda: document.paper(progress),
+    }
     # Side by side, for both wait most of the time: for pandoc, and for Typst.
     with ThreadPoolExecutor() as pool:
         begun = []

@@ -25,6 +25,9 @@ BOX = "□"
 NAMED = 10
 """So many of those are named at most."""
 
+DRAWING = re.compile(r'\bimage\("([^"\\]+\.svg)"')
+"""A drawing in a Typst source."""
+
 WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
 
 
@@ -146,16 +149,33 @@ def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> b
     try:
         return _compiled(text, compiler)
     except UserError:
-        lacking = [character for character in dict.fromkeys(text) if not _is_drawn(character, compiler)]
+        drawings = [read_text(project.root / path) for path in DRAWING.findall(text)]
+        characters = dict.fromkeys("".join([text, *drawings]))
+        lacking = [character for character in characters if not _is_drawn(character, compiler)]
         if not lacking:
             raise
     named = ", ".join(f"{character} (U+{ord(character):04X})" for character in lacking[:NAMED])
+    named += " and others" if len(lacking) > NAMED else ""
     note(
-        f"the PDF shows {BOX} for what no font of the paper has: {named}{' and others' if len(lacking) > NAMED else ''}; "
+        f"the PDF shows {BOX} for what no font of the paper has: {named}; "
         "name a folder with a font that has it under typst: font-paths in _quarto.yml"
     )
+    return _compiled(_with_boxes(text, lacking, project.root), compiler)
+
+
+def _with_boxes(text: str, lacking: list[str], root: Path) -> str:
+    """Return a Typst source that shows a box in place of some characters, in its drawings, too."""
+    boxes = str.maketrans(dict.fromkeys(lacking, BOX))
+
+    def drawing(image: re.Match[str]) -> str:
+        content = read_text(root / image[1])
+        boxed = content.translate(boxes)
+        if boxed == content:
+            return image[0]
+        return f'image(bytes({json.dumps(boxed, ensure_ascii=False)}), format: "svg"'
+
     pattern = "".join(f"\\\\x{{{ord(character):x}}}" for character in lacking)
-    return _compiled(f'#show regex("[{pattern}]"): "{BOX}"\n{text}', compiler)
+    return f'#show regex("[{pattern}]"): "{BOX}"\n' + DRAWING.sub(drawing, text)
 
 
 def _compiled(text: str, compiler: typst.Compiler) -> bytes:

@@ -4,7 +4,7 @@ from report.engine.columns import BREAK, CELL_PADDING, LINE_CHARACTERS, fit, len
 
 
 def test_lengths():
-    """x 1.1, m 1.4, i 0.6, a capital 1.4 of the average character; where a line may break nothing is drawn."""
+    """An x is 1.1, m 1.4, i 0.6, a capital 1.4 of the average character; where a line may break nothing is drawn."""
     assert length("xmiX") == pytest.approx(1.1 + 1.4 + 0.6 + 1.4)
     assert length(f"x{BREAK}x") == pytest.approx(2.2)
 

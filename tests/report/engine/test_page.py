@@ -105,7 +105,7 @@ def test_scripts_of_the_project_run_and_no_others():
     """Those in blocks of raw HTML and in headers; not what a text of a table would be, nor data."""
     withheld = Withheld()
     withheld.without_raw_blocks(
-        "```{=html}\n<script>good()</script>\n<script type=\"application/json\">{}</script>\n```\n\n"
+        '```{=html}\n<script>good()</script>\n<script type="application/json">{}</script>\n```\n\n'
         "`<script>bad()</script>`{=html}\n"
     )
     withheld.mark("<script>header()</script>")

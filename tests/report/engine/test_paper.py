@@ -128,7 +128,9 @@ def test_a_character_that_no_font_has_becomes_a_box(project):
     assert "".join(printed.split()) == "□□A□□code□"
     assert pages.get_metadata_value("Title") == "论文"
     (note,) = notes
-    assert note.startswith("the PDF shows □ for what no font of the paper has: 论 (U+8BBA), 文 (U+6587), \U0001f9ea (U+1F9EA); ")
+    assert note.startswith(
+        "the PDF shows □ for what no font of the paper has: 论 (U+8BBA), 文 (U+6587), \U0001f9ea (U+1F9EA); "
+    )
 
 
 def test_margins_and_type_are_the_settings(tmp_path):
@@ -246,13 +248,23 @@ def test_links_and_cross_references_have_one_colour():
         assert 'fill="#1d4f91"' in page.decode(), linked
 
 
-@pytest.mark.parametrize("opening", ["", "#block["])
-def test_quartos_figures_float(opening):
+def test_quartos_figures_float():
     """Where a figure does not fit, the text behind it fills the page, and the figure is on top of the next."""
     page = "#set page(width: 10cm, height: 10cm, margin: 1cm)\n"
     tall = QUARTOS.replace("[PICTURE]", "block(height: 5cm)[PICTURE]")
-    text = f"#block(height: 4cm)[BEFORE]\n{opening}{tall}{']' if opening else ''}\n\nBEHIND\n"
+    text = f"#block(height: 4cm)[BEFORE]\n{tall}\n\nBEHIND\n"
     pdf = pypdfium2.PdfDocument(typst.Compiler(ignore_system_fonts=True).compile((STYLE + page + text).encode()))
     printed = [page.get_textpage().get_text_bounded() for page in pdf]
     assert "BEHIND" in printed[0]
     assert "PICTURE" in printed[1]
+
+
+def test_a_character_of_a_drawing_that_no_font_has_becomes_a_box(project):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="50"><text x="5" y="20">Chip {}</text></svg>'
+    (project.root / "b.svg").write_text(svg.format("论 \U0001f9ea"), "utf-8")
+    (project.root / "c.svg").write_text(svg.format('"x"'), "utf-8")
+    notes = []
+    text = '#set document(title: [T])\n#image("b.svg", alt: "论")\n#image("c.svg", alt: "c")\n'
+    (page,) = pypdfium2.PdfDocument(compile_paper(text, project, notes.append))
+    assert page.get_textpage().get_text_bounded().split() == ["Chip", "□", "□", "Chip", '"x"']
+    assert len(notes) == 1

@@ -51,10 +51,7 @@ def test_a_word_that_is_wider_than_a_column_may_break():
     """After forty characters, an escaped one being one; citations, formulas and code stay as they are."""
     kept = [f"[@{'k' * 50}]", f"${'x' * 50}$", f"`{'c' * 50}`", "x" * 40]
     table = pipe("A", [["x" * 39 + "\\_" + "y" * 41], *([cell] for cell in kept)])
-    assert table.splitlines()[2:] == [
-        f"| {'x' * 39}\\_\u200b{'y' * 40}\u200by |",
-        *(f"| {cell} |" for cell in kept),
-    ]
+    assert table.splitlines()[2:] == [f"| {'x' * 39}\\_\u200b{'y' * 40}\u200by |", *(f"| {cell} |" for cell in kept)]
 
 
 def tables_of(paper):
