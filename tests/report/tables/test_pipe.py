@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from helpers.published_papers import printed
 from helpers.training_papers import trained
 
 from report.analysis.available import Missing
-from report.engine.columns import LINE_CHARACTERS, length
+from report.engine.columns import CELL_PADDING, LINE_CHARACTERS, length
 from report.engine.pandoc import plain_text, run_pandoc
 from report.tables.pipe import between, failure, known, pipe, with_interval
 from report.text.quantities import si
@@ -74,8 +75,8 @@ def test_no_word_of_a_table_runs_into_the_next_column(paper):
             continue
         rows = [row for _, row in [*head[1], *(row for _, _, _, body in bodies for row in body)]]
         texts = [[plain_text(row[at][4]) for row in rows] for at in range(len(columns))]
-        words = [max(length(word) for text in column for word in text.split()) for column in texts if any(column)]
-        if len(words) == len(shares) and sum(words) + 2 * len(words) <= LINE_CHARACTERS:
+        words = [max(length(word) for text in column for word in re.split("[ \n\u200b-]", text)) for column in texts]
+        if sum(words) + CELL_PADDING * len(words) <= LINE_CHARACTERS:
             checked += 1
             for share, word, column in zip(shares, words, texts, strict=True):
                 assert share * LINE_CHARACTERS >= word, column[0]
