@@ -202,6 +202,5 @@ def _layers(names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, alig
     to_end: dict[str, Any] = {"x2Offset": {"expr": "datum.ex"}, "y2Offset": {"expr": "datum.ey"}}
     leaders = base.mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True, **to_end)
     to_place: dict[str, Any] = {"dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}}
-    look: dict[str, Any] = {"fontSize": theme.LABEL_SIZE, "color": theme.INK, "limit": labels.LONGEST}
-    texts = base.mark_text(align=align, clip=True, **look, **to_place)
+    texts = base.mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, align=align, clip=True, **to_place)
     return alt.layer(leaders.encode(x2="x:Q", y2="y:Q"), texts.encode(text="text:N"), description=LABELS)

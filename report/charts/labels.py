@@ -23,8 +23,6 @@ FARTHEST = 0.4
 STEP = 4.0
 """Pixels from one to the next of the boxes that cover a line."""
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
-LONGEST = 0.4 * theme.WIDTH
-"""The widest in pixels that a name is drawn; Vega cuts a longer one, which its tooltip tells whole."""
 
 Point = tuple[float, float]
 Segment = tuple[Point, Point]
@@ -89,7 +87,7 @@ def text_width(text: str, font_size: float, weight: str = "regular") -> float:
 
 def text_size(name: str, font_size: float) -> tuple[float, float]:
     """Return the width and height of a name as it is drawn."""
-    return min(text_width(name, font_size), LONGEST), 1.15 * font_size
+    return min(text_width(name, font_size), theme.LONGEST_NAME), 1.15 * font_size
 
 
 def along(start: Point, end: Point) -> list[Box]:

@@ -5,7 +5,7 @@ import pytest
 from PIL import ImageFont
 
 from report.charts import theme
-from report.charts.labels import LONGEST, MARK, Box, place, spread, text_size, text_width
+from report.charts.labels import MARK, Box, place, spread, text_size, text_width
 from report.charts.theme import FONTS
 
 PANEL = Box(0, 0, 400, 300)
@@ -108,4 +108,4 @@ def test_spread_keeps_order_and_distance(seed):
 def test_a_name_takes_no_more_room_than_it_is_drawn_in():
     """A regular n takes 0.5562 em: ten of them are 50 px wide at 9 px, and a hundred would take most of a figure."""
     assert text_size("n" * 10, 9)[0] == pytest.approx(10 * 0.5562 * 9, rel=1e-3)
-    assert text_size("n" * 100, 9)[0] == LONGEST < theme.WIDTH / 2
+    assert text_size("n" * 100, 9)[0] == theme.LONGEST_NAME < theme.WIDTH / 2
