@@ -260,3 +260,16 @@ def test_a_text_in_another_script_makes_a_paper_with_boxes(small):
     assert "A □ in a text." in text
     assert len(told) == 1
     assert "论 (U+8BBA)" in told[0]
+
+
+def test_a_title_of_the_bibliography_runs_nothing(small):
+    root = small("")
+    hostile = r"<script>alert(1)</script> \href{javascript:alert(1)}{The TeXbook}"
+    (root / "books.bib").write_text(BOOK.replace("The TeXbook", hostile))
+    ((written,), _) = rendered(root, ["html"])
+    page = Page(written.read_text("utf-8")).root
+    assert "<Script>alert(1)</Script> the TeXbook" in page.all(".csl-entry")[0].text()  # as titles are written
+    assert not [script for script in page.all("script") if "alert" in "".join(script.content)]
+    # a link to a script stays, and is one that the policy does not let run
+    (policy,) = [meta.attributes["content"] for meta in page.all("meta") if "http-equiv" in meta.attributes]
+    assert "unsafe" not in policy.split("script-src")[1]
