@@ -3,7 +3,8 @@
 
 const OPTIONS = {
   renderer: "svg",
-  actions: { export: { svg: true, png: true }, source: true, compiled: false, editor: false },
+  ast: true, // expressions are interpreted: the page's policy lets no code be made from text
+  actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
 };
 const ACTIONS_WIDTH = 40; // the menu's button, right of the chart
 

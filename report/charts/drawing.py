@@ -15,7 +15,7 @@ from typing import Any
 
 import vl_convert
 
-from report.charts.labels import WIDTHS, text_size
+from report.charts.labels import WIDTHS, text_width
 from report.charts.theme import FONTS
 
 vl_convert.register_font_directory(str(FONTS))
@@ -111,4 +111,4 @@ def _with_length(element: re.Match[str]) -> str:
     weight = "bold" if 'font-weight="bold"' in attributes else "regular"
     if not size or len(text) < 2 or not WIDTHS[weight].keys() >= set(text):
         return element[0]
-    return f'<text {attributes} textLength="{text_size(text, float(size[1]), weight)[0]:.4g}">{element[2]}'
+    return f'<text {attributes} textLength="{text_width(text, float(size[1]), weight):.4g}">{element[2]}'

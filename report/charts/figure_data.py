@@ -13,6 +13,7 @@ from typing import Any
 
 from measure.cache.table import as_text
 from report.charts.axes import LABELS
+from report.text.prose import washed
 
 
 @dataclass
@@ -30,10 +31,10 @@ def specification(chart: Any) -> dict[str, Any]:
 
     Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel``, where panels have titles, and
     ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
-    their leaders, which only name marks, are no data.
+    their leaders, which only name marks, are no data. Characters that no picture can hold are replaced.
     """
     # Validation takes half the time; the tests of figures do it.
-    found = dict(chart.to_dict(validate=False))
+    found = _washed(chart.to_dict(validate=False))
     uses: dict[str, _Use] = {}
     for view, dataset, panel, encoding in _views(found, "", "", {}):
         mark = view["mark"] if isinstance(view["mark"], str) else view["mark"]["type"]
@@ -54,6 +55,18 @@ def specification(chart: Any) -> dict[str, Any]:
         columns = _columns(found["datasets"][dataset], use.headings)
         tables.append({"data": dataset, "about": about, "columns": columns})
     return found | {"usermeta": {"tables": tables}}
+
+
+def _washed(node: Any) -> Any:
+    """Return a copy of a specification with all its texts washed."""
+    match node:
+        case str():
+            return washed(node)
+        case dict():
+            return {washed(key): _washed(value) for key, value in node.items()}
+        case list():
+            return [*map(_washed, node)]
+    return node
 
 
 def as_csv(specified: dict[str, Any]) -> str:

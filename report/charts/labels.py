@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
-from report.charts.theme import FONTS
+from report.charts import theme
 
-WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))
+WIDTHS: dict[str, dict[str, float]] = json.loads((theme.FONTS / "widths.json").read_text(encoding="utf-8"))
 """Widths of the characters of the charts' font in ems, by weight; it has no kerning."""
 MARK = 4.6
 """Half the side of the square that a point's mark takes."""
@@ -79,10 +79,15 @@ class Label:
         return (self.box.left + self.box.right) / 2, (self.box.top + self.box.bottom) / 2
 
 
-def text_size(text: str, font_size: float, weight: str = "regular") -> tuple[float, float]:
-    """Return the width and height of a line of text; a character that the font lacks counts as an em."""
+def text_width(text: str, font_size: float, weight: str = "regular") -> float:
+    """Return the width of a line of text; a character that the font lacks counts as an em."""
     widths = WIDTHS[weight]
-    return sum(widths.get(character, 1) for character in text) * font_size, 1.15 * font_size
+    return sum(widths.get(character, 1) for character in text) * font_size
+
+
+def text_size(name: str, font_size: float) -> tuple[float, float]:
+    """Return the width and height of a name as it is drawn."""
+    return min(text_width(name, font_size), theme.LONGEST_NAME), 1.15 * font_size
 
 
 def along(start: Point, end: Point) -> list[Box]:

@@ -13,6 +13,9 @@ from report.text.prose import Prose, escape, quoted
 PICTURES = Path("_figures")
 """The folder of the pictures, relative to the project's root, in which the chapters run."""
 
+NO_TABLES = "<!--| quarto-html-table-processing: none -->"
+"""Tells Quarto that what looks like a table in the charts' code is none."""
+
 
 class Display:
     """Markdown for Jupyter."""
@@ -56,7 +59,7 @@ def scripts() -> Display:
     Wait for the pictures of the charts that were shown before.
     """
     code = drawing.finish().replace("</script", "<\\/script")
-    return Display(f"```{{=html}}\n<style>{_font_faces()}</style>\n<script>{code}</script>\n```\n")
+    return Display(f"```{{=html}}\n{NO_TABLES}\n<style>{_font_faces()}</style>\n<script>{code}</script>\n```\n")
 
 
 def _font_faces() -> str:

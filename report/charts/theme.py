@@ -25,6 +25,9 @@ WIDTH = options.figure_width()
 PAGE_HEIGHT = 1.5 * WIDTH
 """Pixels of a figure as high as a page of the paper leaves room for, over a caption."""
 
+LONGEST_NAME = 0.4 * WIDTH
+"""Pixels of a name beside marks; of a longer one Vega draws the beginning, and its tooltip tells it whole."""
+
 # Okabe and Ito's colours, told apart without colour vision and, with the shapes, in grey.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -97,6 +100,7 @@ CONFIG: dict[str, Any] = {
         "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
     },
     "legend": GUIDE | {"symbolSize": 60},
+    "text": {"limit": LONGEST_NAME},
     "title": {"fontSize": FONT_SIZE + 1, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
 }  # fmt: skip
 

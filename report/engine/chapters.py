@@ -10,9 +10,10 @@ from pathlib import Path
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from report.engine.project import SETTINGS_FILE, Project, read_text
-from report.engine.source import included
+from report.engine.source import INLINE, Prose, included, read_source
 
 FILTER = Path("report/engine/selection.lua")
+LABEL = re.compile(r"#\s*\|\s*label:\s*['\"]?([\w.:-]+)")
 
 
 def chapters(project: Project) -> dict[str, str]:
@@ -46,3 +47,20 @@ def left_out(project: Project) -> set[str]:
 def is_left_out(file: str, names: set[str]) -> bool:
     """Return whether a file of the document is a chapter of these."""
     return Path(file).stem in names
+
+
+def label_div(label: str) -> list[str]:
+    """Return the lines that stand for a cell that is not run: by its label references to it are known."""
+    return ["", f"::: {{#{label}}}", ":::", ""]
+
+
+def without_code(project: Project, file: str) -> list[str]:
+    """Return the lines of a file of the document, without the code in its text and with the labels of its cells."""
+    lines = []
+    for block in read_source(project, file):
+        if isinstance(block, Prose):
+            lines += [INLINE.sub("", line.text) for line in block.lines]
+        else:
+            found = [label for line in block.lines if (label := LABEL.match(line.text))]
+            lines += [text for label in found for text in label_div(label[1])]
+    return lines

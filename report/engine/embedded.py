@@ -32,11 +32,16 @@ def render_embedded(
     Return the files written. Raise UserError, with file and line where there is one.
     """
     project = read_project(root.resolve())
+    for sentence in project.passed_over:
+        progress(sentence)
     find_pandoc()  # what is missing is said now, not after all cells have run
     progress(f"running the cells of {project.document}")
     document = _Document(project, execute(project, data))
     paper = project.output_name("pdf") if "pdf" in formats else None
-    writers: dict[str, Callable[[], bytes]] = {"html": lambda: document.page(paper), "pdf": document.paper}
+    writers: dict[str, Callable[[], bytes]] = {
+        "html": lambda: document.page(paper),
+        "pdf": lambda: document.paper(progress),
+    }
     # Side by side, for both wait most of the time: for pandoc, and for Typst.
     with ThreadPoolExecutor() as pool:
         begun = []
@@ -67,14 +72,14 @@ class _Document:
     def page(self, paper: str | None) -> bytes:
         blocks = page_blocks(self._resolved("html"), self._project, self._places, self._withheld)
         with tempfile.TemporaryDirectory() as temporary:
-            arguments = page_arguments(self._project, Path(temporary), paper)
+            arguments = page_arguments(self._project, Path(temporary), paper, self._withheld)
             return self._withheld.restored(self._written(blocks, arguments)).encode()
 
-    def paper(self) -> bytes:
+    def paper(self, note: Callable[[str], None]) -> bytes:
         blocks = paper_blocks(self._resolved("typst"), self._project, self._places)
         with tempfile.TemporaryDirectory() as temporary:
             arguments = paper_arguments(self._project, Path(temporary))
-            return compile_paper(self._written(blocks, arguments), self._project)
+            return compile_paper(self._written(blocks, arguments), self._project, note)
 
     def _resolved(self, output: str) -> list[Element]:
         blocks = with_callouts(visible_in(output, self._tree["blocks"], self._places), self._places)
@@ -85,7 +90,8 @@ class _Document:
         settings, files = self._project.settings, self._project.files
         bibliography = [f"--bibliography={path}" for path in files(settings.get("bibliography"))]
         style = [f"--csl={path}" for path in files(settings.get("csl"))]
-        citations = ["--citeproc", "--metadata=link-citations:true", *bibliography, *style]
+        links = f"--metadata=link-citations:{json.dumps(settings.get('link-citations', True))}"
+        citations = ["--citeproc", links, *bibliography, *style]
         text = json.dumps({**self._tree, "blocks": blocks})
         return self._pandoc(["--from=json", *arguments, *citations], text)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from measure.errors import UserError
 from report.engine.cells import Cell, read_cell
-from report.engine.chapters import is_left_out, left_out
+from report.engine.chapters import is_left_out, label_div, left_out
 from report.engine.jupyter_kernel import CellError, JupyterKernel, Output, jupyter_kernel
 from report.engine.project import Project
-from report.engine.source import Line, Prose, read_source
+from report.engine.source import INLINE, Line, Prose, read_source
 
-INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 
 
@@ -36,9 +35,8 @@ def execute(project: Project, data: Path) -> list[Line]:
                 lines += _prose_lines(block, jupyter, names)
             elif not is_left_out(block.opening.file, names):
                 lines += _cell_lines(block, jupyter)
-            elif "label" in block.options:  # by which references to it are known
-                texts = ["", f"::: {{#{block.options['label']}}}", ":::", ""]
-                lines += [block.opening.beside(text) for text in texts]
+            elif "label" in block.options:
+                lines += [block.opening.beside(text) for text in label_div(block.options["label"])]
     return lines
 
 

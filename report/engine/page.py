@@ -1,6 +1,7 @@
 """The web page: one HTML file with everything in it."""
 
 import base64
+import hashlib
 import html
 import mimetypes
 import re
@@ -9,17 +10,26 @@ from typing import Any
 
 from report.engine.blocks import Picture, with_pictures
 from report.engine.pandoc import Element, attributes, raw_block, raw_inline, transform
-from report.engine.project import Project
+from report.engine.project import Project, read_text
 from report.engine.source import Places
 
 # What has a meaning in an address or in a page.
 RESERVED = re.compile("[%#<>&]|[^ -~]")
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
+SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+
+# Of everything but scripts: nothing is fetched. Styles stand in the page and in its pictures.
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'"
+)
 
 
 class Withheld:
-    """Long texts that pandoc need not read: a mark, a comment of HTML, passes through it for each, which is quicker."""
+    """Texts that pandoc need not read: a mark, a comment of HTML, passes through it for each, which is quicker.
+
+    All are the project's own: raw blocks, headers, pictures. No text of a table gets among them.
+    """
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -42,6 +52,13 @@ class Withheld:
         """Return HTML with the texts in the places of their marks."""
         return MARK.sub(lambda mark: self._texts[int(mark[1])], html)
 
+    def policy(self) -> str:
+        """Return the page's content security policy: no script runs but those in the texts."""
+        scripts = [script for text in self._texts for script in SCRIPT.findall(text)]
+        hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+        allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+        return f"{POLICY}; script-src {allowed}"
+
 
 def page_blocks(blocks: list[Element], project: Project, places: Places, withheld: Withheld) -> list[Element]:
     """Return the document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
@@ -59,7 +76,7 @@ def _address(picture: Path) -> str:
     """Return a picture's content as an address: an SVG as text, a fifth shorter than base64, and fit for quotes."""
     kind = mimetypes.guess_type(picture.name)[0] or "application/octet-stream"
     if kind == "image/svg+xml":
-        text = picture.read_text("utf-8").replace("'", "&#39;").replace('"', "'")
+        text = read_text(picture).replace("'", "&#39;").replace('"', "'")
         return f"data:{kind};charset=utf-8,{RESERVED.sub(_percent, text)}"
     return f"data:{kind};base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
@@ -71,6 +88,8 @@ def _percent(character: re.Match[str]) -> str:
 def _boxed(block: Element) -> list[Element] | None:
     if block["t"] == "Figure":
         attribute, caption, content = block["c"]
+        if attribute[0].startswith("tbl-"):  # a sentence in a table's place
+            return _captioned_above(attribute[0], caption[1], content)
         box = [raw_block("html", '<div class="scroll">'), *content, raw_block("html", "</div>")]
         return [{"t": "Figure", "c": [attribute, caption, box]}]
     if block["t"] == "Table":
@@ -80,27 +99,36 @@ def _boxed(block: Element) -> list[Element] | None:
 
 def _table(table: list[Any]) -> list[Element]:
     # The caption stays in place while the table below it scrolls, so it cannot be part of the table.
-    label, caption = html.escape(table[0][0]), table[1][1]
     bare = {"t": "Table", "c": [attributes(), [None, []], *table[2:]]}
+    return _captioned_above(table[0][0], table[1][1], [bare])
+
+
+def _captioned_above(identifier: str, caption: list[Element], content: list[Element]) -> list[Element]:
+    label = html.escape(identifier)
     named = f'aria-labelledby="{label}-caption"' if label else 'aria-label="Table"'
     before = [raw_block("html", f'<figure class="table" id="{label}">' if label else '<figure class="table">')]
     if caption:
         name = f' id="{label}-caption"' if label else ""
         before += [raw_block("html", f"<figcaption{name}>"), *caption, raw_block("html", "</figcaption>")]
     before.append(raw_block("html", f'<div class="scroll" role="region" tabindex="0" {named}>'))
-    return [*before, bare, raw_block("html", "</div></figure>")]
+    return [*before, *content, raw_block("html", "</div></figure>")]
 
 
-def page_arguments(project: Project, temporary: Path, paper: str | None) -> list[str]:
-    """Return pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it."""
+def page_arguments(project: Project, temporary: Path, paper: str | None, withheld: Withheld) -> list[str]:
+    """Return pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it.
+
+    Withhold its headers and its script, the last texts that are.
+    """
     resources = Path(__file__).parent / "resources"
     options = project.format("html")
-    styles = [(project.root / path).read_text("utf-8") for path in project.files(options.get("css"))]
+    styles = [read_text(project.root / path) for path in project.files(options.get("css"))]
     header = temporary / "header.html"
     texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
-    header.write_text("\n".join(texts), "utf-8")
+    header.write_text("\n".join(map(withheld.mark, texts)), "utf-8")
+    script = withheld.mark(f"<script>\n{read_text(resources / 'page.js')}</script>")
     arguments = ["--to=html5", "--mathml", "--section-divs", "--wrap=preserve"]
     arguments += [f"--template={resources / 'page.html'}", f"--include-in-header={header}"]
+    arguments += [f"--variable=script:{script}", f"--variable=policy:{withheld.policy()}"]
     if options.get("toc", False):
         arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3)}"]
         arguments.append(f"--variable=toc-title:{options.get('toc-title', 'Contents')}")

@@ -15,6 +15,9 @@ from measure.errors import UserError
 #: A block or an inline, as pandoc's JSON has it: `t` is its type, `c` its content.
 Element = dict[str, Any]
 
+LONGEST = 300
+"""So many characters are shown of what pandoc says: of a style that it cannot read it says all of it."""
+
 
 class PandocError(Exception):
     """A complaint of pandoc, with the input's line, from 1, or with the piece of it that is wrong, if known."""
@@ -51,7 +54,8 @@ def run_pandoc(arguments: list[str], text: str, directory: Path) -> str:
             cwd=directory,
         )
         if run.returncode:
-            raise UserError(f"pandoc stops: {' '.join(run.stderr.split())}")
+            said = " ".join(run.stderr.split())
+            raise UserError(f"pandoc stops: {said if len(said) <= LONGEST else said[:LONGEST] + '…'}")
         messages = json.loads(log.read_text("utf-8")) if log.exists() else []
     for message in messages:
         if message["verbosity"] == "WARNING":

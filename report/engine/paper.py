@@ -2,31 +2,33 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from string import printable
 from typing import Any
 
 import typst
 
 from measure.errors import UserError
+from report.engine import columns
 from report.engine.blocks import Picture, with_pictures
 from report.engine.pandoc import Element, div, plain, plain_text, raw_block, raw_inline, transform
-from report.engine.project import Project
+from report.engine.project import Project, read_text
 from report.engine.source import Places
 
 FULL_WIDTH = 656
 """Pixels of a picture that takes the whole line; one that is wider is made smaller."""
 
+BOX = "□"
+"""Stands for a character that no font has."""
+
+NAMED = 10
+"""So many of those are named at most."""
+
+DRAWING = re.compile(r'\bimage\("([^"\\]+\.svg)"')
+"""A drawing in a Typst source."""
+
 WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
-
-
-# Of the text width of the paper in the type of its tables (style.typ).
-LINE_CHARACTERS = 105
-# The space on both sides of a cell, in characters.
-CELL_PADDING = 2.5
-# How wide letters are, as shares of the average character of a line of text.
-NARROW, WIDE, OTHER = 0.6, 1.4, 1.1
-NARROW_CHARACTERS = frozenset(" .,:;!|'’()[]/-–fijlrt\u00a0\u202f")
-WIDE_CHARACTERS = frozenset("mw%@×≥≤")
 
 
 def paper_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
@@ -38,21 +40,30 @@ def paper_blocks(blocks: list[Element], project: Project, places: Places) -> lis
         width = image.width or _share_of_line(project.root / image.path)
         return raw_inline("typst", f"#box(image({path}, width: {width}, alt: {alternative}))")
 
-    blocks = transform(blocks, _floating)
+    blocks = transform(blocks, _placed)
     return list(transform(with_pictures(blocks, project.root, places, picture), _called))
 
 
 def _share_of_line(picture: Path) -> str:
     """Return the width of a picture that has none given: all have one scale, so that their letters have one size."""
-    width = WIDTH.search(picture.read_text("utf-8")) if picture.suffix == ".svg" else None
+    width = WIDTH.search(read_text(picture)) if picture.suffix == ".svg" else None
     return f"{min(100, 100 * float(width[1]) / FULL_WIDTH):.4g}%" if width else "auto"
 
 
-def _floating(element: Element) -> list[Element] | None:
-    """Let a figure stand at the top or bottom of a page; a sentence in place of one stays in the text."""
-    if element["t"] != "Figure" or not _holds_picture(element):
+def _placed(element: Element) -> list[Element] | None:
+    """Let a figure stand at the top or bottom of a page; the sentence in place of one stays in the text.
+
+    The sentence in a table's place has its caption above it, as Quarto and tables have.
+    """
+    if element["t"] != "Figure":
         return None
-    return [raw_block("typst", "#[#set figure(placement: auto)"), element, raw_block("typst", "]")]
+    if element["c"][0][0].startswith("tbl-"):
+        option = "kind: table"
+    elif _holds_picture(element):
+        option = "placement: auto"
+    else:
+        return None
+    return [raw_block("typst", f"#[#set figure({option})"), element, raw_block("typst", "]")]
 
 
 def _holds_picture(node: Any) -> bool:
@@ -89,28 +100,18 @@ def with_column_widths(table: list[Any]) -> list[Any]:
 
     Typst gives the columns of a table that is too wide equal shares, and words that do not fit then run into the
     next column.
-
-    A column gets the length of its longest word, and of what remains a share by how much longer its longest
-    line is (CSS 2.1, 17.5.2.2): first the lines below its header, then the header, of which there is one.
     """
-    columns = table[2]
     rows = [row for _, row in _rows(table)]
-    if any(width["t"] != "ColWidthDefault" for _, width in columns):
+    if any(width["t"] != "ColWidthDefault" for _, width in table[2]):
         return table
     if any(cell[2:4] != [1, 1] for row in rows for cell in row):
         return table
-    texts = [[plain_text(row[number][4]) for row in rows] for number in range(len(columns))]
-    words = [max(map(_longest_word, column)) + CELL_PADDING for column in texts]
-    below = [_line(word, column[len(table[3][1]) :]) for word, column in zip(words, texts, strict=True)]
-    lines = [_line(word, column) for word, column in zip(words, texts, strict=True)]
-    if sum(lines) <= LINE_CHARACTERS:
+    texts = [[plain_text(row[number][4]) for row in rows] for number in range(len(table[2]))]
+    if columns.fit(texts):
         return table
-    narrow, wide = (words, below) if sum(below) > LINE_CHARACTERS else (below, lines)
-    spare = max(0.0, LINE_CHARACTERS - sum(narrow))
-    stretch = spare / (sum(wide) - sum(narrow)) if sum(wide) > sum(narrow) else 0.0
-    widths = [least + stretch * (most - least) for least, most in zip(narrow, wide, strict=True)]
+    widths = columns.widths(texts, heads=len(table[3][1]))
     shares = [{"t": "ColWidth", "c": width / sum(widths)} for width in widths]
-    specifications = [[alignment, share] for (alignment, _), share in zip(columns, shares, strict=True)]
+    specifications = [[alignment, share] for (alignment, _), share in zip(table[2], shares, strict=True)]
     return [*table[:2], specifications, *table[3:]]
 
 
@@ -119,44 +120,79 @@ def _rows(table: list[Any]) -> list[Any]:
     return [*head, *(row for _, _, more_head, body in bodies for row in [*more_head, *body])]
 
 
-def _line(word: float, texts: list[str]) -> float:
-    """Return the length of a column's longest line, which is no less than its longest word."""
-    return max([word, *(_length(text) + CELL_PADDING for text in texts)])
-
-
-def _longest_word(text: str) -> float:
-    return max(map(_length, re.split(r"[ \n-]", text)))
-
-
-def _length(text: str) -> float:
-    """Return the length of a text in characters of the average width."""
-    narrow = sum(character in NARROW_CHARACTERS for character in text)
-    wide = sum(character.isupper() or character in WIDE_CHARACTERS for character in text)
-    return NARROW * narrow + WIDE * wide + OTHER * (len(text) - narrow - wide)
-
-
 def paper_arguments(project: Project, temporary: Path) -> list[str]:
     """Return pandoc's arguments for the Typst source."""
     header = temporary / "header.typ"
     header.write_text("\n".join(project.header_texts("typst")), "utf-8")
+    options = project.format("typst")
+    sides = options.get("margin") or {}
+    variables = {
+        "papersize": options.get("papersize", "a4"),
+        "margin": ", ".join(f"{side}: {length}" for side, length in sides.items()),
+        "fontsize": options.get("fontsize", ""),
+    }
     return [
         "--to=typst",
         f"--template={Path(__file__).parent / 'resources' / 'paper.typ'}",
         f"--include-in-header={header}",
-        f"--variable=papersize:{project.format('typst').get('papersize', 'a4')}",
+        *(f"--variable={name}:{value}" for name, value in variables.items() if value),
     ]
 
 
-def compile_paper(text: str, project: Project) -> bytes:
+def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:
     """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
 
     It is tagged for readers who listen (PDF/UA-1, ISO 14289-1), which Typst refuses to a picture or formula without
-    an alternative text.
+    an alternative text, and to a character that no font has: a box takes its place, of which `note` is told.
     """
+    compiler = typst.Compiler(root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True)
     try:
-        compiler = typst.Compiler(root=str(project.root), font_paths=project.font_folders, ignore_system_fonts=True)
+        return _compiled(text, compiler)
+    except UserError:
+        drawings = [read_text(project.root / path) for path in DRAWING.findall(text)]
+        characters = dict.fromkeys("".join([text, *drawings]))
+        lacking = [character for character in characters if not _is_drawn(character, compiler)]
+        if not lacking:
+            raise
+    named = ", ".join(f"{character} (U+{ord(character):04X})" for character in lacking[:NAMED])
+    named += " and others" if len(lacking) > NAMED else ""
+    note(
+        f"the PDF shows {BOX} for what no font of the paper has: {named}; "
+        "name a folder with a font that has it under typst: font-paths in _quarto.yml"
+    )
+    return _compiled(_with_boxes(text, lacking, project.root), compiler)
+
+
+def _with_boxes(text: str, lacking: list[str], root: Path) -> str:
+    """Return a Typst source that shows a box in place of some characters, in its drawings, too."""
+    boxes = str.maketrans(dict.fromkeys(lacking, BOX))
+
+    def drawing(image: re.Match[str]) -> str:
+        content = read_text(root / image[1])
+        boxed = content.translate(boxes)
+        if boxed == content:
+            return image[0]
+        return f'image(bytes({json.dumps(boxed, ensure_ascii=False)}), format: "svg"'
+
+    pattern = "".join(f"\\\\x{{{ord(character):x}}}" for character in lacking)
+    return f'#show regex("[{pattern}]"): "{BOX}"\n' + DRAWING.sub(drawing, text)
+
+
+def _compiled(text: str, compiler: typst.Compiler) -> bytes:
+    try:
         pdf = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
     except typst.TypstError as error:
         raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".rstrip()) from error
     assert isinstance(pdf, bytes)  # Lists are for images, a page each.
     return pdf
+
+
+def _is_drawn(character: str, compiler: typst.Compiler) -> bool:
+    """Return whether some font has a character; those that every font has need no trial."""
+    if character in printable:
+        return True
+    try:
+        _compiled(f'#set document(title: "One character")\n#"\\u{{{ord(character):x}}}"', compiler)
+    except UserError:
+        return False
+    return True

@@ -17,12 +17,14 @@ class Project:
 
     `settings` are those of `_quarto.yml` with the document's front matter laid over them; paths in it are
     relative to `root`. `body_line` is the line of `document` at which its text begins, counted from 1.
+    `passed_over` says what the embedded engine cannot honour, a sentence each.
     """
 
     root: Path
     document: str
     settings: dict[str, Any]
     body_line: int
+    passed_over: tuple[str, ...] = ()
 
     def format(self, name: str) -> dict[str, Any]:
         """Return the options of one output format, `html` or `typst`."""
@@ -88,7 +90,7 @@ class Project:
                 texts.append(str(item["text"]))
             else:
                 path = item["file"] if isinstance(item, dict) and set(item) == {"file"} else item
-                texts += [(self.root / found).read_text("utf-8") for found in self.files(path)]
+                texts += [read_text(self.root / found) for found in self.files(path)]
         return texts
 
 
@@ -117,19 +119,20 @@ def read_project(root: Path) -> Project:
     file = root / SETTINGS_FILE
     if not file.is_file():
         raise UserError(f"there is no {SETTINGS_FILE} in {root}; run this from a clone of the project")
-    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA)
+    passed_over: list[str] = []
+    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA, passed_over)
     documents = (settings.get("project") or {}).get("render") or ["index.qmd"]
     if len(documents) != 1 or not (root / str(documents[0])).is_file():
         raise UserError(f"{SETTINGS_FILE}: 'render' must name one document that is there, not {documents}")
     document = str(documents[0])
     lines = read_text(root / document).split("\n")
     if lines[0].rstrip() != "---":
-        return Project(root, document, settings, 1)
+        return Project(root, document, settings, 1, tuple(passed_over))
     ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"]
     if not ends:
         raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
-    front_matter = read_settings("\n".join(lines[1 : ends[0]]), document, 2, DOCUMENT_SCHEMA)
-    return Project(root, document, _merged(settings, front_matter), ends[0] + 2)
+    front_matter = read_settings("\n".join(lines[1 : ends[0]]), document, 2, DOCUMENT_SCHEMA, passed_over)
+    return Project(root, document, _merged(settings, front_matter), ends[0] + 2, tuple(passed_over))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
 CELL = re.compile(r"^\{(?P<language>\w[\w.-]*)(?P<rest>.*)\}$")
+INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,14 @@ class CodeBlock:
     lines: list[Line]
 
 
-def read_source(project: Project) -> list[Prose | CodeBlock]:
-    """Return the document's blocks in order, with the files it includes in their places.
+def read_source(project: Project, file: str | None = None) -> list[Prose | CodeBlock]:
+    """Return the blocks of the document, or of one `file` of it, in order, with included files in their places.
 
     Raise UserError, with file and line, for an include that is not there or goes round in a circle, a
     shortcode other than `include`, a cell in another language and a fence that is never closed.
     """
+    if file:
+        return list(_blocks(list(_lines(project, file, 1, [project.document]))))
     return list(_blocks(list(_lines(project, project.document, project.body_line, []))))
 
 

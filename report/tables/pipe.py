@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from report.analysis import available
+from report.engine import columns
 from report.load.paper import Machine
-from report.text.prose import escape
+from report.text.prose import NOTHING, escape
 from report.text.quantities import SPACE, digits_to, intensity, number, place_of, si
 
 NONE = "–"
@@ -19,29 +20,47 @@ NOT_MEASURED = "not measured"
 COUNTED_IN, MEASURED_IN = "data/workload/models.csv", "data/machines"
 """Where models are that a long table leaves out."""
 
-CITATION = re.compile(r"@[^;\]]+")
+CITATION = re.compile(r"(?<!\\)@[^;\]]+")
+"""A citation, which is printed as an author and a year."""
+AUTHOR_AND_YEAR = "Longauthor 2000"
+
+LONGEST_WORD = 40
+"""So many characters stand on a line at most where no blank lets it break: a column is not wider."""
+WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
+CHARACTER = re.compile(r"\\.|.")
 
 
-def _printed_width(cell: str) -> int:
-    """Return about how many characters a cell takes in print: a citation is an author and a year."""
-    return len(CITATION.sub("Author 2000", cell).replace("\\", ""))
+def _printed(cell: str) -> str:
+    """Return about what a cell is printed as."""
+    return CITATION.sub(AUTHOR_AND_YEAR, cell).replace(NOTHING, "").replace("\\", "")
+
+
+def _with_breaks(cell: str) -> str:
+    """Return a cell whose longer words may break after so many characters."""
+
+    def broken(word: re.Match[str]) -> str:
+        characters = CHARACTER.findall(word[0])
+        parts = ("".join(characters[at : at + LONGEST_WORD]) for at in range(0, len(characters), LONGEST_WORD))
+        return columns.BREAK.join(parts)
+
+    return WORD.sub(broken, cell)
 
 
 def pipe(header: str, rows: Iterable[Sequence[str]]) -> str:
     """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
 
-    Cells are Markdown on one line. Columns are as wide as their longest cell or word of the header, up to 24
-    characters: pandoc shares the width of the text among the columns of a long table by the numbers of dashes.
+    Cells are Markdown on one line. Dashes give a column's width: by their numbers pandoc shares the width of the text
+    among the columns of a table with long lines.
     """
-    rows = list(rows)
-    names, rules = [], []
-    for at, column in enumerate(header.split(" | ")):
-        name = column.removesuffix(" >")
-        widths = [len(word) for word in name.split()] + [_printed_width(row[at]) for row in rows]
-        dashes = "-" * max(3, min(24, max(widths, default=0)))
-        names.append(name)
-        rules.append(":" + dashes if name == column else dashes + ":")
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in (names, rules, *rows))
+    titles = header.split(" | ")
+    names = [title.removesuffix(" >") for title in titles]
+    lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
+    widths = columns.widths([[_printed(line[at]) for line in lines] for at in range(len(names))], heads=1)
+    rules = []
+    for title, width in zip(titles, widths, strict=True):
+        dashes = "-" * max(3, round(width) - 1)  # a colon counts, too
+        rules.append(dashes + ":" if title.endswith(" >") else ":" + dashes)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in (lines[0], rules, *lines[1:]))
 
 
 def others(header: str, count: int, where: str) -> list[list[str]]:

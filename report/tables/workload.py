@@ -64,7 +64,7 @@ def bounds(paper: Paper) -> str:
         for model in sorted(shown)
     ]
     names = [
-        f"{named_roof.name}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
+        f"{escape(named_roof.name)}, {named_roof.precision}, {intensity(named_roof.roof.ridge_flop_per_byte)} >"
         for named_roof, _ in columns
     ]
     header = " | ".join(["Model", *names])

@@ -7,17 +7,32 @@ APOSTROPHE = re.compile(r"(?<=[\w)])'")
 """Made curly here: pandoc pairs quotation marks across what lies between them, and drops blanks before the second."""
 AT_THE_START = re.compile(r"^([:=%])")
 """Markup only where a line begins: fences of divs, rules under headings, title blocks."""
-CONTROL = re.compile(r"[\x00-\x20\x7f]+")
-"""Line breaks, tabs, what a terminal would take for colours; and blanks, of which four in a row begin a listing."""
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+"""What a terminal would take for colours and XML may not hold, and ends of lines that Markdown does not know."""
+LAST_OF_PLANES = "".join(chr(last - at) for last in range(0xFFFF, 0x110000, 0x10000) for at in (0, 1))
+NO_CHARACTER = re.compile(rf"[\ud800-\udfff\ufdd0-\ufdef{LAST_OF_PLANES}]")
+"""Halves of surrogate pairs, and the noncharacters (The Unicode Standard, 23.7)."""
+REPLACEMENT = "\ufffd"
+BLANKS = re.compile(r"[\t\n\r ]+")
+"""Line breaks and tabs; and blanks, of which four in a row begin a listing."""
 UNREAD = re.compile(r"(?<=:)(?=::)|(?<=\{)(?=[#.=]|\{<)")
 """Within what the engine refuses as syntax that pandoc left as it stands: fences, attributes, shortcodes."""
 NOTHING = "[]{}"
 """An empty span."""
 
 
+def washed(text: str) -> str:
+    """Return the text with a blank for each control character, and U+FFFD for each that is no character."""
+    return NO_CHARACTER.sub(REPLACEMENT, CONTROL.sub(" ", text))
+
+
 def escape(text: str) -> str:
     """Return the Markdown that prints this text, on one line."""
-    return NOTHING.join(map(_escaped, UNREAD.split(CONTROL.sub(" ", text))))
+    return NOTHING.join(map(_escaped, UNREAD.split(_on_one_line(text))))
+
+
+def _on_one_line(text: str) -> str:
+    return BLANKS.sub(" ", washed(text))
 
 
 def _escaped(text: str) -> str:
@@ -26,7 +41,7 @@ def _escaped(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return the text as the value of an attribute."""
-    return '"' + re.sub(r'([\\"&{}])', r"\\\1", CONTROL.sub(" ", text)) + '"'
+    return '"' + re.sub(r'([\\"&{}])', r"\\\1", _on_one_line(text)) + '"'
 
 
 class Markup(str):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers import profiled_papers, training_papers
 from helpers.counted_papers import GAP, LEAN, counter_rows, kernel_times
-from helpers.places import TESTS
+from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.schema import MACHINE, TABLES
@@ -14,37 +14,41 @@ from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator
 from report.load.counting_programs import OURS
+from report.load.hand_tables import CITING
 
 TEXT = (
     '<script>alert(1)</script> <img src=x onerror=alert(1)> <!--<script> &lt; &#60; #eval("1") #{1} $x^2$ | =cmd() '
     "*b* _i_ `c` ~~s~~ ^n^ [l](javascript:a) ![p](u.png){width=1} [@lean2016] @fig-on-roof \\alpha \\(y\\) "
-    "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n1. x"
+    "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n"
+    "a\u2028b\u0085c\ufffed\x1b[31me\n\n1. x"
 )
-RECORDS = {
-    record: TABLES[record].path.removeprefix(f"{MACHINE}/") for record, facts in TABLES.items() if not facts.by_hand
-}
+RECORDS = {record: facts.path.removeprefix(f"{MACHINE}/") for record, facts in TABLES.items()}
 """All records, with the file of each in a data folder or a machine's."""
 
 KEPT = {"hardware_id": (), "program": (OURS,)}
 """What is kept as it is: this program is told from other counting programs by its name."""
 
+NAMING = {*CITING, "id"}
+"""Columns of tables that are written by hand whose texts name something: keys of the bibliography, rules for claims."""
+
 
 def free_columns(record):
     """The columns of texts that may be anything."""
-    columns = TABLES[record].columns.items()
-    return [name for name, column in columns if column.type is str and column.form is None]
+    facts = TABLES[record]
+    free = [name for name, column in facts.columns.items() if column.type is str and column.form is None]
+    return [name for name in free if not (facts.by_hand and name in NAMING)]
 
 
 def spoilt(rows):
-    """The rows with the text behind each text that may be anything, and for each that no row has."""
+    """The rows with the text behind each text that may be anything, and in its place where no row has one."""
     if not rows:
         return rows
     for name in free_columns(type(rows[0])):
-        unknown = all(getattr(row, name) is None for row in rows)
+        unknown = not any(getattr(row, name) for row in rows)
         changed = []
         for row in rows:
             old = getattr(row, name)
-            keeps = old in KEPT.get(name, ()) or (old is None and not unknown)
+            keeps = old in KEPT.get(name, ()) or not (old or unknown)
             changed.append(row if keeps else replace(row, **{name: f"{old or ''}{TEXT}"}))
         rows = changed
     return rows
@@ -62,6 +66,10 @@ def _with_kernels(gpu):
 def hostile_data(data: Path) -> Path:
     """Writes the cache into a folder that is not there yet."""
     shutil.copytree(TESTS / "data", data)
+    more = (data / "more-chips.csv").read_text("utf-8").partition("\n")[2]
+    with (data / "chips.csv").open("a", encoding="utf-8") as chips:
+        chips.write(more)
+    shutil.copytree(ROOT / "data" / "published", data / "published")
     for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):
         folder = MachineFolder(data, name)
         training_papers.put_steps(folder, environment)

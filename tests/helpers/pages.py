@@ -90,7 +90,7 @@ AXIS_OVERLAPS = """svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap
 """Finds the labels of an axis that overlap."""
 
 LUMINANCE = """async bytes => {
-  const picture = await createImageBitmap(await (await fetch("data:image/png;base64," + bytes)).blob());
+  const picture = await createImageBitmap(new Blob([Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0))]));
   const canvas = new OffscreenCanvas(picture.width, picture.height);
   const context = canvas.getContext("2d");
   context.drawImage(picture, 0, 0);

@@ -48,6 +48,11 @@ def test_every_cell_with_a_picture_or_table_has_a_label_and_a_caption():
             assert options["tbl-cap"]
 
 
+def test_every_cell_has_a_label():
+    """Quarto gives the others one by chance, another in each render."""
+    assert [code for _, options, code in cells() if "label" not in options] == []
+
+
 def test_labels_are_unique_and_references_resolve():
     labels = [options["label"] for _, options, _ in cells() if "label" in options]
     text = "\n".join(text_of(chapter) for chapter in CHAPTERS)

@@ -185,3 +185,34 @@ def test_pdf_and_page_have_the_same_figures_and_tables(pdf, text):
         of_pdf = set(map(int, re.findall(rf"{kind}\s(\d+):", whole)))
         assert of_page, kind
         assert of_pdf == of_page == set(range(1, max(of_page) + 1))
+
+
+ATTEMPTS = """() => {
+  window.stopped = [];
+  document.addEventListener("securitypolicyviolation", event => window.stopped.push(event.effectiveDirective));
+  const script = document.createElement("script");
+  script.textContent = "window.ran = true";
+  document.body.append(script);
+  document.body.insertAdjacentHTML("beforeend", '<img src="data:," onerror="window.ran = true">');
+  document.body.insertAdjacentHTML("beforeend", '<a id="attempt" href="javascript:void (window.ran = true)">x</a>');
+  document.getElementById("attempt").click();
+}"""
+"""Scripts as a text that got through as markup would bring them: an element, an event, an address."""
+
+
+@pytest.mark.browser
+def test_no_script_runs_but_the_page_s_own(browser, site):
+    visit = Visit(browser, site / "index.html", DESKTOP)
+    visit.wait_for_charts()
+    visit.page.evaluate(ATTEMPTS)
+    visit.page.wait_for_function("() => window.stopped.length >= 3")
+    assert visit.page.evaluate("() => window.ran") is None
+    visit.context.close()
+
+
+@pytest.mark.browser
+def test_the_menu_of_a_chart_does_not_write_its_source_into_a_page(desktop):
+    """Vega writes a source into a window as markup, names of chips and all."""
+    desktop.wait_for_charts()
+    entries = desktop.page.locator(".vega-actions").first.locator("a").all_text_contents()
+    assert entries == ["Save as SVG", "Save as PNG"]

@@ -3,7 +3,9 @@ import re
 import pandas as pd
 import pytest
 
+from report.charts import theme
 from report.charts.axes import LABELS, LogAxis, YearAxis, named_ends, named_points
+from report.charts.drawing import picture
 from report.charts.labels import Box
 
 X = LogAxis(1, 100, 200, "intensity", "FLOP/B")
@@ -103,3 +105,11 @@ def test_names_of_points_that_are_never_seen_together_are_placed_by_themselves()
     (rows,) = named_ends(points, "who", X, "i", Y, "r", 150, ("choice",)).to_dict()["datasets"].values()
     assert [row["choice"] for row in rows] == ["a", "b"]
     assert rows[0]["dy"] == rows[1]["dy"]
+
+
+@pytest.mark.parametrize(("name", "whole"), [("n" * 100, False), ("NVIDIA Grace CPU Superchip (144 cores)", True)])
+def test_a_name_that_is_too_long_is_cut(name, whole):
+    ends = pd.DataFrame({"name": [name], "x": [10.0], "y": [10.0]})
+    svg = picture(theme.finish(named_ends(ends, "name", X, "x", Y, "y", 100), "name", "d").to_dict())
+    assert (name in svg) == whole
+    assert ("…" in svg) != whole

@@ -7,6 +7,7 @@ import pytest
 
 from report.charts import figure_data
 from report.charts.axes import LogAxis
+from report.charts.drawing import picture
 from report.charts.show import scripts, show
 from report.charts.theme import finish
 
@@ -99,3 +100,14 @@ def test_the_page_links_to_the_same_table(browser, tmp_path, monkeypatch):
 
 def values(row):
     return [float(cell) if cell.replace(".", "").isdigit() else cell for cell in row]
+
+
+def test_what_no_picture_can_hold_is_replaced_everywhere():
+    rows = pd.DataFrame({"model": ["a\ufffeb", "c\x00d", "two\nlines"], "x": [1, 2, 3]})
+    marks = alt.Chart(rows).mark_point().encode(x="x:Q", y="model:N").transform_filter(alt.datum.model != "a\ufffeb")
+    specified = figure_data.specification(finish(marks.properties(title="t\u2028u"), "n", "d\ud800"))
+    (table,) = specified["datasets"].values()
+    assert [row["model"] for row in table] == ["a\ufffdb", "c d", "two\nlines"]
+    assert specified["title"] == "t u"
+    assert specified["description"] == "d\ufffd"
+    assert picture(specified).startswith("<svg")

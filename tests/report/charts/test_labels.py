@@ -4,7 +4,8 @@ from itertools import combinations, pairwise
 import pytest
 from PIL import ImageFont
 
-from report.charts.labels import MARK, Box, place, spread, text_size
+from report.charts import theme
+from report.charts.labels import MARK, Box, place, spread, text_size, text_width
 from report.charts.theme import FONTS
 
 PANEL = Box(0, 0, 400, 300)
@@ -48,7 +49,7 @@ def test_leaders_cross_no_label(seed):
 def test_texts_are_as_wide_as_their_font_draws_them(weight):
     font = ImageFont.truetype(FONTS / f"RidgepointSans-{weight.title()}.ttf", 1000)
     for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
-        assert text_size(text, 1000, weight)[0] == pytest.approx(font.getlength(text), abs=len(text))
+        assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
 
 
 def test_a_lone_point_is_named_beside_it_without_a_leader():
@@ -102,3 +103,9 @@ def test_spread_keeps_order_and_distance(seed):
     assert all(after - before >= 12 - 1e-9 for before, after in pairwise(ordered))
     assert ordered[0] >= 6 - 1e-9
     assert ordered[-1] <= 294 + 1e-9
+
+
+def test_a_name_takes_no_more_room_than_it_is_drawn_in():
+    """A regular n takes 0.5562 em: ten of them are 50 px wide at 9 px, and a hundred would take most of a figure."""
+    assert text_size("n" * 10, 9)[0] == pytest.approx(10 * 0.5562 * 9, rel=1e-3)
+    assert text_size("n" * 100, 9)[0] == theme.LONGEST_NAME < theme.WIDTH / 2

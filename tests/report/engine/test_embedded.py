@@ -1,5 +1,7 @@
 """The embedded engine against Quarto 1.9.38: the same sample project, field by field."""
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -199,3 +201,75 @@ def test_figures_are_vectors_in_the_paper(written):
     kinds = [item.type for number in range(len(pdf)) for item in pdf[number].get_objects(max_depth=8)]
     assert pypdfium2.raw.FPDF_PAGEOBJ_IMAGE not in kinds
     assert pypdfium2.raw.FPDF_PAGEOBJ_PATH in kinds
+
+
+def test_the_same_bytes_each_time(written, project):
+    again = render_embedded(project, ["html", "pdf"], project, project / "again", lambda _: None)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+
+
+def test_only_the_scripts_of_the_page_may_run(page):
+    (policy,) = [
+        node.attributes["content"]
+        for node in page.all("meta")
+        if node.attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    (script,) = [script for script in page.all("script") if "type" not in script.attributes]
+    digest = base64.b64encode(hashlib.sha256("".join(script.content).encode()).digest()).decode()
+    assert policy.split("; ")[-1] == f"script-src 'sha256-{digest}'"
+    assert "default-src 'none'" in policy
+
+
+BOOK = "@book{knuth1984, author = {Knuth, Donald}, title = {The TeXbook}, publisher = {A}, year = {1984}}\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    def make(settings, text="A text [@knuth1984].\n"):
+        (tmp_path / "books.bib").write_text(BOOK)
+        (tmp_path / "_quarto.yml").write_text(f"bibliography: books.bib\n{settings}")
+        (tmp_path / "index.qmd").write_text(text)
+        return tmp_path
+
+    return make
+
+
+def rendered(root, formats):
+    """What is written, and what is told of it but the steps."""
+    told = []
+    files = render_embedded(root, formats, root, root / "out", told.append)
+    return files, [line for line in told if not line.startswith(("running ", "writing "))]
+
+
+@pytest.mark.parametrize(("settings", "linked"), [("", True), ("link-citations: false\n", False)])
+def test_citations_are_links_unless_the_settings_say_no(small, settings, linked):
+    ((page,), _) = rendered(small(settings), ["html"])
+    citation, *_ = Page(page.read_text("utf-8")).root.all("span.citation")
+    assert bool(citation.all("a")) == linked
+
+
+def test_what_is_not_honoured_is_told(small):
+    _, told = rendered(small("abstract: B\n"), ["html"])
+    assert told == ["_quarto.yml:2: the embedded engine cannot honour 'abstract'"]
+
+
+def test_a_text_in_another_script_makes_a_paper_with_boxes(small):
+    (page, pdf), told = rendered(small("title: 论文\n", "A 论 in a text.\n"), ["html", "pdf"])
+    assert "论文" in page.read_text("utf-8")
+    text = "".join(sheet.get_textpage().get_text_bounded() for sheet in pypdfium2.PdfDocument(pdf))
+    assert "A □ in a text." in text
+    assert len(told) == 1
+    assert "论 (U+8BBA)" in told[0]
+
+
+def test_a_title_of_the_bibliography_runs_nothing(small):
+    root = small("")
+    hostile = r"<script>alert(1)</script> \href{javascript:alert(1)}{The TeXbook}"
+    (root / "books.bib").write_text(BOOK.replace("The TeXbook", hostile))
+    ((written,), _) = rendered(root, ["html"])
+    page = Page(written.read_text("utf-8")).root
+    assert "<Script>alert(1)</Script> the TeXbook" in page.all(".csl-entry")[0].text()  # as titles are written
+    assert not [script for script in page.all("script") if "alert" in "".join(script.content)]
+    # a link to a script stays, and is one that the policy does not let run
+    (policy,) = [meta.attributes["content"] for meta in page.all("meta") if "http-equiv" in meta.attributes]
+    assert "unsafe" not in policy.split("script-src")[1]

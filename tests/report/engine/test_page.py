@@ -1,9 +1,12 @@
 import base64
+import hashlib
 from urllib.parse import unquote
 
 import pytest
 
+from measure.errors import UserError
 from report.engine.page import Withheld, page_arguments, page_blocks
+from report.engine.pandoc import plain_text, string
 from report.engine.project import read_project
 from report.engine.source import Line, Places
 
@@ -52,16 +55,18 @@ def test_a_picture_of_pixels_is_in_the_page(project):
 
 
 def test_styles_and_headers_of_the_project(project, tmp_path):
-    arguments = page_arguments(project, tmp_path, "paper.pdf")
-    assert (tmp_path / "header.html").read_text() == "<style>\np { color: red }</style>\n<meta name='x'>"
+    withheld = Withheld()
+    arguments = page_arguments(project, tmp_path, "paper.pdf", withheld)
+    header = withheld.restored((tmp_path / "header.html").read_text())
+    assert header == "<style>\np { color: red }</style>\n<meta name='x'>"
     assert "--toc-depth=2" in arguments
     assert "--variable=paper:paper.pdf" in arguments
 
 
 def test_no_contents_and_no_paper(project, tmp_path):
     project.settings["format"]["html"]["toc"] = False
-    arguments = page_arguments(project, tmp_path, None)
-    assert not any(argument.startswith(("--toc", "--variable")) for argument in arguments)
+    arguments = page_arguments(project, tmp_path, None, Withheld())
+    assert not any(argument.startswith(("--toc", "--variable=toc", "--variable=paper")) for argument in arguments)
 
 
 MARKDOWN = "one\n\n```{=html}\n<b>two</b>\n<i>three</i>\n```\n\n```\ncode\n```\n\n```{=html}\n<!--four-->\n```\nfive\n"
@@ -88,3 +93,33 @@ def test_what_was_withheld_comes_back():
 
 def test_a_mark_of_nothing_else_is_a_comment():
     assert Withheld().restored("<!-- withheld -->") == "<!-- withheld -->"
+
+
+def test_a_style_that_is_not_utf_8(project, tmp_path):
+    (tmp_path / "own.css").write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match=r"own\.css: is not UTF-8 text"):
+        page_arguments(project, tmp_path, None, Withheld())
+
+
+def test_scripts_of_the_project_run_and_no_others():
+    """Those in blocks of raw HTML and in headers; not what a text of a table would be, nor data."""
+    withheld = Withheld()
+    withheld.without_raw_blocks(
+        '```{=html}\n<script>good()</script>\n<script type="application/json">{}</script>\n```\n\n'
+        "`<script>bad()</script>`{=html}\n"
+    )
+    withheld.mark("<script>header()</script>")
+    hashes = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in (b"good()", b"header()")]
+    assert withheld.policy().endswith(f"; script-src 'sha256-{hashes[0]}' 'sha256-{hashes[1]}'")
+    assert withheld.policy().startswith("default-src 'none'; ")
+
+
+def test_the_sentence_in_a_tables_place_has_its_caption_above_it(project):
+    caption = [{"t": "Plain", "c": [string("Table 1: C")]}]
+    sentence = {"t": "Para", "c": [string("Nothing was measured.")]}
+    figure = {"t": "Figure", "c": [["tbl-a", [], []], [None, caption], [sentence]]}
+    blocks = page_blocks([figure], project, Places([]), Withheld())
+    kinds = [block["c"][1] if block["t"] == "RawBlock" else plain_text(block) for block in blocks]
+    assert kinds[0] == '<figure class="table" id="tbl-a">'
+    assert kinds.index("Table 1: C") < kinds.index("Nothing was measured.")
+    assert kinds[-1] == "</div></figure>"

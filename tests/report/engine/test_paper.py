@@ -8,9 +8,10 @@ import typst
 from helpers.places import ROOT
 
 from measure.errors import UserError
+from report.engine.columns import CELL_PADDING, LINE_CHARACTERS
 from report.engine.pandoc import run_pandoc, string
-from report.engine.paper import CELL_PADDING, LINE_CHARACTERS, compile_paper, paper_blocks, with_column_widths
-from report.engine.project import Project
+from report.engine.paper import compile_paper, paper_arguments, paper_blocks, with_column_widths
+from report.engine.project import Project, read_project
 from report.engine.source import Line, Places
 
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="10"/>'
@@ -107,16 +108,48 @@ def test_a_formula_has_its_tex_to_be_read_aloud(project):
 
 def test_the_paper_is_for_listeners_too(project):
     head = '#set document(title: [T])\n#set text(lang: "en")\n'
-    pdf = pypdfium2.PdfDocument(compile_paper(head + '#image("a.svg", alt: "a")', project))
+    pdf = pypdfium2.PdfDocument(compile_paper(head + '#image("a.svg", alt: "a")', project, pytest.fail))
     assert pypdfium2.raw.FPDFCatalog_IsTagged(pdf)
     for untold in ('#image("a.svg")', "$a$"):
         with pytest.raises(UserError, match=r"missing alt text"):
-            compile_paper(head + untold, project)
+            compile_paper(head + untold, project, pytest.fail)
 
 
 def test_a_source_that_is_wrong(project):
     with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
-        compile_paper("#nosuch", project)
+        compile_paper("#nosuch", project, pytest.fail)
+
+
+def test_a_character_that_no_font_has_becomes_a_box(project):
+    notes = []
+    text = '#set document(title: [论文])\n#set text(lang: "en")\n#title()\n= A 论 \U0001f9ea\n`code 文`\n'
+    pages = pypdfium2.PdfDocument(compile_paper(text, project, notes.append))
+    printed = "".join(page.get_textpage().get_text_bounded() for page in pages)
+    assert "".join(printed.split()) == "□□A□□code□"
+    assert pages.get_metadata_value("Title") == "论文"
+    (note,) = notes
+    assert note.startswith(
+        "the PDF shows □ for what no font of the paper has: 论 (U+8BBA), 文 (U+6587), \U0001f9ea (U+1F9EA); "
+    )
+
+
+def test_margins_and_type_are_the_settings(tmp_path):
+    (tmp_path / "index.qmd").write_text("text\n")
+    (tmp_path / "_quarto.yml").write_text(
+        "format:\n  typst:\n    fontsize: 9pt\n    margin:\n      x: 2cm\n      top: 1in\n"
+    )
+    arguments = paper_arguments(read_project(tmp_path), tmp_path)
+    assert {"--variable=fontsize:9pt", "--variable=margin:x: 2cm, top: 1in"} <= set(arguments)
+    written = run_pandoc(["--from=markdown", *arguments], "text", tmp_path)
+    assert "margin: (x: 2cm, top: 1in)," in written
+    assert "size: 9pt, lang:" in written
+
+
+def test_a_paper_without_such_settings_has_typst_s_own(project):
+    arguments = [*paper_arguments(project, project.root), "--metadata=title:T", "--metadata=lang:en"]
+    written = run_pandoc(["--from=markdown", *arguments], "text", project.root)
+    assert "margin: (" not in written
+    assert compile_paper(written, project, pytest.fail)
 
 
 def glyphs(text):
@@ -190,3 +223,48 @@ def test_capitals_are_wider_than_other_letters_and_some_letters_narrower():
     content = with_column_widths(table(["A" * 50, "i" * 50, "x" * 50], ["1", "2", "3"]))
     whole = 70 + 30 + 55 + 3 * 2.5
     assert shares(content) == pytest.approx([72.5 / whole, 32.5 / whole, 57.5 / whole])
+
+
+def test_the_sentence_in_a_tables_place_has_its_caption_above_it(project):
+    """As Quarto sets it: pandoc's figure, which has its caption below, becomes one of kind table."""
+    sentence = {"t": "Para", "c": [string("Nothing was measured.")]}
+    caption = [None, [{"t": "Plain", "c": [string("Caption")]}]]
+    blocks = paper_blocks([{"t": "Figure", "c": [["tbl-a", [], []], caption, [sentence]]}], project, Places([]))
+    document = json.dumps({"pandoc-api-version": [1, 23, 1], "meta": {}, "blocks": blocks})
+    arguments = [*paper_arguments(project, project.root), "--metadata=title:T", "--metadata=lang:en"]
+    written = run_pandoc(["--from=json", *arguments], document, project.root)
+    (page,) = pypdfium2.PdfDocument(compile_paper(written, project, pytest.fail))
+    printed = page.get_textpage().get_text_bounded()
+    assert printed.index("Caption") < printed.index("Nothing was measured.")
+
+
+STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
+QUARTOS = '#figure([PICTURE], caption: [C], kind: "quarto-float-fig", supplement: "Figure", numbering: "1") <fig-a>\n'
+
+
+def test_links_and_cross_references_have_one_colour():
+    for linked in ("#link(<fig-a>)[here]", "@fig-a"):
+        page = typst.Compiler(ignore_system_fonts=True).compile(f"{STYLE}\n{QUARTOS}{linked}".encode(), format="svg")
+        assert 'fill="#1d4f91"' in page.decode(), linked
+
+
+def test_quartos_figures_float():
+    """Where a figure does not fit, the text behind it fills the page, and the figure is on top of the next."""
+    page = "#set page(width: 10cm, height: 10cm, margin: 1cm)\n"
+    tall = QUARTOS.replace("[PICTURE]", "block(height: 5cm)[PICTURE]")
+    text = f"#block(height: 4cm)[BEFORE]\n{tall}\n\nBEHIND\n"
+    pdf = pypdfium2.PdfDocument(typst.Compiler(ignore_system_fonts=True).compile((STYLE + page + text).encode()))
+    printed = [page.get_textpage().get_text_bounded() for page in pdf]
+    assert "BEHIND" in printed[0]
+    assert "PICTURE" in printed[1]
+
+
+def test_a_character_of_a_drawing_that_no_font_has_becomes_a_box(project):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="50"><text x="5" y="20">Chip {}</text></svg>'
+    (project.root / "b.svg").write_text(svg.format("论 \U0001f9ea"), "utf-8")
+    (project.root / "c.svg").write_text(svg.format('"x"'), "utf-8")
+    notes = []
+    text = '#set document(title: [T])\n#image("b.svg", alt: "论")\n#image("c.svg", alt: "c")\n'
+    (page,) = pypdfium2.PdfDocument(compile_paper(text, project, notes.append))
+    assert page.get_textpage().get_text_bounded().split() == ["Chip", "□", "□", "Chip", '"x"']
+    assert len(notes) == 1

@@ -1,4 +1,5 @@
 import pytest
+from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.project import read_project
@@ -44,6 +45,21 @@ def test_header_texts(project, tmp_path):
     assert read.header_texts("html") == ["given", "from a file"]
 
 
+def test_a_header_that_is_not_utf_8(project, tmp_path):
+    (tmp_path / "style.typ").write_bytes(b"caf\xe9")
+    read = project("format:\n  typst:\n    include-in-header: style.typ\n")
+    with pytest.raises(UserError, match=r"style\.typ: is not UTF-8 text"):
+        read.header_texts("typst")
+
+
+def test_what_the_embedded_engine_cannot_honour(project):
+    read = project("abstract: A\n", "---\ncolour: red\n---\n")
+    assert read.passed_over == (
+        "_quarto.yml:1: the embedded engine cannot honour 'abstract'",
+        "index.qmd:2: the embedded engine cannot honour 'colour'",
+    )
+
+
 def test_a_file_that_is_not_there(project):
     read = project("bibliography: bib/none.bib\n")
     with pytest.raises(UserError, match=r"names the file 'bib/none\.bib', which is not there"):
@@ -83,7 +99,6 @@ def test_no_project(tmp_path):
     [
         ("project:\n  render: [a.qmd, b.qmd]\n", "x\n", "must name one document"),
         ("title: A\n", "---\ntitle: B\n", r"index\.qmd:1: the front matter has no closing"),
-        ("title: A\n", "---\ntitle: B\ncolour: red\n---\n", r"index\.qmd:3: unknown key 'colour'"),
     ],
 )
 def test_refusals(project, settings, document, message):
@@ -98,3 +113,16 @@ def test_folders_of_fonts(project, tmp_path):
     assert project("title: A\n").font_folders == []
     with pytest.raises(UserError, match=r"^_quarto\.yml names the folder 'none', which is not there"):
         _ = project(settings.replace("fonts]", "none]")).font_folders
+
+
+def test_the_paper_s_own_settings_are_honoured_by_both_engines():
+    paper = read_project(ROOT)
+    assert paper.passed_over == ()
+    assert paper.settings["link-citations"] is True
+    assert paper.files(paper.format("html")["css"]) == ["report/engine/style.css"]
+    assert paper.files(paper.filters) == ["report/engine/selection.lua", "report/engine/hyphens.lua"]
+    assert {"margin", "fontsize"} <= set(paper.format("typst"))
+    # Quarto's PDF has no subject but this
+    assert f'#set document(description: "{paper.settings["subtitle"]}")' in paper.header_texts("typst")
+    # and calls it Typst, unless it is told another name
+    assert paper.format("html")["format-links"][0]["text"] == "PDF"

@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.places import ROOT, TESTS
 
 from measure.errors import UserError
+from report.engine.chapters import FILTER
 from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
 SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pdf\n"
@@ -15,11 +17,12 @@ SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pd
 FAKE = """\
 #!{python}
 import json, os, pathlib, sys
-names = ("QUARTO_PYTHON", "RIDGEPOINT_DATA")
+names = ("QUARTO_PYTHON", "RIDGEPOINT_DATA", "SOURCE_DATE_EPOCH")
 if sys.argv[1:] == ["--version"]:
     print(os.environ.get("VERSION", "1.9.38"))
     sys.exit()
 call = {{"arguments": sys.argv[1:], "directory": os.getcwd(), **{{name: os.environ.get(name) for name in names}}}}
+call |= {{"document": pathlib.Path("index.qmd").read_text(), "files": sorted(os.listdir())}}
 pathlib.Path({record!r}).write_text(json.dumps(call))
 if os.environ.get("FAIL"):
     print("ERROR: the chapter is broken", file=sys.stderr)
@@ -28,6 +31,8 @@ site = pathlib.Path("_site")
 site.mkdir(exist_ok=True)
 (site / "index.html").write_text("page")
 (site / "paper.pdf").write_text("paper")
+(site / "_figures").mkdir(exist_ok=True)
+(site / "_figures" / "a.svg").write_text("picture")
 """
 
 
@@ -51,8 +56,12 @@ def quarto(tmp_path, monkeypatch):
     return command
 
 
-def render(quarto, project, formats, out):
-    return render_with_quarto(str(quarto), project, formats, Path("/some/data"), out, lambda step: None)
+def render(quarto, project, formats, out, data=Path("/some/data")):
+    return render_with_quarto(str(quarto), project, formats, data, out, lambda step: None)
+
+
+def call(tmp_path):
+    return json.loads((tmp_path / "call.json").read_text())
 
 
 def test_it_is_found_on_the_path(quarto):
@@ -87,16 +96,27 @@ def test_one_without_a_version_is_no_quarto(quarto, monkeypatch):
     assert "does not tell its version" in outdated(str(quarto))
 
 
-def test_it_renders_all_formats_at_once_with_this_python(quarto, project, tmp_path):
-    written = render(quarto, project, ["html"], project / "_site")
-    call = json.loads((tmp_path / "call.json").read_text())
-    assert call == {
-        "arguments": ["render", str(project)],
+def test_it_renders_what_is_asked_for_with_this_python(quarto, project, tmp_path, monkeypatch):
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    assert render(quarto, project, ["html"], project / "_site") == [project / "_site" / "index.html"]
+    assert call(tmp_path) == {
+        "arguments": ["render", str(project), "--to", "html"],
         "directory": str(project),
         "QUARTO_PYTHON": sys.executable,
         "RIDGEPOINT_DATA": "/some/data",
+        "SOURCE_DATE_EPOCH": None,
+        "document": "text\n",
+        "files": ["_quarto.yml", "index.qmd"],
     }
-    assert written == [project / "_site" / "index.html"]
+    render(quarto, project, ["pdf"], project / "_site")
+    assert call(tmp_path)["arguments"] == ["render", str(project), "--to", "typst"]
+    render(quarto, project, ["html", "pdf"], project / "_site")
+    assert call(tmp_path)["arguments"] == ["render", str(project)]
+
+
+def test_pictures_that_the_page_holds_are_not_left_beside_it(quarto, project):
+    render(quarto, project, ["html", "pdf"], project / "_site")
+    assert sorted(path.name for path in (project / "_site").iterdir()) == ["index.html", "paper.pdf"]
 
 
 def test_it_copies_to_another_folder(quarto, project, tmp_path):
@@ -115,3 +135,59 @@ def test_an_output_that_is_missing(quarto, project):
     (project / "_quarto.yml").write_text(SETTINGS.replace("paper.pdf", "other.pdf"))
     with pytest.raises(UserError, match=r"quarto wrote no .*other\.pdf"):
         render(quarto, project, ["pdf"], project / "_site")
+
+
+def test_options_that_quarto_alone_knows_are_quartos(quarto, project):
+    settings = SETTINGS + "    linestretch: 2\n  docx: default\ntheme: cosmo\nmargin-header: A\n"
+    (project / "_quarto.yml").write_text(settings)
+    assert render(quarto, project, ["html"], project / "_site")
+
+
+def test_files_have_the_date_of_the_newest_machine(quarto, project, tmp_path, monkeypatch):
+    """That of the tiny cache was recorded at 2026-01-02T03:00:00Z: 20,455 days of 86,400 s and three hours."""
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    render(quarto, project, ["html"], project / "_site", TESTS / "data")
+    assert call(tmp_path)["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    render(quarto, project, ["html"], project / "_site", TESTS / "data")
+    assert call(tmp_path)["SOURCE_DATE_EPOCH"] == "1"
+
+
+CHAPTER = """# {title} {{#sec-{name}}}
+
+There are `{{python}} count` of them.
+
+```{{python}}
+#| label: fig-{name}
+#| fig-cap: "C"
+count
+```
+"""
+
+
+def test_no_code_of_a_chapter_that_is_left_out_runs(quarto, project, tmp_path, monkeypatch):
+    (project / "_quarto.yml").write_text(SETTINGS + f"filters:\n  - at: pre-ast\n    path: {FILTER}\n")
+    (project / FILTER).parent.mkdir(parents=True)
+    (project / FILTER).touch()
+    for name in ("one", "two"):
+        (project / f"{name}.qmd").write_text(CHAPTER.format(name=name, title=name.title()))
+    (project / "index.qmd").write_text("See @fig-one.\n\n{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n")
+    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
+    assert render(quarto, project, ["html"], project / "_site") == [project / "_site" / "index.html"]
+    called = call(tmp_path)
+    assert called["directory"] != str(project)
+    assert [line for line in called["document"].split("\n") if line] == [
+        "See @fig-one.",
+        "# One {#sec-one}",
+        "There are  of them.",
+        "::: {#fig-one}",
+        ":::",
+        "{{< include two.qmd >}}",
+    ]
+    assert called["files"] == ["_quarto.yml", "index.qmd", "one.qmd", "report", "two.qmd"]
+
+
+def test_git_ignores_what_quarto_would_have_it_ignore():
+    """Quarto adds these lines to the file in each render, unless they stand there."""
+    lines = (ROOT / ".gitignore").read_text("utf-8").split("\n")
+    assert {"/.quarto/", "**/*.quarto_ipynb"} <= set(lines)

@@ -3,7 +3,7 @@ import json
 import pypandoc
 import pytest
 
-from report.text.prose import Prose, escape, quoted
+from report.text.prose import Prose, escape, quoted, washed
 
 TEXTS = (
     "python -m measure --device cuda",
@@ -40,3 +40,19 @@ def test_pandoc_takes_an_attribute_as_it_is(text):
 def test_prose_shows_itself_escaped():
     assert Prose("a_b") == "a_b"
     assert Prose("a_b")._repr_markdown_() == "a\\_b"
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("a\x00b\x1bc\x85d\x9fe", "a b c d e"),
+        ("a\u2028b\u2029c", "a b c"),
+        ("a\ufffeb\uffffc\ufdd0d\U0001fffee\U0010fffff", "a\ufffdb\ufffdc\ufffdd\ufffde\ufffdf"),
+        ("a\ud800b", "a\ufffdb"),
+        ("two\nlines\tand 论文 \U0001f9ea \u00a0 é", "two\nlines\tand 论文 \U0001f9ea \u00a0 é"),
+    ],
+)
+def test_what_no_picture_or_page_can_hold_is_replaced(text, clean):
+    assert washed(text) == clean
+    assert escape(text) == escape(clean)
+    assert quoted(text) == quoted(clean)

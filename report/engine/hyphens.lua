@@ -1,0 +1,16 @@
+-- Two hyphens stay two hyphens: pandoc before 3.9 leaves them to Typst as they are, which makes a dash of them.
+-- Quarto runs it (filters in _quarto.yml, at: pre-ast). The embedded engine has a later pandoc; there it does nothing.
+
+local function with_hyphens(text)
+  if FORMAT ~= "typst" or not text.text:find("--", 1, true) then return nil end
+  local inlines, rest = pandoc.Inlines({}), 1
+  for first, hyphens, last in text.text:gmatch("()(%-%-+)()") do
+    if first > rest then inlines:insert(pandoc.Str(text.text:sub(rest, first - 1))) end
+    inlines:insert(pandoc.RawInline("typst", (hyphens:gsub("%-", "\\-"))))
+    rest = last
+  end
+  if rest <= #text.text then inlines:insert(pandoc.Str(text.text:sub(rest))) end
+  return inlines
+end
+
+return { { Str = with_hyphens } }

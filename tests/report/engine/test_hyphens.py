@@ -1,0 +1,31 @@
+"""The Lua filter that keeps two hyphens from becoming a dash, run by pandoc alone: Quarto runs it on the same tree."""
+
+from pathlib import Path
+
+import pytest
+from helpers.places import ROOT
+
+from report.engine.pandoc import run_pandoc
+
+FILTER = ROOT / "report/engine/hyphens.lua"
+
+
+def written(text, output):
+    arguments = ["--from=markdown", f"--to={output}", f"--lua-filter={FILTER}"]
+    return run_pandoc(arguments, text, Path()).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "typst"),
+    [
+        ("run \\-\\-device cuda", "run \\-\\-device cuda"),
+        ("a\\-\\-\\-b", "a\\-\\-\\-b"),
+        ("low\\-level and `--code`", "low-level and `--code`"),
+    ],
+)
+def test_every_hyphen_of_several_is_escaped(text, typst):
+    assert written(text, "typst") == typst
+
+
+def test_other_outputs_stay():
+    assert written("run \\-\\-device", "html") == "<p>run --device</p>"
