@@ -23,8 +23,8 @@ from helpers.places import ROOT, TESTS
 from measure import __main__ as measure_command
 from measure import doctor, import_ncu
 from measure.cache import dictionary
+from measure.cli.verbs import VERBS
 from measure.machine import devices
-from measure.run.arguments import VERBS
 from measure.run.arguments import parser as measure_parser
 from report import __main__ as report_command
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.cache.child_table import ChildTable
-from measure.cache.lock import in_turn, locked
+from measure.cache.lock import Hold, gone, in_turn, locked
 from measure.cache.models import EARLIER_SHAPES, OWN
 from measure.cache.records import (
     CELL,
@@ -80,6 +80,7 @@ class Workloads:
         )
         self._layers = ChildTable(self.layers_path, Layer, WORKLOAD)
         self._operators = ChildTable(self.operators_path, Operator, WORKLOAD)
+        self._has_put = False
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
@@ -106,6 +107,8 @@ class Workloads:
         devices may count into one folder at the same time.
         """
         counted = list(counted)
+        if self._has_put and not self.models_path.exists():
+            raise gone(self.models_path.parent)
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
         with in_turn(self.models_path.parent):
             self._layers.forget()
@@ -116,6 +119,7 @@ class Workloads:
             rows = merged(known, [row for row, _, _ in counted])
             rows.sort(key=lambda row: (row.model, row.input_shape, row.batch, row.precision, row.autocast or ""))
             write(self.models_path, Workload, rows)
+        self._has_put = True
 
 
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
@@ -135,6 +139,7 @@ class MachineFolder:
         self._operators = ChildTable(self._path(OperatorTime), OperatorTime, CELL)
         self._kernels = ChildTable(self._path(KernelTime), KernelTime, CELL)
         self._hardware_counters = ChildTable(self._path(KernelCounters), KernelCounters, CELL)
+        self._hold: Hold | None = None
 
     def _path(self, record: type) -> Path:
         return self.folder / FILES[record]
@@ -200,7 +205,12 @@ class MachineFolder:
                 write(self._path(record), record, rows)
 
     def put_environment(self, environment: Environment) -> None:
-        """Add an environment that is new; of a known one only what an earlier version did not record."""
+        """Add an environment that is new; of a known one only what an earlier version did not record.
+
+        Every result of a run is put after its environment: raises UserError where the locked folder is gone.
+        """
+        if self._hold:
+            self._hold.check()
         path, known = self._path(Environment), self.environments()
         if environment.environment_id not in {row.environment_id for row in known}:
             append(path, Environment, [environment])
@@ -243,11 +253,15 @@ class MachineFolder:
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
         """Keep other writers out of this folder; set aside torn lines that a killed one left, and say so."""
-        with locked(self.folder):
+        with locked(self.folder) as hold:
             for table in sorted(self.folder.glob("*.csv")):
                 if aside := set_torn_line_aside(table):
                     say(f"A line of {table.name} was torn when a run was killed; it is set aside in {aside}")
-            yield
+            self._hold = hold
+            try:
+                yield
+            finally:
+                self._hold = None
 
 
 def _at_one_shape(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> Sequence[Tried]:

@@ -14,6 +14,7 @@ from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
+from measure.cli.verbs import VERBS
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.devices import Device
@@ -36,14 +37,6 @@ SEEDS = 10**6
 
 RENAMED_SECTIONS = {"ceilings": "roofs", "counters": "hardware-counters"}
 """The names that sections had before."""
-
-VERBS = {
-    "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
-    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
-    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
-}
-"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
 
 
 def parser() -> CommandLine:
@@ -176,7 +169,7 @@ def _sections_help() -> str:
 
 def parse_time(flag: str, text: str) -> float:
     """Return the seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
-    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
+    match = re.fullmatch(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s?)?", text.strip())
     hours, minutes, seconds_left = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     seconds = 3600 * hours + 60 * minutes + seconds_left
     if seconds <= 0:
@@ -187,7 +180,7 @@ def parse_time(flag: str, text: str) -> float:
 def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, smallest first, each once."""
     for text in texts:
-        if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
             raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
     return sorted({int(text) for text in texts})
 
@@ -217,7 +210,7 @@ def parse_threads(text: str | None) -> int:
     """Return a positive number of threads; by default one for each physical core."""
     if text is None:
         return processor.physical_cores()
-    if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) == 0:
         raise UserError(f"--threads: {text!r} is not a valid number of threads; use a whole number ≥ 1")
     if int(text) > (cores := processor.visible_cores()):
         raise UserError(f"--threads: {text} are more than this machine's cores; use at most {cores}")
@@ -226,14 +219,14 @@ def parse_threads(text: str | None) -> int:
 
 def parse_count(flag: str, text: str, least: int) -> int:
     """Return a whole number, ``least`` or more."""
-    if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
         raise UserError(f"{flag}: {text!r} is not a valid number; use a whole number ≥ {least}")
     return int(text)
 
 
 def parse_percent(flag: str, text: str) -> float:
     """Return the part that ``5%`` or ``2.5 %`` is of 1."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%", text.strip())
     if not match:
         raise UserError(f"{flag}: {text!r} is not a percentage; use 5% or 2.5%")
     return float(match[1]) / 100
