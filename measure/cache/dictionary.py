@@ -20,8 +20,8 @@ Under "values" stand the words that a text may be, or the range of a number; whe
 numbers range from 0 to 1e18. The range is what can have been measured at all: a number outside it is refused in a table
 kept by hand, and elsewhere by `python -m measure add-machine` and `python -m report check`, which refuse a table that
 is cut off as well. Whoever reads refuses unknown words, and numbers of another sign than the range has: those below 0
-where it begins at 0, and 0 too where it begins above. No row is written that reading would refuse. The unit 1 is that of
-counts, ratios and ordinals.
+where it begins at 0, and 0 too where it begins above. No row is written that reading would refuse. The unit 1 is that
+of counts, ratios and ordinals.
 
 This file is written by `python -m measure.cache.dictionary` from the records in `measure/cache/`.
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.cache.child_table import ChildTable
-from measure.cache.lock import Hold, gone, in_turn, locked
+from measure.cache.lock import in_turn, locked
 from measure.cache.models import EARLIER_SHAPES, OWN
 from measure.cache.records import (
     CELL,
@@ -33,6 +33,7 @@ from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
 from measure.cache.words import STAGES, STEP, same_shape
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
+from measure.errors import UserError
 
 
 def _completed(old: Environment, new: Environment) -> Environment:
@@ -66,6 +67,14 @@ _cell = attrgetter(*CELL)
 
 _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 """What tells the round of a training step apart, and is the same for its stages."""
+
+
+def _gone(folder: Path) -> UserError:
+    """Return the error for a folder that this process put results into, and that does not hold them any more."""
+    return UserError(
+        f"{folder}: was removed or moved during the run, and its results with it; put the folder back, or run the same "
+        "command again"
+    )
 
 
 class Workloads:
@@ -108,7 +117,7 @@ class Workloads:
         """
         counted = list(counted)
         if self._has_put and not self.models_path.exists():
-            raise gone(self.models_path.parent)
+            raise _gone(self.models_path.parent)
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
         with in_turn(self.models_path.parent):
             self._layers.forget()
@@ -139,7 +148,7 @@ class MachineFolder:
         self._operators = ChildTable(self._path(OperatorTime), OperatorTime, CELL)
         self._kernels = ChildTable(self._path(KernelTime), KernelTime, CELL)
         self._hardware_counters = ChildTable(self._path(KernelCounters), KernelCounters, CELL)
-        self._hold: Hold | None = None
+        self._has_put = False
 
     def _path(self, record: type) -> Path:
         return self.folder / FILES[record]
@@ -207,17 +216,18 @@ class MachineFolder:
     def put_environment(self, environment: Environment) -> None:
         """Add an environment that is new; of a known one only what an earlier version did not record.
 
-        Every result of a run is put after its environment: raises UserError where the locked folder is gone.
+        A run puts it before each result: raises UserError where the folder was removed since.
         """
-        if self._hold:
-            self._hold.check()
         path, known = self._path(Environment), self.environments()
+        if self._has_put and not known:
+            raise _gone(self.folder)
         if environment.environment_id not in {row.environment_id for row in known}:
             append(path, Environment, [environment])
-            return
-        completed = [_completed(row, environment) for row in known]
-        if completed != known:
-            write(path, Environment, completed)
+        else:
+            completed = [_completed(row, environment) for row in known]
+            if completed != known:
+                write(path, Environment, completed)
+        self._has_put = True
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))
@@ -253,15 +263,11 @@ class MachineFolder:
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
         """Keep other writers out of this folder; set aside torn lines that a killed one left, and say so."""
-        with locked(self.folder) as hold:
+        with locked(self.folder):
             for table in sorted(self.folder.glob("*.csv")):
                 if aside := set_torn_line_aside(table):
                     say(f"A line of {table.name} was torn when a run was killed; it is set aside in {aside}")
-            self._hold = hold
-            try:
-                yield
-            finally:
-                self._hold = None
+            yield
 
 
 def _at_one_shape(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> Sequence[Tried]:

@@ -19,41 +19,19 @@ TRIES, PAUSE_S = 100, 0.01
 """Who has just begun to hold a file says so a moment later: a file without text is looked at again, so often."""
 
 
-def gone(folder: Path) -> UserError:
-    """Return the error for a folder that a run measured into, and that does not hold its results any more."""
-    return UserError(
-        f"{folder}: was removed, moved or replaced during the run, so its results are not there any more; put the "
-        "folder back, or run the same command again"
-    )
-
-
-class Hold:
-    """A file that this process holds."""
-
-    def __init__(self, path: Path, file: FileIO) -> None:
-        self._path, self._file = path, file
-
-    def check(self) -> None:
-        """Raise UserError where the file lies in its folder no more, nor then what was written beside it."""
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(self._file.fileno()), self._path.lstat()):
-                return
-        raise gone(self._path.parent)
-
-
 @contextmanager
-def locked(folder: Path) -> Iterator[Hold]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock. Raises UserError that names the process which holds it already."""
 
     def refusal(holder: str) -> str:
         return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
 
-    with held(folder / NAME, refusal) as hold:
-        yield hold
+    with held(folder / NAME, refusal):
+        yield
 
 
 @contextmanager
-def held(path: Path, refusal: Callable[[str], str]) -> Iterator[Hold]:
+def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     """Hold a file; where another process does, raise UserError with what ``refusal`` says of that process."""
     with _opened(path) as file:
         tries = 1
@@ -66,7 +44,7 @@ def held(path: Path, refusal: Callable[[str], str]) -> Iterator[Hold]:
             time.sleep(PAUSE_S)
         _say(file, f"process {os.getpid()} on {platform.node()}, since {now()},")
         try:
-            yield Hold(path, file)
+            yield
         finally:
             _say(file, "")
 
