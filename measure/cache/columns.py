@@ -45,10 +45,7 @@ Phase = Annotated[
 ]
 Variant = Annotated[
     str,
-    Column(
-        "how the network is run, besides its precision",
-        form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,)),
-    ),
+    Column("how the network is run, besides its precision", form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,))),
 ]
 Round = Annotated[
     int | None, Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER)

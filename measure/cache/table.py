@@ -29,11 +29,11 @@ def as_text(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
-class Unreadable(UserError):
+class UnreadableError(UserError):
     """Rows that ``read`` would refuse, and the whole table with them, once they were written: none of them is."""
 
 
-class _Wrong(Exception):
+class _RowError(Exception):
     """What is wrong in a row, with its line, and with the column where it is a cell."""
 
     def __init__(self, what: object, line: int, column: str | None = None) -> None:
@@ -117,7 +117,7 @@ def numbered(
         return []
     try:
         return _parsed(path, record, _lines(path, record, strict), key, strict)
-    except _Wrong as wrong:
+    except _RowError as wrong:
         raise UserError(f"{path}{wrong.line}{wrong.column}: {wrong}; mend the line or delete it") from None
 
 
@@ -137,7 +137,7 @@ def _lines(path: Path, record: type, strict: bool) -> bytes:
 def _parsed(
     path: Path, record: type[Record], content: bytes, key: Sequence[str] = (), strict: bool = False
 ) -> list[tuple[int, Record]]:
-    """Return the rows in a table's bytes with their lines. Raises _Wrong for one that is refused."""
+    """Return the rows in a table's bytes with their lines. Raises _RowError for one that is refused."""
     known = TABLES[record].columns
     titles, numbers, rows = _cells(path, record, content, key)
     if not rows:
@@ -150,7 +150,7 @@ def _parsed(
             try:
                 value_of[text] = known[name].value(text, strict)
             except ValueError as complaint:
-                raise _Wrong(f"the cell {complaint}", numbers[texts.index(text)], title) from None
+                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], title) from None
         values[name] = map(value_of.__getitem__, texts)
     return list(zip(numbers, map(record, *values.values()), strict=True))
 
@@ -171,7 +171,7 @@ def _cells(
         value_of, seen = itemgetter(*places) if places else None, set()
         for cells in lines:
             if len(cells) != len(titles):
-                raise _Wrong(f"{len(cells)} cells where the header has {len(titles)}", lines.line_num)
+                raise _RowError(f"{len(cells)} cells where the header has {len(titles)}", lines.line_num)
             if value_of:
                 value = value_of(cells)
                 if value in seen:
@@ -182,7 +182,7 @@ def _cells(
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
     except csv.Error as problem:
-        raise _Wrong(problem, lines.line_num) from None
+        raise _RowError(problem, lines.line_num) from None
     return titles, numbers, rows
 
 
@@ -227,17 +227,17 @@ def _header(record: type) -> str:
 
 
 def _encoded(path: Path, record: type, rows: Iterable[Any]) -> bytes:
-    """Return new rows as a table's lines. Raises Unreadable where ``read`` would refuse them."""
+    """Return new rows as a table's lines. Raises UnreadableError where ``read`` would refuse them."""
     try:
         lines = _format(rows).encode()
         _parsed(path, record, _header(record).encode() + lines)
-    except _Wrong as wrong:
+    except _RowError as wrong:
         column, what = wrong.column, str(wrong)
     except UnicodeEncodeError:
         column, what = "", "a text has half a character (a lone surrogate), which UTF-8 cannot hold"
     else:
         return lines
-    raise Unreadable(
+    raise UnreadableError(
         f"{path}{column}: {what}; nothing was written, since it could not be read again: correct what it comes from"
     )
 
@@ -265,7 +265,8 @@ def _durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[
 def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
     """Replace a whole table, atomically: readers see the old file or the new one.
 
-    Raises UserError where that fails, Unreadable for rows that could not be read again; the old table is intact then.
+    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old table is
+    intact then.
     """
     content = _header(record).encode() + _encoded(path, record, rows)
     part = path.with_suffix(".csv.part")
@@ -292,7 +293,8 @@ def _drop_former(path: Path, record: type) -> None:
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
     """Add rows at the end of a table, durably; one with an older header or name is written anew under today's.
 
-    Raises UserError where that fails, Unreadable for rows that could not be read again; the old rows are intact then.
+    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old rows are
+    intact then.
     """
     complete, _torn = _complete(path) if path.exists() else (b"", b"")
     if not complete.startswith(_header(record).encode()):

@@ -20,7 +20,8 @@ class CommandLine(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self._flags: list[str] = []
         self._taking_values: set[str] = set()
-        super().__init__(*arguments, allow_abbrev=False, **settings)
+        super().__init__(*arguments, **settings)
+        self.allow_abbrev = False
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
         action = super().add_argument(*names, **settings)

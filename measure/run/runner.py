@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from measure.cache.records import Cell
-from measure.cache.table import Unreadable
+from measure.cache.table import UnreadableError
 from measure.run.task import Failure, Task
 from measure.run.worker import Stopped
 
@@ -119,7 +119,7 @@ def _kept(store: Store, task: Task, outcome: Any) -> Any:
     """Put an outcome into the store; return it, or the failure that takes its place where no table can hold it."""
     try:
         store.put(task, outcome)
-    except Unreadable as problem:
+    except UnreadableError as problem:
         outcome = Failure("error", str(problem))
         store.put(task, outcome)
     return outcome

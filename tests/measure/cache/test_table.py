@@ -202,7 +202,7 @@ def test_nothing_is_written_that_would_not_be_read(tmp_path, change, column, val
     path = tmp_path / "kernels.csv"
     table.append(path, KernelTime, [kernel_time()])
     whole = path.read_bytes()
-    with pytest.raises(table.Unreadable) as caught:
+    with pytest.raises(table.UnreadableError) as caught:
         change(path, KernelTime, [kernel_time("other"), dataclasses.replace(kernel_time(), **{column: value})])
     assert str(caught.value).startswith(f"{path}{complaint}")
     assert str(caught.value).endswith(
