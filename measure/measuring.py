@@ -12,13 +12,14 @@ from pathlib import Path
 from measure.cache.folders import Workloads
 from measure.cache.models import Model
 from measure.cli.terminal import INTERRUPTED, log_to_stderr
-from measure.counting import freshness
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run import plan, runner
 from measure.run.arguments import (
     check_device,
     check_together,
+    make_fresh_request,
+    make_isolated,
     make_request,
     make_sampling,
     make_seed,
@@ -57,7 +58,7 @@ def show_plan(tasks: Sequence[Task], cache: Cache, torch_name: str, as_json: boo
 def measure(arguments: argparse.Namespace) -> int:
     """Plan, and measure what is missing."""
     began = time.monotonic()
-    request = make_request(arguments)
+    request = make_fresh_request(arguments)
     deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
@@ -68,8 +69,6 @@ def measure(arguments: argparse.Namespace) -> int:
     _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     cache = Cache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
-    if not request.force:
-        freshness.check(request.models, cache.workloads.models())
     tasks = plan.tasks_to_do(request, cache)
     if arguments.plan:
         show_plan(tasks, cache, device.torch_name, arguments.json)
@@ -136,7 +135,9 @@ def main(argv: Sequence[str]) -> int:
     if arguments.verbose:
         log_to_stderr()
     if arguments.list:
-        show_models(arguments.data, make_request(arguments).models, arguments.json)
+        with make_isolated(arguments) as own:
+            request = make_request(arguments, own.describe)
+        show_models(arguments.data, request.models, arguments.json)
         return 0
     if arguments.cluster:
         from measure.cluster import command

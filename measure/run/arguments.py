@@ -4,21 +4,24 @@ import argparse
 import dataclasses
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from measure.cache import variants
 from measure.cache.columns import SHAPE
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
-from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
+from measure.cache.folders import Workloads
+from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING, Model
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.cli.verbs import VERBS
+from measure.counting import freshness
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.devices import Device
-from measure.models import catalog
+from measure.models import catalog, own_models
+from measure.models.isolated import Isolated
 from measure.run import plan
 from measure.run.task import Request
 from measure.timing.sampling import Sampling
@@ -287,8 +290,8 @@ def _most_rounds(arguments: argparse.Namespace) -> int:
     return parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
 
 
-def make_request(arguments: argparse.Namespace) -> Request:
-    """Return what the flags ask for, checked."""
+def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
+    """Return what the flags ask for, checked; ``describe`` returns an own model by its name."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
     sizes = arguments.batch_sizes or [str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)]
@@ -297,12 +300,12 @@ def make_request(arguments: argparse.Namespace) -> Request:
         raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
     sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
     request = Request(
-        models=catalog.find(names, arguments.native_size),
+        models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.named, arguments.variants or ([EAGER] if arguments.quick else [])))),
-        training_models=catalog.find(trained),
+        training_models=catalog.find(trained, describe=describe),
         training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         most_rounds=_most_rounds(arguments),
@@ -312,4 +315,18 @@ def make_request(arguments: argparse.Namespace) -> Request:
     )
     if arguments.native_size and plan.measures(request):
         raise UserError("--native-size: is counted, not measured; give --sections workload with it")
+    return request
+
+
+def make_isolated(arguments: argparse.Namespace) -> Isolated:
+    """Return the process for a user's own models, whose code nothing is known of: it may hang, crash or end it."""
+    return Isolated(parse_time("--call-limit", arguments.call_limit))
+
+
+def make_fresh_request(arguments: argparse.Namespace) -> Request:
+    """Return what the flags ask for, checked, with own models that are what was counted, unless by force."""
+    with make_isolated(arguments) as own:
+        request = make_request(arguments, own.describe)
+        if not request.force:
+            freshness.check(request.models, Workloads(arguments.data).models(), own)
     return request
