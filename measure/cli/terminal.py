@@ -45,7 +45,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
 
 @contextmanager
 def _one_interrupt() -> Iterator[None]:
-    """Let one Ctrl-C end what runs within; further ones pass, so that none disturbs how it ends."""
+    """Let one Ctrl-C end what runs within; further ones pass from then on: none disturbs how the program ends."""
 
     def stop(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)
@@ -59,7 +59,8 @@ def _one_interrupt() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) is stop:
+            signal.signal(signal.SIGINT, before)
 
 
 def _takes_more() -> bool:

@@ -283,8 +283,12 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, cap
 
 @pytest.fixture
 def signals():
-    """SIGTERM and SIGHUP as a terminal leaves them, and as they were when the test has ended."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """SIGTERM and SIGHUP as a terminal leaves them, but that a test fails where its process would end by them."""
+
+    def end(number, _frame):
+        raise RuntimeError(f"signal {number} ends the process")
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

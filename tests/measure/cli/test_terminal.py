@@ -105,10 +105,19 @@ def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):
 
     try:
         assert terminal.answer("program", action) == 130
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # until the program has ended
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr() == ("in order\n", "\nprogram: stopped\n")
+
+
+def test_ctrl_c_is_as_it_was_after_a_command_that_was_not_stopped():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert terminal.answer("program", lambda: 0) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_log_goes_to_standard_error_and_once(capsys, monkeypatch):
