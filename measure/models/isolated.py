@@ -107,7 +107,8 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what the code prints is no answer of the command
-    import torch  # noqa: F401 - the time that this takes is nobody's
+    with suppress(Exception):  # where it is missing or broken, the call says so
+        import torch  # noqa: F401 - the time that this takes is not the call's
 
     with suppress(ConnectionError, EOFError):  # the parent is gone
         connection.send(None)
