@@ -1,7 +1,10 @@
 import os
+import subprocess
+import sys
 import textwrap
 
 import pytest
+from helpers.places import ROOT
 
 from measure import __main__ as command
 from measure.cache.models import OWN, Model
@@ -97,3 +100,18 @@ def test_every_command_survives_it(module, tmp_path, capsys, words):
 def test_a_name_of_the_standard_library_is_no_end():
     with Isolated(60.0) as own, pytest.raises(UserError, match=r"--models: sys:exit\(2\) raised SystemExit: 2; fix it"):
         own.describe("sys:exit")
+
+
+def test_a_torch_that_does_not_import_is_one_sentence(module, tmp_path):
+    module("def net(_):\n    import torch\n")
+    (tmp_path / "torch.py").write_text("raise ImportError('no libtorch')\n")
+    command = [sys.executable, "-m", "measure", "--models", "mine:net", "--list"]
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    answer = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert answer.stderr == (
+        "python -m measure: --models: mine:net(2) raised ImportError: no libtorch; fix it: its argument is the batch "
+        "size\n"
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
