@@ -74,7 +74,7 @@ def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
 
 def show(findings: Sequence[Finding]) -> None:
     """Print a line for each finding; in colour on a terminal."""
-    from rich.console import Console
+    from measure.cli.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     width = max(len(finding.subject) for finding in findings)

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from measure.cache.conventions import CALL_LIMIT_S
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell, Environment
 from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP
@@ -15,6 +16,7 @@ from measure.hardware_counters import raw_csv
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.environment import folder_name
 from measure.models import catalog
+from measure.models.isolated import Isolated
 from measure.run.arguments import check_folder_name, parse_batch_sizes, parse_choices, parse_shape
 from measure.run.destination import check_folder
 from measure.run.sections.hardware_counters import HardwareCounterTask
@@ -53,7 +55,8 @@ def parser() -> CommandLine:
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     asked = parser().parse_args(argv)
-    models = catalog.find([asked.model])
+    with Isolated(CALL_LIMIT_S) as own:
+        models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
     (model,) = models

@@ -1,5 +1,6 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
+import os
 import sys
 from collections.abc import Sequence
 from itertools import chain
@@ -57,7 +58,8 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     from report.engine.project import read_project
     from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
-    _require(project, data)
+    out = out or read_project(project).output_directory
+    _require(project, data, out)
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
@@ -69,7 +71,6 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
             raise UserError(f"{reason}; update it, or use --engine embedded")
         _progress(f"{reason}: the embedded engine renders instead")
         quarto = None
-    out = out or read_project(project).output_directory
     if quarto:
         return render_with_quarto(quarto, project, formats, data.resolve(), out, _progress)
     return render_embedded(project, formats, data.resolve(), out, _progress)
@@ -80,17 +81,19 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
     from report.charts.figure_files import write_figures
     from report.engine.project import read_project
 
-    _require(project, data)
     out = out or read_project(project).output_directory / "figures"
+    _require(project, data, out)
     return write_figures(project, labels, formats, out, _progress)
 
 
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
+    from measure.cache import soundness
     from report.load.paper import load
     from report.text.quantities import SPACE, number
 
     _require(project, data)
+    soundness.check(data)
     paper = load(data, project / "bib" / "references.bib", chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
@@ -101,16 +104,26 @@ def check(project: Path, data: Path) -> str:
     return f"{data} is sound: {found.replace(SPACE, ' ')}"
 
 
-def _require(project: Path, data: Path) -> None:
-    """Complain at once of what would only be found once the cells run."""
+def _require(project: Path, data: Path, out: Path | None = None) -> None:
+    """Complain at once of what would only be found once the cells run, or have run."""
     from report.engine.chapters import left_out
     from report.engine.project import read_project
     from report.load.options import machines
 
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
+    if out:
+        _require_writable(out)
     left_out(read_project(project))
     machines(data, project)
+
+
+def _require_writable(out: Path) -> None:
+    there = next(path for path in (out, *out.absolute().parents) if os.path.exists(path))
+    if not there.is_dir():
+        raise UserError(f"--out: {there} is a file; name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"--out: {there} cannot be written; name another folder")
 
 
 def _formats(verb: str, asked: list[str] | None) -> list[str]:

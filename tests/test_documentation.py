@@ -25,8 +25,8 @@ from measure import __main__ as measure_command
 from measure import count_published, doctor, import_ncu
 from measure.cache import dictionary, table
 from measure.cache.hand_kept import PublishedTiming
+from measure.cli.verbs import VERBS
 from measure.machine import devices
-from measure.run.arguments import VERBS
 from measure.run.arguments import parser as measure_parser
 from report import __main__ as report_command
 

@@ -81,16 +81,17 @@ def opened(source: Path) -> Iterator[HandedIn]:
             raise UserError(
                 f"{source}: cannot be read ({problem.strerror or problem}); name a machine's folder or a zip of it"
             ) from None
-        except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as problem:
             raise UserError(f"{source}: is not a sound zip ({problem}); zip the folder again") from None
         yield handed_in
 
 
 def _in_folder(source: Path) -> list[Member]:
-    """Return all files below a folder, of a machine's folder only those right in it. Links are not followed."""
+    """Return all files below a folder, of a machine's folder only what lies right in it. Links are not followed."""
     found = []
     for directory, below, names in os.walk(source):
         if FILES[Environment] in names:
+            names += sorted(FILE_NAMES.intersection(below))  # a folder in the place of a table is told, not skipped
             below.clear()
         for name in names:
             path = Path(directory) / name
@@ -103,7 +104,9 @@ def _in_folder(source: Path) -> list[Member]:
 
 def _in_zip(source: Path, archive: zipfile.ZipFile) -> list[Member]:
     """Return all files in a zip; refuse all if one of them is what no honest zip of tables holds."""
-    entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+    entries = [
+        entry for entry in archive.infolist() if not entry.is_dir() or PurePosixPath(entry.filename).name in FILE_NAMES
+    ]
     _check_number(source, len(entries))
     seen: set[str] = set()
     for entry in entries:
@@ -122,6 +125,8 @@ def _check_number(source: Path, count: int) -> None:
 
 def _problem(entry: zipfile.ZipInfo, seen: set[str]) -> str | None:
     """Say why a zip with this file is refused."""
+    if entry.is_dir():
+        return "is a folder, where a table should be"
     name, kind = entry.orig_filename, stat.S_IFMT(entry.external_attr >> 16)
     parts = name.split("/")
     if name.startswith("/") or re.match("[A-Za-z]:", name):

@@ -23,7 +23,8 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import TABLES
-from measure.cache.table import existing, numbered
+from measure.cache.soundness import read_machine
+from measure.cache.table import existing
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
@@ -63,23 +64,17 @@ def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
 
     ``counted`` is what the models ask for, as far as that is known here.
     """
-    tables = {record: _rows(folder / name, record) for record, name in FILES.items()}
-    if not tables[Environment]:
-        raise UserError(f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again")
-    for record, rows in tables.items():
-        for row in rows:
+    tables: dict[type, list[Row]] = {}
+    for record, rows in read_machine(folder).items():
+        path = existing(folder / FILES[record], record)
+        tables[record] = [Row(path, line, values) for line, values in rows]
+    for record, found in tables.items():
+        for row in found:
             _check_texts(row, now)
-        _check_keys(record, rows)
+        _check_keys(record, found)
     _check_environments(tables)
     _check_statuses(tables)
     _check_rates(tables, list(counted))
-
-
-def _rows(path: Path, record: type) -> list[Row]:
-    """Return the rows of a table, whose numbers are in their columns' ranges."""
-    place = existing(path, record)
-    rows: list[tuple[int, Any]] = numbered(path, record, strict=True)
-    return [Row(place, line, row) for line, row in rows]
 
 
 def _check_texts(row: Row, now: datetime) -> None:

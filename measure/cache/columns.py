@@ -44,7 +44,8 @@ Phase = Annotated[
     str, Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES)))
 ]
 Variant = Annotated[
-    str, Column("how the network is run, besides its precision", form=some_of((EAGER, *NAMES, *OPTIMIZERS), "+"))
+    str,
+    Column("how the network is run, besides its precision", form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,))),
 ]
 Round = Annotated[
     int | None, Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER)

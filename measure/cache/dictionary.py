@@ -20,10 +20,11 @@ utilisation) is not stored; raw samples are. A row is identified by the columns 
 added later may be missing from older files, whose rows then have empty cells there.
 
 Under "values" stand the words that a text may be, or the range of a number; where nothing stands, texts are free and
-numbers range from 0 to 1e18. The range is what can have been measured at all: a machine that is handed in to
-`python -m measure add-machine`, and a table kept by hand, are refused for a number outside it. Reading the tables that
-this program wrote refuses unknown words, and numbers of another sign than the range has: those below 0 where it begins
-at 0, and 0 too where it begins above. The unit 1 is that of counts, ratios and ordinals.
+numbers range from 0 to 1e18. The range is what can have been measured at all: a number outside it is refused in a table
+kept by hand, and elsewhere by `python -m measure add-machine` and `python -m report check`, which refuse a table that
+is cut off as well. Whoever reads refuses unknown words, and numbers of another sign than the range has: those below 0
+where it begins at 0, and 0 too where it begins above. No row is written that reading would refuse. The unit 1 is that
+of counts, ratios and ordinals.
 
 This file is written by `python -m measure.cache.dictionary` from the records in `measure/cache/`.
 """

@@ -33,6 +33,7 @@ from measure.cache.schema import MACHINE, TABLES, file_of
 from measure.cache.table import append, merged, read, set_torn_line_aside, write
 from measure.cache.words import STAGES, STEP, same_shape
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
+from measure.errors import UserError
 
 
 def _completed(old: Environment, new: Environment) -> Environment:
@@ -68,6 +69,14 @@ _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 """What tells the round of a training step apart, and is the same for its stages."""
 
 
+def _gone(folder: Path) -> UserError:
+    """Return the error for a folder that this process put results into, and that does not hold them any more."""
+    return UserError(
+        f"{folder}: was removed or moved during the run, and its results with it; put the folder back, or run the same "
+        "command again"
+    )
+
+
 class Workloads:
     """``data/workload``: what the models ask for, on any device.
 
@@ -80,6 +89,7 @@ class Workloads:
         )
         self._layers = ChildTable(self.layers_path, Layer, WORKLOAD)
         self._operators = ChildTable(self.operators_path, Operator, WORKLOAD)
+        self._has_put = False
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
@@ -106,6 +116,8 @@ class Workloads:
         devices may count into one folder at the same time.
         """
         counted = list(counted)
+        if self._has_put and not self.models_path.exists():
+            raise _gone(self.models_path.parent)
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
         with in_turn(self.models_path.parent):
             self._layers.forget()
@@ -116,6 +128,7 @@ class Workloads:
             rows = merged(known, [row for row, _, _ in counted])
             rows.sort(key=lambda row: (row.model, row.input_shape, row.batch, row.precision, row.autocast or ""))
             write(self.models_path, Workload, rows)
+        self._has_put = True
 
 
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
@@ -135,6 +148,7 @@ class MachineFolder:
         self._operators = ChildTable(self._path(OperatorTime), OperatorTime, CELL)
         self._kernels = ChildTable(self._path(KernelTime), KernelTime, CELL)
         self._hardware_counters = ChildTable(self._path(KernelCounters), KernelCounters, CELL)
+        self._has_put = False
 
     def _path(self, record: type) -> Path:
         return self.folder / FILES[record]
@@ -200,14 +214,20 @@ class MachineFolder:
                 write(self._path(record), record, rows)
 
     def put_environment(self, environment: Environment) -> None:
-        """Add an environment that is new; of a known one only what an earlier version did not record."""
+        """Add an environment that is new; of a known one only what an earlier version did not record.
+
+        A run puts it before each result: raises UserError where the folder was removed since.
+        """
         path, known = self._path(Environment), self.environments()
+        if self._has_put and not known:
+            raise _gone(self.folder)
         if environment.environment_id not in {row.environment_id for row in known}:
             append(path, Environment, [environment])
-            return
-        completed = [_completed(row, environment) for row in known]
-        if completed != known:
-            write(path, Environment, completed)
+        else:
+            completed = [_completed(row, environment) for row in known]
+            if completed != known:
+                write(path, Environment, completed)
+        self._has_put = True
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))

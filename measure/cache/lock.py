@@ -1,12 +1,13 @@
 """One holder at a time: locks that the system releases when their holder dies."""
 
+import errno
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 from measure.errors import UserError
 from measure.utc import now
@@ -25,7 +26,6 @@ def locked(folder: Path) -> Iterator[None]:
     def refusal(holder: str) -> str:
         return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
 
-    folder.mkdir(parents=True, exist_ok=True)
     with held(folder / NAME, refusal):
         yield
 
@@ -33,45 +33,62 @@ def locked(folder: Path) -> Iterator[None]:
 @contextmanager
 def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
     """Hold a file; where another process does, raise UserError with what ``refusal`` says of that process."""
-    try:
-        file = path.open("a+")
-    except PermissionError:
-        raise UserError(refusal("a process of another user")) from None
-    with file:
+    with _opened(path) as file:
         tries = 1
-        while not _taken(file):
+        while not _taken(path, file):
             file.seek(0)
-            holder = file.read().strip()
+            holder = file.read().decode(errors="replace").strip()
             if holder or tries == TRIES:
                 raise UserError(refusal(holder or "another process"))
             tries += 1
             time.sleep(PAUSE_S)
-        file.truncate(0)  # what a holder left that was killed
-        file.write(f"process {os.getpid()} on {platform.node()}, since {now()},")
-        file.flush()
+        _say(file, f"process {os.getpid()} on {platform.node()}, since {now()},")
         try:
             yield
         finally:
-            file.truncate(0)
-
-
-def _taken(file: TextIO) -> bool:
-    """Take the file, and return whether nobody else held it."""
-    import fcntl  # only where something is written: a paper renders on systems without it
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+            _say(file, "")
 
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that several processes write into, each for a moment: the others wait."""
-    import fcntl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / NAME).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with _opened(folder / NAME) as file:
+        _taken(folder / NAME, file, wait=True)
         yield
+
+
+def _opened(path: Path) -> FileIO:
+    """Open a file to be locked, which need not be there; not through a link: what that leads to would be emptied.
+
+    Raises UserError where it cannot be opened.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+    except OSError as problem:
+        raise _refusal(path, "it is a link" if problem.errno == errno.ELOOP else problem.strerror) from None
+
+
+def _taken(path: Path, file: FileIO, wait: bool = False) -> bool:
+    """Take the file, and return whether nobody else held it. Raises UserError where it cannot be locked at all."""
+    import fcntl  # only where something is written: a paper renders on systems without it
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as problem:
+        raise _refusal(path, problem.strerror) from None
+    return True
+
+
+def _say(file: FileIO, text: str) -> None:
+    """Write who holds a file into it, as far as a full disk takes it: the lock itself does not depend on it."""
+    with suppress(OSError):
+        file.truncate(0)  # what a holder left that was killed
+        file.seek(0)
+        file.write(text.encode())
+
+
+def _refusal(path: Path, why: str | None) -> UserError:
+    return UserError(f"{path}: cannot be locked ({why}); mend that or name another --data")

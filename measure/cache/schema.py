@@ -9,7 +9,7 @@ there are none.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -48,11 +48,18 @@ def one_of(words: Iterable[str]) -> Form:
     return Form(known.__contains__, f"one of {', '.join(known)}")
 
 
-def some_of(words: Iterable[str], sign: str) -> Form:
-    """Return the form of a column that holds one of these words or several, joined by ``sign``."""
-    one = one_of(words)
-    description = f"{one.description}, or several joined by {sign!r}"
-    return Form(lambda text: all(map(one.fits, text.split(sign))), description)
+def some_of(words: Sequence[str], sign: str, alone: Iterable[str] = ()) -> Form:
+    """Return the form of a column that holds one of these words, or several, each once, joined by ``sign``; a word
+    that stands ``alone`` is joined with none.
+    """
+    joined = frozenset(words)
+    one = one_of((*alone, *words))
+
+    def fits(text: str) -> bool:
+        parts = text.split(sign)
+        return bool(one.fits(text)) or (joined.issuperset(parts) and len(set(parts)) == len(parts))
+
+    return Form(fits, f"{one.description}, or several joined by {sign!r}")
 
 
 def several(pattern: str, description: str) -> Form:
@@ -108,6 +115,8 @@ class Column:
 
     def _number(self, text: str) -> Any:
         """Return the number of the column's type and sign that a text is, None where it is none."""
+        if "_" in text or not text.isascii():  # digits of other scripts, and 1_000, are numbers to Python alone
+            return None
         try:
             number = self.type(text)
             if self.least > 0:

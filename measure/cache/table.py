@@ -9,7 +9,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -29,31 +29,54 @@ def as_text(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
+class UnreadableError(UserError):
+    """Rows that ``read`` would refuse, and the whole table with them, once they were written: none of them is."""
+
+
+class _RowError(Exception):
+    """What is wrong in a row, with its line, and with the column where it is a cell."""
+
+    def __init__(self, what: object, line: int, column: str | None = None) -> None:
+        super().__init__(what)
+        self.line, self.column = f", line {line}", "" if column is None else f", column {column}"
+
+
+def _content(path: Path) -> bytes:
+    """Return a file's bytes. Raises UserError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
+
+
 def _complete(path: Path) -> tuple[bytes, bytes]:
     """Return the file's complete lines, and the last one that a killed writer left torn (empty: none).
 
-    Raises UserError where it cannot be read.
+    Raises UserError where it cannot be read, and for bytes without a complete line, which no writer leaves.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
-    end = text.rfind(b"\n") + 1
-    return text[:end], text[end:]
+    content = _content(path)
+    end = content.rfind(b"\n") + 1
+    if content and not end:
+        raise UserError(f"{path}: has no complete line, ended by a line feed; restore the file or move it away")
+    return content[:end], content[end:]
 
 
 def set_torn_line_aside(path: Path) -> Path | None:
-    """Move a torn last line to the end of a file beside the table; return that file, None where no line is torn."""
+    """Move a torn last line to the end of a file beside the table; return that file, None where no line is torn.
+
+    Raises UserError where that fails.
+    """
     complete, torn = _complete(path) if path.exists() else (b"", b"")
     if not torn:
         return None
     aside = path.with_suffix(path.suffix + ".torn")
-    with aside.open("ab") as file:
-        file.write(torn + b"\n")
-        _flush(file)
-    with path.open("r+b") as file:
-        file.truncate(len(complete))
-        _flush(file)
+    with _durably(aside):
+        with aside.open("ab") as file:
+            file.write(torn + b"\n")
+            _flush(file)
+        with path.open("r+b") as file:
+            file.truncate(len(complete))
+            _flush(file)
     return aside
 
 
@@ -87,11 +110,36 @@ def numbered(
     """Return the rows, each with the line in which it ends; with a key those of ``read_firsts``.
 
     Numbers of a table that is written by hand, and those of others where it is ``strict``, have to be in their range.
+    A strict reader refuses a file whose last line is cut off, and one without a line, as well.
     """
-    path, known = existing(path, record), TABLES[record].columns
+    path = existing(path, record)
     if not path.exists():
         return []
-    titles, numbers, rows = _cells(path, record, key)
+    try:
+        return _parsed(path, record, _lines(path, record, strict), key, strict)
+    except _RowError as wrong:
+        raise UserError(f"{path}{wrong.line}{wrong.column}: {wrong}; mend the line or delete it") from None
+
+
+def _lines(path: Path, record: type, strict: bool) -> bytes:
+    """Return what is to be read of a table's file."""
+    if TABLES[record].by_hand:
+        return _content(path)  # a line that an editor did not end is whole
+    complete, torn = _complete(path)
+    if strict and torn:
+        number = complete.count(b"\n") + 1
+        raise UserError(f"{path}, line {number}: is cut off; restore the file or delete the line")
+    if strict and not complete:
+        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
+    return complete
+
+
+def _parsed(
+    path: Path, record: type[Record], content: bytes, key: Sequence[str] = (), strict: bool = False
+) -> list[tuple[int, Record]]:
+    """Return the rows in a table's bytes with their lines. Raises _RowError for one that is refused."""
+    known = TABLES[record].columns
+    titles, numbers, rows = _cells(path, record, content, key)
     if not rows:
         return []
     strict = strict or TABLES[record].by_hand
@@ -102,22 +150,18 @@ def numbered(
             try:
                 value_of[text] = known[name].value(text, strict)
             except ValueError as complaint:
-                raise UserError(
-                    f"{path}, line {numbers[texts.index(text)]}, column {title}: the cell {complaint}; "
-                    "mend the line or delete it"
-                ) from None
+                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], title) from None
         values[name] = map(value_of.__getitem__, texts)
     return list(zip(numbers, map(record, *values.values()), strict=True))
 
 
-def _cells(path: Path, record: type, key: Sequence[str]) -> tuple[dict[str, str], list[int], list[list[str]]]:
+def _cells(
+    path: Path, record: type, content: bytes, key: Sequence[str]
+) -> tuple[dict[str, str], list[int], list[list[str]]]:
     """Return the columns' names with what the file calls them, and the rows' lines and cells."""
-    complete, torn = _complete(path)
     by_hand = TABLES[record].by_hand
     try:
-        # A spreadsheet's byte order mark is no part of the header, and a line that an editor did not end is whole.
-        text = (complete + torn if by_hand else complete).decode("utf-8-sig")
-        lines = csv.reader(io.StringIO(text, newline=""))
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
         header = next(lines, None)
         if header is None and not by_hand:
             return {}, [], []
@@ -127,10 +171,7 @@ def _cells(path: Path, record: type, key: Sequence[str]) -> tuple[dict[str, str]
         value_of, seen = itemgetter(*places) if places else None, set()
         for cells in lines:
             if len(cells) != len(titles):
-                raise UserError(
-                    f"{path}, line {lines.line_num}: {len(cells)} cells where the header has {len(titles)}; "
-                    "mend the line or delete it"
-                )
+                raise _RowError(f"{len(cells)} cells where the header has {len(titles)}", lines.line_num)
             if value_of:
                 value = value_of(cells)
                 if value in seen:
@@ -141,7 +182,7 @@ def _cells(path: Path, record: type, key: Sequence[str]) -> tuple[dict[str, str]
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
     except csv.Error as problem:
-        raise UserError(f"{path}, line {lines.line_num}: {problem}; mend the line or delete it") from None
+        raise _RowError(problem, lines.line_num) from None
     return titles, numbers, rows
 
 
@@ -185,18 +226,35 @@ def _header(record: type) -> str:
     return ",".join(TABLES[record].columns) + "\n"
 
 
+def _encoded(path: Path, record: type, rows: Iterable[Any]) -> bytes:
+    """Return new rows as a table's lines. Raises UnreadableError where ``read`` would refuse them."""
+    try:
+        lines = _format(rows).encode()
+        _parsed(path, record, _header(record).encode() + lines)
+    except _RowError as wrong:
+        column, what = wrong.column, str(wrong)
+    except UnicodeEncodeError:
+        column, what = "", "a text has half a character (a lone surrogate), which UTF-8 cannot hold"
+    else:
+        return lines
+    raise UnreadableError(
+        f"{path}{column}: {what}; nothing was written, since it could not be read again: correct what it comes from"
+    )
+
+
 def _flush(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
-def _durably(path: Path, undo: Callable[[], object]) -> Iterator[None]:
+def _durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Undo a write that fails, and raises UserError that says why."""
     try:
         yield
     except OSError as problem:
-        undo()
+        with suppress(OSError):  # what could not even be begun needs no undoing
+            undo()
         what = "the disk is full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else problem.strerror
         raise UserError(
             f"{path}: could not be written ({what}); what stood there is intact: "
@@ -207,13 +265,15 @@ def _durably(path: Path, undo: Callable[[], object]) -> Iterator[None]:
 def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
     """Replace a whole table, atomically: readers see the old file or the new one.
 
-    Raises UserError where that fails; the old table is intact then.
+    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old table is
+    intact then.
     """
+    content = _header(record).encode() + _encoded(path, record, rows)
     part = path.with_suffix(".csv.part")
     with _durably(path, lambda: part.unlink(missing_ok=True)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
-            file.write((_header(record) + _format(rows)).encode())
+            file.write(content)
             _flush(file)
         part.replace(path)
         _drop_former(path, record)
@@ -233,16 +293,18 @@ def _drop_former(path: Path, record: type) -> None:
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
     """Add rows at the end of a table, durably; one with an older header or name is written anew under today's.
 
-    Raises UserError where that fails; the old rows are intact then.
+    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old rows are
+    intact then.
     """
     complete, _torn = _complete(path) if path.exists() else (b"", b"")
     if not complete.startswith(_header(record).encode()):
         write(path, record, [*read(path, record), *rows])
         return
-    with path.open("r+b") as file, _durably(path, lambda: os.truncate(path, len(complete))):
+    lines = _encoded(path, record, rows)
+    with _durably(path, lambda: os.truncate(path, len(complete))), path.open("r+b") as file:
         file.seek(len(complete))
         file.truncate()
-        file.write(_format(rows).encode())
+        file.write(lines)
         _flush(file)
         _drop_former(path, record)
 

@@ -141,9 +141,9 @@ class ProgramCount:
     status: columns.Status
     reason: columns.Reason
     published_parameter_count: Annotated[int, "the parameters that torchvision publishes"]
-    published_mac: Annotated[int, "what torchvision publishes, rounded to `PUBLISHED_MAC_STEP`"]
+    published_mac: Annotated[int, Column("what torchvision publishes, rounded to `PUBLISHED_MAC_STEP`", least=1)]
     parameter_count: Annotated[int | None, "the parameters counted; empty where it counts none"] = None
-    forward_mac: Annotated[int | None, "the multiply-adds counted in a forward pass"] = None
+    forward_mac: Annotated[int | None, Column("the multiply-adds counted in a forward pass", least=1)] = None
     build_s: Annotated[float | None, "the time of building the network and its input"] = None
     count_s: Annotated[float | None, "the time of counting alone"] = None
     peak_byte: Annotated[int | None, "the most memory that the process held, with its libraries"] = None

@@ -11,7 +11,8 @@ from measure.errors import UserError
 
 
 class CommandLine(argparse.ArgumentParser):
-    """Parses a command's words. A flag that takes values may be given once: argparse would keep only the last.
+    """Parses a command's words. A flag is written in full, and may be given once if it takes values: argparse would
+    take its beginning for it, and keep only the last.
 
     ``parse_args`` raises UserError where argparse ends the program.
     """
@@ -20,6 +21,7 @@ class CommandLine(argparse.ArgumentParser):
         self._flags: list[str] = []
         self._taking_values: set[str] = set()
         super().__init__(*arguments, **settings)
+        self.allow_abbrev = False
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
         action = super().add_argument(*names, **settings)
@@ -32,6 +34,7 @@ class CommandLine(argparse.ArgumentParser):
         """Parse the words; ``command`` is the whole command, as a shell takes it."""
         self._refuse_unknown(words)
         self._refuse_repeated(words)
+        self._refuse_empty(words)
         said = super().parse_args(words, namespace)
         said.command = shlex.join([*self.prog.split(), *words])
         return said
@@ -39,8 +42,9 @@ class CommandLine(argparse.ArgumentParser):
     def _refuse_unknown(self, words: Iterable[str]) -> None:
         """Raise UserError first: argparse would complain about what follows an unknown flag instead."""
         for word in words:
-            flag = word.partition("=")[0]
-            if word.startswith("--") and not any(known.startswith(flag) for known in self._flags):
+            if word == "--":
+                return
+            if word.startswith("--") and word.partition("=")[0] not in self._flags:
                 raise self._complaint(f"unrecognized arguments: {word}")
 
     def _refuse_repeated(self, words: Iterable[str]) -> None:
@@ -48,6 +52,16 @@ class CommandLine(argparse.ArgumentParser):
         for flag in given:
             if flag in self._taking_values and given.count(flag) > 1:
                 raise UserError(f"{flag}: given {given.count(flag)} times; give all values after one {flag}")
+
+    def _refuse_empty(self, words: Iterable[str]) -> None:
+        """Raise UserError for what a script's unset variable leaves, which would be taken for not given."""
+        flag = ""
+        for word in words:
+            name, is_joined, value = word.partition("=")
+            if name in self._flags:
+                flag = name
+            if not word or (name in self._flags and is_joined and not value):
+                raise UserError(f"{flag or 'an argument'}: the value is empty; give one or leave it out")
 
     def error(self, message: str) -> NoReturn:
         """Turn argparse's error into one that says what to do."""

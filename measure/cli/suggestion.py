@@ -8,6 +8,9 @@ from measure.errors import UserError
 LIKE, VERY_LIKE = 0.5, 0.7
 """``difflib``'s ratio of two names from which on one may be meant, and from which on it most likely is."""
 
+LISTED = 15
+"""So many known names are listed; of more those are that are nearest to an unknown one."""
+
 
 def nearest(name: str, known: Iterable[str], likeness: float = LIKE) -> list[str]:
     """Return at most three known names, those spelt most like the name first, whatever their case."""
@@ -22,6 +25,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name, given for ``what``, that is not one of a few."""
+    """Return the error for a name, given for ``what``, that is not one of those that are known."""
     known = list(known)
+    if len(known) > LISTED:
+        return UserError(
+            f"{what}: {name!r} is not one of the {len(known)}; the nearest are {', '.join(nearest(name, known, 0))}"
+        )
     return UserError(f"{what}: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")

@@ -2,8 +2,11 @@
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from measure.errors import UserError
 
@@ -17,43 +20,69 @@ RED, PLAIN = "\x1b[31m", "\x1b[0m"
 def answer(command: str, action: Callable[[], int]) -> int:
     """Run a command; return the exit code of ``action``, or that of what ended it.
 
-    Bad input and Ctrl-C print one line on standard error, without a traceback.
+    Bad input, Ctrl-C and an output that takes no more print one line on standard error, without a traceback.
     """
+    with _one_interrupt():
+        try:
+            code = action()
+            sys.stdout.flush()
+        except UserError as problem:
+            _complain(command, str(problem))
+            return BAD_INPUT
+        except KeyboardInterrupt:
+            print(f"\n{command}: stopped", file=sys.stderr)
+            return INTERRUPTED
+        except OSError as problem:
+            if _takes_more():  # then it was another file or pipe
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
+            if isinstance(problem, BrokenPipeError):
+                return UNREAD
+            _complain(command, f"standard output cannot be written ({problem.strerror}); make room or write elsewhere")
+            return BAD_INPUT
+        return code
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Let one Ctrl-C end what runs within; further ones pass from then on: none disturbs how the program ends."""
+
+    def stop(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
     try:
-        code = action()
-        sys.stdout.flush()
-    except UserError as problem:
-        print(_in_colour(f"{command}: {_one_line(str(problem))}"), file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print(f"\n{command}: stopped", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        if _is_read():  # then it was another pipe
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
-        return UNREAD
-    return code
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is stop:
+            signal.signal(signal.SIGINT, before)
 
 
-def _is_read() -> bool:
+def _takes_more() -> bool:
     """Return whether standard output takes one more line."""
     try:
         print(flush=True)
-    except BrokenPipeError:
+    except OSError:
         return False
     return True
+
+
+def _complain(command: str, what: str) -> None:
+    """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set."""
+    line = f"{command}: {_one_line(what)}"
+    wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    with suppress(OSError):  # a terminal that was closed
+        print(f"{RED}{line}{PLAIN}" if wanted else line, file=sys.stderr)
 
 
 def _one_line(text: str) -> str:
     """Escape control characters, which a file's or a model's name may contain."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
-def _in_colour(text: str) -> str:
-    """Colour a message red on a terminal, unless NO_COLOR (https://no-color.org) is set."""
-    wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"{RED}{text}{PLAIN}" if wanted else text
 
 
 class _Handler(logging.StreamHandler):

@@ -10,7 +10,7 @@ from measure.cluster.crew import Manned, connected, dismiss, manned
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
 from measure.errors import UserError
-from measure.run.arguments import make_request, make_sampling, make_seed, parse_time
+from measure.run.arguments import make_fresh_request, make_sampling, make_seed, parse_time
 from measure.run.destination import check_writable, data_flag
 from measure.run.plan import SECTIONS, further_tasks
 from measure.run.runner import Summary
@@ -54,7 +54,7 @@ class Crew:
 def measure(arguments: argparse.Namespace, station: type = Station) -> int:
     """Plan for every kind of machine in the cluster, and measure what is missing."""
     began = time.monotonic()
-    request, sampling = make_request(arguments), make_sampling(arguments)
+    request, sampling = make_fresh_request(arguments), make_sampling(arguments)
     _check(request)
     deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
     crew = Crew(arguments, sampling, station)

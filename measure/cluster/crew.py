@@ -1,6 +1,7 @@
 """Opens the stations of a run on the places of a Ray cluster, and closes them."""
 
 import importlib.metadata
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0
 """How long open stations wait for those that Ray cannot place yet."""
+
+KNOCK_S = 5.0
+"""How long the head of a cluster has to take a connection."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ def connected(address: str) -> Iterator[None]:
     except ImportError:
         raise UserError("--cluster: needs Ray; install it with pip install 'ridgepoint[cluster]'") from None
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except Exception as problem:  # by version and address it raises this or that
         raise UserError(
@@ -47,6 +52,14 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing answers at HOST:PORT, at once: Ray would ask again for minutes."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if host:
+        with socket.create_connection((host.strip("[]"), int(port)), KNOCK_S):
+            pass
 
 
 def manned(

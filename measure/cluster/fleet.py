@@ -11,7 +11,6 @@ from typing import Any
 from measure.cache.folders import Workloads
 from measure.cluster.crew import Manned
 from measure.cluster.queue import Queue, Remote
-from measure.counting import freshness
 from measure.errors import UserError
 from measure.run import runner
 from measure.run.destination import machine_folder
@@ -37,8 +36,6 @@ def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str 
     folder for several kinds.
     """
     workloads = Workloads(data)
-    if not request.force:
-        freshness.check(request.models, workloads.models())
     kinds: dict[str, Kind] = {}
     taken: set[Task] = set()
     for environment in {each.environment.environment_id: each.environment for each in crew}.values():

@@ -2,14 +2,16 @@
 
 import os
 import platform
+import stat
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from measure.cache.lock import held
 from measure.cache.records import Environment
+from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.arguments import parse_threads
@@ -43,7 +45,7 @@ class Station:
         """Return a file of this host that stands for the device; for a GPU, by what Ray lets the process see."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
         readable = "".join(letter if letter.isalnum() else "-" for letter in f"{self._device_name}{visible}")
-        return Path(tempfile.gettempdir()) / f"ridgepoint-{readable}.lock"
+        return _private_folder() / f"{readable}.lock"
 
     def run(self, task: Task, seconds: float | None) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
@@ -60,3 +62,17 @@ class Station:
 
 def _is_taken(holder: str) -> str:
     return f"{holder} is measuring on this device of {platform.node()}; wait for it"
+
+
+def _private_folder() -> Path:
+    """Return the folder of this user's locks, which nobody else can write into. Raises UserError where it is another's.
+
+    Its name can be guessed, and anyone may have put a folder or link of that name among the temporary files before.
+    """
+    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{os.getuid()}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+            return folder
+    raise UserError(f"{folder}: is not a folder that this user alone can write into; remove it or set TMPDIR")

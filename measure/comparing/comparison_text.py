@@ -10,7 +10,7 @@ from measure.comparing.sides import Side
 from measure.run.task import latency
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from measure.cli.console import Console
 
 LABELS = {RUNS: Cell._fields, ROOFS: ("roof_kernel", "size", "precision", "pace")}
 """The columns that say which cell or roof a row is."""
@@ -34,7 +34,7 @@ ENVIRONMENT = (
 
 def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
     """Print the sides, the tables, and what they leave out; in colour on a terminal."""
-    from rich.console import Console
+    from measure.cli.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for name, side in (("A", a), ("B", b)):

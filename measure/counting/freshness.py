@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from measure.cache.models import OWN, Model
 from measure.cache.workload_records import Workload
 from measure.counting import count
-from measure.errors import UserError, in_short
+from measure.errors import UserError
+from measure.models.isolated import Isolated, RaisedError
 
 TELLING = {
     "input_shape": "input shape",
@@ -16,24 +17,24 @@ TELLING = {
 """The columns of a workload that tell one network from another, whatever the version of torch."""
 
 
-def check(models: Iterable[Model], counted: Iterable[Workload]) -> None:
+def check(models: Iterable[Model], counted: Iterable[Workload], own: Isolated) -> None:
     """Raise UserError for an own model that is not what was counted: its measurements would be of two networks.
 
-    It is counted again for that, at the smallest batch size that it was counted at; one that was not passes. A change
-    that leaves parameters, inputs and FLOP as they were is not seen.
+    It is counted again for that, in a process apart, at the smallest batch size that it was counted at; one that was
+    not passes. A change that leaves parameters, inputs and FLOP as they were is not seen.
     """
     rows = [row for row in counted if row.status == "ok" and row.autocast is None]
     for model in models:
         known = [row for row in rows if row.model == model.name]
         if model.source == OWN and known:
-            _check(model, min(known, key=lambda row: row.batch))
+            _check(model, min(known, key=lambda row: row.batch), own)
 
 
-def _check(model: Model, then: Workload) -> None:
+def _check(model: Model, then: Workload, own: Isolated) -> None:
     try:
-        now = count.count(model, then.batch, then.precision).workload
-    except Exception as problem:  # a user's network may raise anything
-        changed = f"it raises {in_short(problem)}"
+        now = own.call(model.name, _counted, model, then.batch, then.precision)
+    except RaisedError as problem:
+        changed = f"it raises {problem}"
     else:
         differing = [name for name in TELLING if getattr(then, name) != getattr(now, name)]
         if not differing:
@@ -44,3 +45,7 @@ def _check(model: Model, then: Workload) -> None:
         f"--models: the code of {model.name} has changed ({changed}); give the new one a name of its own, or measure "
         "all of it again with --force"
     )
+
+
+def _counted(model: Model, batch: int, precision: str) -> Workload:
+    return count.count(model, batch, precision).workload

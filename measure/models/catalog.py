@@ -5,7 +5,7 @@ Weights are random: the time of these networks does not depend on their values, 
 
 import fnmatch
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,29 +31,32 @@ Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` a
 """
 
 
-def find(patterns: Iterable[str], native_size: bool = False) -> list[Model]:
+def find(
+    patterns: Iterable[str], native_size: bool = False, describe: Callable[[str], Model] = own_models.describe
+) -> list[Model]:
     """Return the models that names and globs select: the built-in ones first, in their order, and each once.
 
     ``LIBRARY:PATTERN`` selects among all models of torchvision, torchaudio or timm, a pattern alone among the
     built-in ones; ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's
     input is what its published weights take; without, images are 3 x 224 x 224 where the model allows it.
+    ``describe`` returns an own model by its name: what users give is described in a process apart (``isolated``).
 
     Raises UserError for an unknown name, with the nearest known ones, for a missing library, and for a function that
     does not make a network and inputs.
     """
     chosen: dict[str, Model] = {}
     for pattern in patterns:
-        chosen |= {model.name: model for model in _selected(pattern)}
+        chosen |= {model.name: model for model in _selected(pattern, describe)}
     order = {model.name: place for place, model in enumerate(BUILT_IN)}
     models = sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
     return [_at_native_size(model) for model in models] if native_size else models
 
 
-def _selected(pattern: str) -> list[Model]:
+def _selected(pattern: str, describe: Callable[[str], Model]) -> list[Model]:
     library, colon, wanted = pattern.partition(":")
     if not colon:
         return _built_in(pattern)
-    return _in_library(library, wanted) if library in LIBRARIES else [own_models.describe(pattern)]
+    return _in_library(library, wanted) if library in LIBRARIES else [describe(pattern)]
 
 
 def _built_in(pattern: str) -> list[Model]:

@@ -44,7 +44,7 @@ def describe(name: str) -> Model:
         call = _describable(function)
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
-    except Exception as problem:  # a user's function may raise anything
+    except (Exception, SystemExit) as problem:  # a user's function may raise anything, and a script may end
         why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
         raise UserError(why) from None
     first = next(tensor for _, tensor in _tensors(call) if _is_batched(tensor, PROBE))

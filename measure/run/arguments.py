@@ -4,20 +4,24 @@ import argparse
 import dataclasses
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from measure.cache import variants
 from measure.cache.columns import SHAPE
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
-from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
+from measure.cache.folders import Workloads
+from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING, Model
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
+from measure.cli.verbs import VERBS
+from measure.counting import freshness
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.devices import Device
-from measure.models import catalog
+from measure.models import catalog, own_models
+from measure.models.isolated import Isolated
 from measure.run import plan
 from measure.run.task import Request
 from measure.timing.sampling import Sampling
@@ -36,16 +40,6 @@ SEEDS = 10**6
 
 RENAMED_SECTIONS = {"ceilings": "roofs", "counters": "hardware-counters"}
 """The names that sections had before."""
-
-VERBS = {
-    "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
-    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
-    "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
-    "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
-    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
-}
-"""The commands beside measuring; each is the module of its name, whose ``main`` takes its arguments."""
 
 
 def parser() -> CommandLine:
@@ -178,7 +172,7 @@ def _sections_help() -> str:
 
 def parse_time(flag: str, text: str) -> float:
     """Return the seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
-    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
+    match = re.fullmatch(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s?)?", text.strip())
     hours, minutes, seconds_left = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     seconds = 3600 * hours + 60 * minutes + seconds_left
     if seconds <= 0:
@@ -189,7 +183,7 @@ def parse_time(flag: str, text: str) -> float:
 def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, smallest first, each once."""
     for text in texts:
-        if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
             raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
     return sorted({int(text) for text in texts})
 
@@ -219,7 +213,7 @@ def parse_threads(text: str | None) -> int:
     """Return a positive number of threads; by default one for each physical core."""
     if text is None:
         return processor.physical_cores()
-    if not re.fullmatch(r"\d{1,5}", text) or int(text) == 0:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) == 0:
         raise UserError(f"--threads: {text!r} is not a valid number of threads; use a whole number ≥ 1")
     if int(text) > (cores := processor.visible_cores()):
         raise UserError(f"--threads: {text} are more than this machine's cores; use at most {cores}")
@@ -228,14 +222,14 @@ def parse_threads(text: str | None) -> int:
 
 def parse_count(flag: str, text: str, least: int) -> int:
     """Return a whole number, ``least`` or more."""
-    if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
         raise UserError(f"{flag}: {text!r} is not a valid number; use a whole number ≥ {least}")
     return int(text)
 
 
 def parse_percent(flag: str, text: str) -> float:
     """Return the part that ``5%`` or ``2.5 %`` is of 1."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%", text.strip())
     if not match:
         raise UserError(f"{flag}: {text!r} is not a percentage; use 5% or 2.5%")
     return float(match[1]) / 100
@@ -296,8 +290,8 @@ def _most_rounds(arguments: argparse.Namespace) -> int:
     return parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
 
 
-def make_request(arguments: argparse.Namespace) -> Request:
-    """Return what the flags ask for, checked."""
+def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
+    """Return what the flags ask for, checked; ``describe`` returns an own model by its name."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
     sizes = arguments.batch_sizes or [str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)]
@@ -306,12 +300,12 @@ def make_request(arguments: argparse.Namespace) -> Request:
         raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
     sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
     request = Request(
-        models=catalog.find(names, arguments.native_size),
+        models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.named, arguments.variants or ([EAGER] if arguments.quick else [])))),
-        training_models=catalog.find(trained),
+        training_models=catalog.find(trained, describe=describe),
         training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         most_rounds=_most_rounds(arguments),
@@ -321,4 +315,18 @@ def make_request(arguments: argparse.Namespace) -> Request:
     )
     if arguments.native_size and plan.measures(request):
         raise UserError("--native-size: is counted, not measured; give --sections workload with it")
+    return request
+
+
+def make_isolated(arguments: argparse.Namespace) -> Isolated:
+    """Return the process for a user's own models, whose code nothing is known of: it may hang, crash or end it."""
+    return Isolated(parse_time("--call-limit", arguments.call_limit))
+
+
+def make_fresh_request(arguments: argparse.Namespace) -> Request:
+    """Return what the flags ask for, checked, with own models that are what was counted, unless by force."""
+    with make_isolated(arguments) as own:
+        request = make_request(arguments, own.describe)
+        if not request.force:
+            freshness.check(request.models, Workloads(arguments.data).models(), own)
     return request

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from measure.cache.records import Cell
+from measure.cache.table import UnreadableError
 from measure.run.task import Failure, Task
 from measure.run.worker import Stopped
 
@@ -106,9 +107,19 @@ def run(
         except Stopped:
             summary.left = len(tasks) - index
             break
-        store.put(task, outcome)
+        outcome = _kept(store, task, outcome)
         summary.count(task, outcome, time.monotonic() - began)
         if task.round_of and isinstance(outcome, Failure):
             hopeless.add(task.round_of)
         progress.end(task, outcome)
     return summary
+
+
+def _kept(store: Store, task: Task, outcome: Any) -> Any:
+    """Put an outcome into the store; return it, or the failure that takes its place where no table can hold it."""
+    try:
+        store.put(task, outcome)
+    except UnreadableError as problem:
+        outcome = Failure("error", str(problem))
+        store.put(task, outcome)
+    return outcome

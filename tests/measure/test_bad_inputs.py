@@ -17,6 +17,7 @@ from helpers.rows import ENVIRONMENT
 import report.engine.quarto
 from measure import __main__ as measuring
 from measure.cache.folders import MachineFolder
+from measure.cache.hand_kept import PrintedModel
 from measure.cache.records import Environment
 from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
@@ -29,7 +30,7 @@ TEXTS = ROOT / "tests" / "data"
 
 REMEDY = re.compile(
     r"\b(say|name|choose|correct|mend|delete|update|restore|give|install|move|see|use|add|save|export|count|write|exchange"
-    r"|measure|leave|run)\b|is not one of|the nearest are|did you mean|shows them all"
+    r"|measure|leave|run|put)\b|is not one of|the nearest are|did you mean|shows them all"
 )
 """What to do: an imperative, or a choice."""
 
@@ -84,6 +85,10 @@ def swapped(path: str, old: str, new: str) -> Callable[[Path, Any], object]:
     return damage
 
 
+def rewritten(path: str, change: Callable[[bytes], bytes]) -> Callable[[Path, Any], object]:
+    return lambda root, _: (root / path).write_bytes(change((root / path).read_bytes()))
+
+
 def another_machine(root: Path, _monkeypatch: Any) -> None:
     row = dataclasses.replace(ENVIRONMENT, environment_id="e9", hardware_id="h9", name="Other Chip")
     MachineFolder(root / "data", "box").put_environment(row)
@@ -116,6 +121,10 @@ ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained"
 MODELS = "data/workload/models.csv"
 SAMPLE_HEADER = "environment_id,model,batch,precision,phase,variant,sample,block,latency_s"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1"
+TABLE, PROFILES = "data/machines/example-cpu/runs.csv", "data/machines/example-gpu/profiles.csv"
+PROFILE_HEADER = "environment_id,model,batch,precision,phase,variant,status,recorded_at,steps,plain_s,profiled_s"
+PROFILE = "gpu-1,lean,1,fp32,inference,eager,ok,2026-01-01T00:00:00+00:00,5,0,1"
+PROGRAMS, PUBLISHED = "data/workload/counting_programs.csv", "data/published/models.csv"
 FLAGS = [
     Bad("--models resnet19", "'resnet19'"),
     Bad("--models xyzzy*", "'xyzzy*'"),
@@ -125,6 +134,10 @@ FLAGS = [
     Bad("--models alexnet --models vgg11", "--models: given 2 times"),
     Bad("--modells alexnet", "there is no flag --modells; did you mean --models?"),
     Bad("--budget", "--budget: expected one argument"),
+    Bad("--model alexnet", "there is no flag --model; did you mean --models?"),
+    Bad("--machine=", "--machine: the value is empty"),
+    Bad("--budget=", "--budget: the value is empty"),
+    Bad("--cluster=", "--cluster: the value is empty"),
     Bad("--device gpu", "'gpu'"),
     Bad("--device cuad", "did you mean cuda?"),
     Bad("--device cuda:99", "cuda:99"),
@@ -136,6 +149,14 @@ FLAGS = [
     Bad("--batch-sizes 64,256", "--batch-sizes: '64,256'"),
     Bad("--batch-sizes nan", "--batch-sizes: 'nan'"),
     Bad("--batch-sizes 99999999999", "'99999999999'"),
+    Bad("--batch-sizes ٣", "--batch-sizes: '٣'"),
+    Bad("--training-batch-sizes ٣", "--training-batch-sizes: '٣'"),
+    Bad("--threads ٣", "--threads: '٣'"),
+    Bad("--seed ٣", "--seed: '٣'"),
+    Bad("--budget ٣m", "--budget: '٣m'"),
+    Bad("--target ٣%", "--target: '٣%'"),
+    Bad("--variants eager+eager", "--variants: 'eager+eager' names a part twice"),
+    Bad("--variants eager+cold", "--variants: 'eager+cold' joins eager"),
     Bad("--training-batch-sizes many", "--training-batch-sizes: 'many'"),
     Bad("--optimizers lion", "--optimizers: 'lion'"),
     Bad("--precisions fp99", "--precisions: 'fp99'"),
@@ -169,6 +190,8 @@ COMMANDS = [
     *(Bad(f"measure --plan --data {{root}}/data {words}", *rest) for words, *rest in FLAGS),
     Bad("measure compere A B", "there is no command 'compere'"),
     Bad("measure --json --data {root}/data", "--json"),
+    Bad("measure --plan --data=", "--data: the value is empty"),
+    Bad("measure doctor --data=", "--data: the value is empty"),
     Bad("measure --plan --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad("measure --list --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad(
@@ -306,6 +329,12 @@ COMMANDS = [
     Bad("report chek", "'chek' is not one of"),
     Bad("report --engine latex", "--engine: 'latex'"),
     Bad("report --fromats html", "did you mean --formats?"),
+    *(
+        Bad(f"report {flag}= --engine embedded", f"{flag}: the value is empty")
+        for flag in ("--data", "--chapters", "--machines", "--figures", "--out")
+    ),
+    Bad("report --data {root}/data --engine embedded --out {root}/index.qmd", "--out: {root}/index.qmd is a file"),
+    Bad("report figures --data {root}/data --out {root}/index.qmd/figures", "--out: {root}/index.qmd is a file"),
     Bad("report --formats docx", "--formats: 'docx'"),
     Bad("report --engine quarto --data {root}/data", "no quarto"),
     *(
@@ -347,6 +376,13 @@ COMMANDS = [
             ("training_steps.csv, line 1", text("data/published/training_steps.csv", "study,colour")),
             ("references.bib", folder("bib/references.bib")),
             ("references.bib", put("bib/references.bib", b"@book{\xff,}\n")),
+            *(
+                (f"column flop: the cell is '{flop}'", text(PUBLISHED, header(PrintedModel), f"a_2024,a,{flop},1,1,"))
+                for flop in ("1e400", "nan")
+            ),
+            ("column forward_mac: the cell is '0'", swapped(PROGRAMS, ",1000,2000400000,", ",1000,0,")),
+            ("column published_mac: the cell is '0'", swapped(PROGRAMS, ",2000000000,", ",0,")),
+            ("column plain_s: the cell is '0'", text(PROFILES, PROFILE_HEADER, PROFILE)),
             (
                 "column latency_s: the cell is 'inf'",
                 text("data/machines/example-gpu/samples.csv", SAMPLE_HEADER, f"{SAMPLE},inf"),
@@ -355,6 +391,21 @@ COMMANDS = [
                 "column caches: the cell is '1:2'",
                 swapped("data/machines/example-cpu/machine.csv", "1:65536:2;2:2097152:2;3:16777216:1", "1:2"),
             ),
+        ]
+    ),
+    # what is cut off, empty or no file, in the cache or handed in
+    *(
+        Bad(command, *rest)
+        for command in (
+            "report check --data {root}/data",
+            "measure add-machine {root}/data/machines/example-cpu --data {root}/new",
+        )
+        for rest in [
+            ("runs.csv, line 11: is cut off", rewritten(TABLE, lambda content: content[:-1])),
+            ("runs.csv: has no complete line", rewritten(TABLE, lambda content: content.replace(b"\n", b"\r"))),
+            ("runs.csv: is empty", put(TABLE, b"")),
+            ("runs.csv: has no row", rewritten(TABLE, lambda content: content[: content.index(b"\n") + 1])),
+            ("runs.csv: ", folder(TABLE)),
         ]
     ),
 ]

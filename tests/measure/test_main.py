@@ -15,7 +15,7 @@ from measure.cache.records import Run
 from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
-from measure.run.arguments import parse_percent, parse_time
+from measure.run.arguments import make_request, parse_percent, parse_time, parser
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
@@ -106,7 +106,7 @@ def test_times(text, seconds):
     assert parse_time("--budget", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s"])
+@pytest.mark.parametrize("text", ["", "m", "10x", "1m1h", "ten", "1.5h", "0s", "٣m"])
 def test_no_times(text):
     with pytest.raises(UserError, match=r"--call-limit: .* is not a valid time"):
         parse_time("--call-limit", text)
@@ -115,7 +115,7 @@ def test_no_times(text):
 def test_percentages():
     assert parse_percent("--f", "5%") == 0.05
     assert parse_percent("--f", " 2.5 %") == 0.025
-    for text in ("", "5", "-5%", "five%", "1e2%"):
+    for text in ("", "5", "-5%", "five%", "1e2%", "٣%", "9" * 400 + "%"):
         with pytest.raises(UserError, match=r"--f: .* is not a percentage; use 5% or 2\.5%"):
             parse_percent("--f", text)
 
@@ -158,8 +158,8 @@ def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_pat
 
 
 def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
-    quick = command.make_request(command.parser().parse_args(["--quick"]))
-    whole = command.make_request(command.parser().parse_args([]))
+    quick = make_request(parser().parse_args(["--quick"]))
+    whole = make_request(parser().parse_args([]))
     assert set(quick.models) < set(whole.models)
     assert set(quick.batch_sizes) < set(whole.batch_sizes)
     assert set(quick.training_models) < set(quick.models)
@@ -167,11 +167,11 @@ def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
 
 
 def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
-    whole = command.make_request(command.parser().parse_args([]))
+    whole = make_request(parser().parse_args([]))
     assert whole.training_models == whole.models
     assert whole.optimizers == ["sgd"]
     asked = ["--training-batch-sizes", "64", "32", "--optimizers", "adam", "sgd", "--models", "vgg11"]
-    request = command.make_request(command.parser().parse_args(asked))
+    request = make_request(parser().parse_args(asked))
     assert [model.name for model in request.training_models] == ["vgg11"]
     assert request.training_batch_sizes == [32, 64]
     assert request.optimizers == ["sgd", "adam"]
@@ -179,7 +179,7 @@ def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
 
 def test_a_quick_run_times_no_operators_unless_it_is_asked_to():
     def sections(*arguments):
-        return command.make_request(command.parser().parse_args(list(arguments))).sections
+        return make_request(parser().parse_args(list(arguments))).sections
 
     assert sections("--quick") == ["workload", "roofs", "inference", "training"]
     assert sections() == [*sections("--quick"), "operators"]
@@ -187,7 +187,7 @@ def test_a_quick_run_times_no_operators_unless_it_is_asked_to():
 
 
 def test_explicit_models_go_before_quick():
-    request = command.make_request(command.parser().parse_args(["--quick", "--models", "vgg11"]))
+    request = make_request(parser().parse_args(["--quick", "--models", "vgg11"]))
     assert [model.name for model in request.models] == ["vgg11"]
     assert [model.name for model in request.training_models] == ["vgg11"]
 
@@ -281,25 +281,75 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, cap
     assert "alexnet batch 1 fp32, round 1" in plan
 
 
-@pytest.mark.usefixtures("forked_workers")
-def test_a_polite_kill_stops_as_ctrl_c_does(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def signals():
+    """SIGTERM and SIGHUP as a terminal leaves them, but that a test fails where its process would end by them."""
+
+    def end(number, _frame):
+        raise RuntimeError(f"signal {number} ends the process")
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("forked_workers", "signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does(tmp_path, capsys, monkeypatch, number):
     arguments = ["--data", tmp_path, "--machine", "box", *SHORT, "--sections", "workload", "inference"]
-    before, run, done = signal.getsignal(signal.SIGTERM), Worker.run, []
+    run, done = Worker.run, []
 
     def run_one_and_be_killed(worker, task, *limits):
         if done:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
         done.append(task)
         return run(worker, task, *limits)
 
     monkeypatch.setattr(Worker, "run", run_one_and_be_killed)
-    try:
-        assert call(*arguments) == 130
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    assert call(*arguments) == 130
     assert "\nStopped after 1 of 4. Everything measured so far is kept" in capsys.readouterr().out
     assert call(*arguments, "--plan") == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("workload")] == []
+
+
+@pytest.mark.usefixtures("signals")
+def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path, capsys, monkeypatch):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    latencies_s = iter([1.0, 1.01, 0.99])
+
+    def run(*_):
+        signal.raise_signal(signal.SIGHUP)
+        return Timing(1, (TimedSample(next(latencies_s)),), (), 0.5)
+
+    monkeypatch.setattr(Worker, "run", run)
+    assert call("--data", tmp_path, "--machine", "box", *SMALL, "--sections", "inference") == 0
+    assert "\n3 done, 0 failed, 0 left; " in capsys.readouterr().out
+
+
+SLOW = """
+import sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "measure.measuring":
+            print("importing", flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+from measure.__main__ import main
+sys.exit(main(["--list"]))
+"""
+
+
+def test_ctrl_c_pressed_again_and_again_while_modules_are_imported_is_one_line():
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-c", SLOW]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, preexec_fn=heeding, **pipes) as run:
+        assert run.stdout.readline() == "importing\n"
+        for _ in range(3):
+            run.send_signal(signal.SIGINT)
+        assert run.stderr.read() == "\npython -m measure: stopped\n"
+    assert run.returncode == 130
 
 
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):

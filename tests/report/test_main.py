@@ -11,6 +11,7 @@ from report.__main__ import PROJECT, main
 from report.engine.chapters import FILTER
 
 SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
+FIGURE = '```{python}\n#| label: fig-a\n#| fig-cap: "A."\nopen("ran", "w")\n```\n'
 BOOK = "@book{knuth1984, author = {Knuth, Donald}, title = {The TeXbook}, publisher = {A}, year = {1984}}\n"
 
 
@@ -104,11 +105,22 @@ def test_a_data_folder_that_is_not_there(project, no_quarto, capsys):
     assert message.startswith("there is no data folder nowhere; ")
 
 
-def test_a_folder_that_cannot_be_written(project, no_quarto, capsys):
-    root = project()
-    message = refusal(capsys, root, "--out", str(root / "index.qmd" / "site"))
-    assert message.startswith("cannot write ")
-    assert "--out" in message
+@pytest.mark.parametrize("verb", [[], ["figures"]])
+@pytest.mark.parametrize("below", ["", "site"])
+def test_a_folder_that_cannot_be_written_is_said_before_any_cell_runs(project, no_quarto, capsys, verb, below):
+    root = project(FIGURE)
+    message = refusal(capsys, root, *verb, "--out", str(root / "index.qmd" / below))
+    assert message == f"--out: {root}/index.qmd is a file; name a folder"
+    assert not (root / "ran").exists()
+
+
+def test_a_folder_of_others_is_said_before_any_cell_runs(project, no_quarto, capsys, monkeypatch):
+    root = project(FIGURE)
+    (root / "theirs").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != root / "theirs")
+    message = refusal(capsys, root, "--out", str(root / "theirs" / "site"))
+    assert message == f"--out: {root}/theirs cannot be written; name another folder"
+    assert not (root / "ran").exists()
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,20 @@ def first_call_s(variant: str) -> float:
 
 
 def named(text: str) -> str:
-    """Return a variant's name as tables have it: each part once, in their order.
+    """Return a variant's name as tables have it: its parts in their order.
 
-    Raises UserError for a part that is unknown.
+    Raises UserError for a part that is unknown or named twice, and for ``eager`` joined with another.
     """
-    known = (EAGER, *NAMES)
-    if unknown := sorted(parts(text) - set(NAMES)):
+    names, known = text.split("+"), (EAGER, *NAMES)
+    if unknown := sorted(set(names) - set(known)):
         raise UserError(
             f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'"
             + did_you_mean(unknown[0], known)
         )
+    if len(set(names)) < len(names):
+        raise UserError(f"--variants: {text!r} names a part twice; name each once")
+    if EAGER in names and len(names) > 1:
+        raise UserError(f"--variants: {text!r} joins {EAGER}, the network as it is, with a variant; leave it out")
     return "+".join(each.name for each in joined_in(text)) or EAGER
 
 

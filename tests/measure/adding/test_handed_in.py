@@ -173,3 +173,30 @@ def test_links_in_a_folder_are_not_followed(tmp_path, folder):
     (tmp_path / "above").mkdir()
     (tmp_path / "above" / "link").symlink_to(folder, target_is_directory=True)
     assert "holds no machine.csv" in refused(tmp_path / "above")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({6: struct.pack("<H", 99)}, "is not a sound zip (zip file version 9.9)"),  # the version needed to extract it
+        ({8: struct.pack("<H", 1 << 11), 46: b"\xff"}, "is not a sound zip ('utf-8' codec"),  # a name that says UTF-8
+    ],
+)
+def test_a_zip_of_another_make_is_refused(tmp_path, folder, changed, words):
+    path = zipped(tmp_path / "given.zip", folder)
+    content = bytearray(path.read_bytes())
+    for place, value in changed.items():  # in the first file's entry of the central directory (APPNOTE 4.3.12)
+        at = content.find(b"PK\x01\x02") + place
+        content[at : at + len(value)] = value
+    path.write_bytes(content)
+    assert words in refused(path)
+
+
+def test_a_folder_in_the_place_of_a_table_is_refused_and_not_left_out(tmp_path, folder):
+    (folder / "runs.csv").unlink()
+    (folder / "runs.csv").mkdir()
+    (folder / "plots").mkdir()
+    (folder / "plots" / "runs.csv").mkdir()  # not in the machine's folder itself
+    assert refused(folder) == f"{folder}/runs.csv: is not a plain file; put the table itself there"
+    path = zipped(tmp_path / "given.zip", folder, "box/")
+    assert "'box/runs.csv/' is a folder, where a table should be; zip the folder again" in refused(path)

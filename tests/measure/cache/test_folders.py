@@ -1,5 +1,6 @@
 import dataclasses
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample
 from measure.cache.table import append, write
 from measure.cache.workload_records import Workload
+from measure.errors import UserError
 
 
 @pytest.fixture
@@ -356,3 +358,30 @@ def test_a_model_of_ones_own_has_one_input_shape(tmp_path):
     assert [(each.model, each.batch) for each in tables.models()] == [
         ("mine:net", 1), ("mine:net", 4), ("net", 1), ("net", 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("go", [shutil.rmtree, lambda path: path.rename(path.with_name("moved"))])
+def test_a_folder_that_goes_during_a_run_is_missed_before_anything_is_written(folder, go):
+    said = f"{folder.folder}: was removed or moved during the run, and its results with it; put the folder back, or run"
+    with folder.locked():
+        folder.put_environment(ENVIRONMENT)
+        go(folder.folder)
+        for _ in range(2):
+            with pytest.raises(UserError) as caught:
+                folder.put_environment(ENVIRONMENT)
+            assert str(caught.value).startswith(said)
+    assert not folder.folder.exists()
+    again = MachineFolder(folder.folder.parents[1], "box")  # the same command again
+    again.put_environment(ENVIRONMENT)
+    assert again.environments() == [ENVIRONMENT]
+
+
+def test_counts_that_go_during_a_run_are_missed(tmp_path):
+    table = Workloads(tmp_path)
+    table.put([(workload("a"), [], [])])
+    shutil.rmtree(tmp_path / "workload")
+    with pytest.raises(UserError, match="workload: was removed or moved during the run"):
+        table.put([(workload("b"), [], [])])
+    assert not (tmp_path / "workload").exists()
+    Workloads(tmp_path).put([(workload("b"), [], [])])
+    assert [row.model for row in Workloads(tmp_path).models()] == ["b"]

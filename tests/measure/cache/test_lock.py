@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import os
 import platform
@@ -9,7 +10,7 @@ import threading
 import pytest
 from helpers.places import ROOT
 
-from measure.cache.lock import NAME, held, locked
+from measure.cache.lock import NAME, held, in_turn, locked
 from measure.errors import UserError
 
 HOLDER = """
@@ -79,3 +80,68 @@ def test_who_lets_go_leaves_no_name(tmp_path):
     with locked(tmp_path):
         assert (tmp_path / NAME).read_text().startswith("process ")
     assert (tmp_path / NAME).read_text() == ""
+
+
+def both(folder):
+    """The two ways to lock a folder."""
+    return locked(folder), in_turn(folder)
+
+
+def refused(folder):
+    said = set()
+    for lock in both(folder):
+        with pytest.raises(UserError) as caught, lock:
+            pass
+        said.add(str(caught.value))
+    (sentence,) = said
+    return sentence
+
+
+def test_what_cannot_be_locked_is_said_and_is_no_holder(tmp_path, monkeypatch):
+    (tmp_path / "folder" / NAME).mkdir(parents=True)
+    assert refused(tmp_path / "folder") == (
+        f"{tmp_path}/folder/.lock: cannot be locked (Is a directory); mend that or name another --data"
+    )
+    (tmp_path / "file").touch()
+    assert "file/below/.lock: cannot be locked (Not a directory)" in refused(tmp_path / "file" / "below")
+
+    def refuse(*_arguments):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert "sound/.lock: cannot be locked (Read-only file system)" in refused(tmp_path / "sound")
+
+
+@pytest.mark.parametrize("target", ["precious", "nowhere"])
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path, target):
+    (tmp_path / "precious").write_text("thesis")
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / NAME).symlink_to(tmp_path / target)
+    assert "cannot be locked (it is a link)" in refused(tmp_path / "box")
+    assert (tmp_path / "precious").read_text() == "thesis"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_no_holder(tmp_path, monkeypatch, number):
+    def refuse(_file, _operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert f"cannot be locked ({os.strerror(number)})" in refused(tmp_path)
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from measure.cache.lock import locked
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # no file takes a byte
+with locked(Path(sys.argv[1])):
+    print("held")
+"""
+
+
+def test_a_disk_without_room_for_the_holders_name_has_room_for_the_lock(tmp_path):
+    command = [sys.executable, "-c", FULL, str(tmp_path)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (answer.stdout, answer.stderr) == ("held\n", "")

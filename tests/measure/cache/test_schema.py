@@ -62,8 +62,9 @@ def test_a_name_ends_with_its_unit(name, expected):
     ("record", "column", "fitting", "others"),
     [
         (Run, "status", ["ok", "oom"], ["fine", "OK", "ok ", "ok;oom", "ok\n"]),
-        (Run, "flags", ["wide", "wide;drifting"], ["wide,drifting", ";", "wide;", "tall"]),
+        (Run, "flags", ["wide", "wide;drifting"], ["wide,drifting", ";", "wide;", "tall", "wide;wide"]),
         (Run, "variant", ["eager", "channels_last+compile", "compile+adam"], ["fast", "eager+", "+eager"]),
+        (Run, "variant", ["cold", "adam"], ["cold+cold", "eager+eager", "eager+cold", "cold+eager"]),
         (Environment, "device", ["cpu", "cuda"], ["tpu", "cuda:0"]),
         (Environment, "caches", ["1:65536:2;3:33554432:1"], ["1:2", "one:2:3", "1;2"]),
         (
@@ -200,3 +201,10 @@ def test_a_strict_reader_asks_for_the_range(path):
         UserError, match=r"line 2, column length_s: the cell is '11', not a number from 0\.001 to 10 s; mend"
     ):
         numbered(path, Sort, strict=True)
+
+
+@pytest.mark.parametrize("text", ["٣", "１.5", "1_000", "0x10", "1,5"])
+def test_a_number_is_written_in_plain_digits(path, text):
+    path.write_text(f'name,length_s\na,"{text}"\n', "utf-8")
+    with pytest.raises(UserError, match=r"line 2, column length_s: the cell is .*, not a number above 0; mend"):
+        read(path, Sort)

@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import math
 import os
 import typing
 
@@ -17,7 +18,7 @@ from helpers.rows import (
 )
 
 from measure.cache import table
-from measure.cache.records import Environment, Run, Sample
+from measure.cache.records import Environment, KernelTime, Run, Sample
 from measure.cache.schema import TABLES
 from measure.errors import UserError
 
@@ -180,3 +181,72 @@ def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(tmp_
 def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
     with pytest.raises(UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"):
         table.read(tmp_path, Sample)
+
+
+@pytest.mark.parametrize("change", [table.write, table.append])
+@pytest.mark.parametrize(
+    ("column", "value", "complaint"),
+    [
+        ("time_s", math.nan, ", column time_s: the cell is 'nan', not a number from 0 on"),
+        ("time_s", math.inf, ", column time_s: the cell is 'inf', not a number from 0 on"),
+        ("time_s", -1.0, ", column time_s: the cell is '-1.0', not a number from 0 on"),
+        ("calls", 0, ", column calls: the cell is '0', not a whole number above 0"),
+        ("calls", 1.5, ", column calls: the cell is '1.5', not a whole number above 0"),
+        ("phase", "sleep", ", column phase: the cell is 'sleep', not one of inference, step"),
+        ("kernel", "", ", column kernel: the cell is empty"),
+        ("kernel", "k" * 200_000, ": field larger than field limit (131072)"),
+        ("kernel", "half of \ud83d", ": a text has half a character (a lone surrogate), which UTF-8 cannot hold"),
+    ],
+)
+def test_nothing_is_written_that_would_not_be_read(tmp_path, change, column, value, complaint):
+    path = tmp_path / "kernels.csv"
+    table.append(path, KernelTime, [kernel_time()])
+    whole = path.read_bytes()
+    with pytest.raises(table.UnreadableError) as caught:
+        change(path, KernelTime, [kernel_time("other"), dataclasses.replace(kernel_time(), **{column: value})])
+    assert str(caught.value).startswith(f"{path}{complaint}")
+    assert str(caught.value).endswith(
+        "; nothing was written, since it could not be read again: correct what it comes from"
+    )
+    assert path.read_bytes() == whole
+    assert [file.name for file in tmp_path.iterdir()] == ["kernels.csv"]
+
+
+def test_a_strict_reader_refuses_what_is_cut_off(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(2))
+    whole = path.read_bytes()
+    assert [row for _, row in table.numbered(path, Sample, strict=True)] == samples(2)
+    path.write_bytes(whole[:-1])
+    assert table.read(path, Sample) == samples(1)  # as where a writer was killed
+    with pytest.raises(UserError, match=r"samples\.csv, line 3: is cut off; restore the file or delete the line$"):
+        table.numbered(path, Sample, strict=True)
+    path.write_bytes(b"")
+    assert table.read(path, Sample) == []
+    with pytest.raises(UserError, match=r"samples\.csv: is empty, without even a header; restore the file or del"):
+        table.numbered(path, Sample, strict=True)
+
+
+@pytest.mark.parametrize("use", [table.read, lambda path, record: table.append(path, record, samples(1))])
+@pytest.mark.parametrize("damage", [lambda whole: whole.replace(b"\n", b"\r"), lambda whole: whole[:20]])
+def test_a_file_without_a_complete_line_is_no_empty_table(tmp_path, use, damage):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(2))
+    path.write_bytes(damage(path.read_bytes()))
+    damaged = path.read_bytes()
+    with pytest.raises(UserError, match=r"samples\.csv: has no complete line, ended by a line feed; restore the file"):
+        use(path, Sample)
+    with pytest.raises(UserError, match="has no complete line"):
+        table.set_torn_line_aside(path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_torn_line_that_cannot_be_set_aside_stays(tmp_path):
+    path = tmp_path / "samples.csv"
+    table.append(path, Sample, samples(2))
+    torn = path.read_bytes() + b"e1,n"
+    path.write_bytes(torn)
+    (tmp_path / "samples.csv.torn").mkdir()
+    with pytest.raises(UserError, match=r"samples\.csv\.torn: could not be written \(Is a directory\)"):
+        table.set_torn_line_aside(path)
+    assert path.read_bytes() == torn

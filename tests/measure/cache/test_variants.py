@@ -10,8 +10,6 @@ from measure.errors import UserError
         ("eager", "eager"),
         ("compile", "compile"),
         ("compile+channels_last", "channels_last+compile"),
-        ("eager+cold", "cold"),
-        ("cold+cold", "cold"),
         ("cold+compile+channels_last+autocast", "autocast+channels_last+compile+cold"),
         ("compile+kept_memory", "kept_memory+compile"),
         ("cudnn_benchmark+compile", "compile+cudnn_benchmark"),
@@ -38,6 +36,21 @@ def test_eager_has_no_parts():
 def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
     with pytest.raises(UserError, match=r"--variants: .* is not one of eager, autocast, channels_last"):
         variants.named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("cold+cold", "'cold+cold' names a part twice; name each once"),
+        ("eager+eager", "'eager+eager' names a part twice; name each once"),
+        ("eager+cold", "'eager+cold' joins eager, the network as it is, with a variant; leave it out"),
+        ("cold+eager", "'cold+eager' joins eager, the network as it is, with a variant; leave it out"),
+    ],
+)
+def test_a_cell_has_no_second_name(text, complaint):
+    with pytest.raises(UserError) as caught:
+        variants.named(text)
+    assert str(caught.value) == f"--variants: {complaint}"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,14 @@ def test_what_is_said_is_parsed_and_the_whole_command_kept(flags):
         (["--engine", "quatro"], "--engine: 'quatro' is not one of auto, quarto; did you mean quarto?"),
         (["--engine", "a, b"], "--engine: 'a, b' is not one of auto, quarto"),
         (["--models", "a", "--models=b"], "--models: given 2 times; give all values after one --models"),
+        (["--model", "a"], "there is no flag --model; did you mean --models?"),
+        (["--models", "a", "--model", "b"], "there is no flag --model; did you mean --models?"),
+        (["--verb"], "there is no flag --verb; did you mean --verbose?"),
+        (["--models", ""], "--models: the value is empty; give one or leave it out"),
+        (["--models", "a", ""], "--models: the value is empty; give one or leave it out"),
+        (["--models="], "--models: the value is empty; give one or leave it out"),
+        (["--engine="], "--engine: the value is empty; give one or leave it out"),
+        (["", "--engine", "auto"], "an argument: the value is empty; give one or leave it out"),
     ],
 )
 def test_a_complaint_is_one_sentence(flags, words, sentence):
@@ -43,3 +51,9 @@ def test_what_is_missing_is_named():
     flags.add_argument("a", metavar="A")
     with pytest.raises(UserError, match=r"^the following arguments are required: A; see python -m program --help$"):
         flags.parse_args([])
+
+
+def test_what_follows_two_dashes_is_no_flag():
+    flags = CommandLine(prog="python -m program")
+    flags.add_argument("file", metavar="FILE")
+    assert flags.parse_args(["--", "--modles"]).file == "--modles"

@@ -29,3 +29,13 @@ def test_a_complaint_lists_the_few_that_are_known():
         "--phase: 'stop' is not one of step, inference; did you mean step?"
     )
     assert str(unknown("--phase", "nap", ["step", "inference"])).endswith("is not one of step, inference")
+
+
+def test_of_many_known_names_the_nearest_are_told():
+    known = ["fig-roofs", "fig-roof", "fig-on-roof", *(f"tbl-{number}" for number in range(13))]
+    # Letters in common with the 8 of "fig-rofs": 8 of 9, 7 of 8 and 7 of 11, which are 16/17, 14/16 and 14/19.
+    assert str(unknown("--figures", "fig-rofs", known)) == (
+        "--figures: 'fig-rofs' is not one of the 16; the nearest are fig-roofs, fig-roof, fig-on-roof"
+    )
+    few = known[:-1]
+    assert "is not one of fig-roofs, fig-roof, fig-on-roof, tbl-0, " in str(unknown("--figures", "fig-rofs", few))

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -149,6 +150,16 @@ def test_a_spent_budget_leaves_its_task_and_the_rest(tmp_path, folder, clock):
     assert summary.left == 2
     assert len(folder.runs()) == 1
     assert folder.roof_measurements() == []
+
+
+def test_a_result_that_no_table_can_hold_is_a_row_and_the_run_goes_on(tmp_path, folder):
+    summary = do(tmp_path, folder, [ROOF, CELL], [KernelTiming(math.inf, 0.4, 0.6, 6), timing(1, 1.0)])
+    (row,) = folder.roof_measurements()
+    assert (row.status, row.latency_s) == ("error", None)
+    assert row.reason.startswith(f"{folder.folder / 'roofs.csv'}, column latency_s: the cell is 'inf', not a number")
+    assert [row.status for row in folder.runs()] == ["ok"]
+    assert summary.statuses == {"error": 1, "ok": 1}
+    assert [task for task, _ in summary.failures] == [ROOF]
 
 
 def test_no_task_begins_after_the_budget(tmp_path, folder, clock):

@@ -1,0 +1,11 @@
+"""The commands beside measuring."""
+
+VERBS = {
+    "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
+    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
+    "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
+    "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
+    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+}
+"""What each does; each is the module of its name in ``measure``, whose ``main`` takes its arguments."""

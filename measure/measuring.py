@@ -1,0 +1,146 @@
+"""The command ``python -m measure`` without a verb: measures what the cache lacks."""
+
+import argparse
+import json
+import logging
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from measure.cache.folders import Workloads
+from measure.cache.models import Model
+from measure.cli.terminal import INTERRUPTED, log_to_stderr
+from measure.machine import devices
+from measure.machine.environment import current
+from measure.run import plan, runner
+from measure.run.arguments import (
+    check_device,
+    check_together,
+    make_fresh_request,
+    make_isolated,
+    make_request,
+    make_sampling,
+    make_seed,
+    parse_threads,
+    parse_time,
+    parser,
+)
+from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
+from measure.run.listing import models_as_json, models_as_lines, plan_as_json
+from measure.run.memory_fit import Memory
+from measure.run.task import Cache, Request, Sitting, Task
+from measure.run.worker import Worker
+
+_log = logging.getLogger("measure")
+
+
+def show_models(data: Path, models: Sequence[Model], as_json: bool) -> None:
+    """Print models, with what the workload table knows of them."""
+    counted = Workloads(data).models()
+    if as_json:
+        print(json.dumps(models_as_json(models, counted), indent=2))
+    else:
+        print("\n".join(models_as_lines(models, counted)))
+
+
+def show_plan(tasks: Sequence[Task], cache: Cache, torch_name: str, as_json: bool) -> None:
+    """Print what would be measured."""
+    if as_json:
+        print(json.dumps(plan_as_json(tasks, cache.environment, str(cache.folder.folder)), indent=2))
+        return
+    for task in tasks:
+        print(task.label)
+    print(f"{len(tasks)} to measure on {cache.environment.name} ({torch_name}) into {cache.folder.folder}")
+
+
+def measure(arguments: argparse.Namespace) -> int:
+    """Plan, and measure what is missing."""
+    began = time.monotonic()
+    request = make_fresh_request(arguments)
+    deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
+    device = devices.find(arguments.device)
+    threads = parse_threads(arguments.threads)
+    sampling = make_sampling(arguments)
+    check_device(request, device)
+    environment = current(device, threads)
+    machine = f"{environment.name} ({device.torch_name}"
+    _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
+    folder = machine_folder(arguments.data, arguments.machine, environment)
+    cache = Cache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
+    tasks = plan.tasks_to_do(request, cache)
+    if arguments.plan:
+        show_plan(tasks, cache, device.torch_name, arguments.json)
+        return 0
+    if not tasks:
+        print(f"Nothing left to measure on {machine}): see {folder.folder}")
+        return 0
+    folder.tables()  # a damaged one is said now, not after an hour
+    for section in {type(task) for task in tasks}:
+        section.check(device)
+    check_writable(arguments.data)
+    print(f"Measuring {machine}, {threads} threads) into {folder.folder}", flush=True)
+    return _do(request, tasks, cache, device, Worker(device.torch_name, threads, sampling), arguments, deadline)
+
+
+def _do(
+    request: Request,
+    tasks: list[Task],
+    cache: Cache,
+    device: devices.Device,
+    worker: Worker,
+    arguments: argparse.Namespace,
+    deadline: float | None,
+) -> int:
+    """Do the tasks, then those that their results call for, and say how that went."""
+    from measure.cli.console import Console
+    from measure.run import summary
+    from measure.run.progress import RunProgress
+
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a polite kill and a closed terminal leave no worker behind either
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
+    memory = Memory(device.memory_byte(), cache.workloads.models)
+    refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
+    progress = RunProgress(tasks, Console())
+    is_of_machine = any(task.is_of_machine for task in tasks)
+    alone = cache.folder.locked(progress.say) if is_of_machine else nullcontext()
+    places, resume = cache.places(tasks), summary.resumption(arguments.command, arguments.force)
+    outcome = runner.Summary()
+    try:
+        with alone, progress:
+            while tasks and not outcome.left:
+                outcome.add(runner.run(tasks, worker, cache, progress, deadline, refusal))
+                tasks = [] if outcome.left else plan.further_tasks(request, cache)
+                progress.extend(tasks)
+    except KeyboardInterrupt:
+        print(
+            f"\nStopped after {progress.done} of {progress.total}. Everything measured so far is kept; "
+            f"the files are in {' and '.join(places)}\n{resume}"
+        )
+        return INTERRUPTED
+    finally:
+        worker.close()
+    report = f"python -m report{data_flag(arguments.data)}"
+    print("\n".join(summary.lines(outcome, places, resume, report)))
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
+    arguments = parser().parse_args(argv)
+    check_together(arguments)
+    check_folder(arguments.data, "--data")
+    if arguments.verbose:
+        log_to_stderr()
+    if arguments.list:
+        with make_isolated(arguments) as own:
+            request = make_request(arguments, own.describe)
+        show_models(arguments.data, request.models, arguments.json)
+        return 0
+    if arguments.cluster:
+        from measure.cluster import command
+
+        return command.measure(arguments)
+    return measure(arguments)

@@ -1,0 +1,117 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from helpers.places import ROOT
+
+from measure import __main__ as command
+from measure.cache.models import OWN, Model
+from measure.errors import UserError
+from measure.models.isolated import Isolated, RaisedError
+
+pytest.importorskip("torch", reason="models are torch's")
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
+FINE = "import torch\ndef net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)\n"
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes the module ``mine``."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda text: (tmp_path / "mine.py").write_text(textwrap.dedent(text))
+
+
+def test_an_own_model_is_described(module):
+    module("print('loaded')\n" + FINE)
+    with Isolated(60.0) as own:
+        assert own.describe("mine:net") == Model("mine:net", OWN, OWN, (3,))
+        assert own.describe("tests.helpers.small_network:network").source == OWN
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import time\ntime.sleep(600)\n", "took longer than 2 s; fix it, or give measuring a longer --call-limit"),
+        ("def net(_):\n    while True:\n        pass\n", "took longer than 2 s; fix it"),
+        ("import os\nos._exit(0)\n", "ended its process with exit code 0; fix it"),
+        ("def net(_):\n    import os\n    os._exit(7)\n", "ended its process with exit code 7; fix it"),
+        ("import ctypes\nctypes.string_at(0)\n", "ended its process by signal 11; fix it"),
+        ("def net(_):\n    raise SystemExit(3)\n", "(2) raised SystemExit: 3; fix it: its argument is the batch size"),
+        ("def net(_):\n    raise KeyboardInterrupt\n", "raised KeyboardInterrupt: no message where it was tried; fix"),
+        (
+            "import gc, os\nfor each in gc.get_objects():\n    if type(each).__name__ == 'Connection':\n"
+            "        os.write(each.fileno(), b'tab\\t' * 9)\n",
+            "wrote into the pipe of its process; fix it",
+        ),
+    ],
+)
+def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
+    module(text)
+    with Isolated(2.0) as own:
+        with pytest.raises(UserError) as caught:
+            own.describe("mine:net")
+        assert str(caught.value).startswith("--models: mine:net")
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_after_a_crash_the_next_call_has_a_fresh_process(module):
+    module("import os\nos._exit(0)\n")
+    with Isolated(60.0) as own:
+        with pytest.raises(UserError):
+            own.describe("mine:net")
+        module(FINE)
+        assert own.describe("mine:net").input_shape == (3,)
+
+
+def test_a_copy_that_the_code_forks_answers_nothing(module):
+    module(FINE.replace("    return", "    import os\n    os.fork()\n    return"))
+    with Isolated(60.0) as own:
+        assert own.describe("mine:net").input_shape == (3,)
+        assert own.call("mine:net", os.path.basename, "a/b") == "b"
+
+
+def test_what_a_function_raises_is_told(module):
+    with Isolated(60.0) as own, pytest.raises(RaisedError, match=r"^ZeroDivisionError: "):
+        own.call("mine:net", divmod, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--models", "mine:net", "--plan"],
+        ["--models", "mine:net", "--list"],
+        ["--models", "mine:net", "--sections", "workload"],
+        ["import-ncu", "ncu.csv", "--model", "mine:net", "--batch", "1", "--device-name", "X"],
+    ],
+)
+def test_every_command_survives_it(module, tmp_path, capsys, words):
+    module("import os\nos._exit(0)\n")
+    assert command.main([*words, "--data", str(tmp_path / "data")]) == 2
+    assert capsys.readouterr().err.partition(": ")[2] == (
+        "--models: mine:net ended its process with exit code 0; fix it, or give measuring a longer --call-limit\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_name_of_the_standard_library_is_no_end():
+    with Isolated(60.0) as own, pytest.raises(UserError, match=r"--models: sys:exit\(2\) raised SystemExit: 2; fix it"):
+        own.describe("sys:exit")
+
+
+def test_a_torch_that_does_not_import_is_one_sentence(module, tmp_path):
+    module("def net(_):\n    import torch\n")
+    (tmp_path / "torch.py").write_text("raise ImportError('no libtorch')\n")
+    command = [sys.executable, "-m", "measure", "--models", "mine:net", "--list"]
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    answer = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert answer.stderr == (
+        "python -m measure: --models: mine:net(2) raised ImportError: no libtorch; fix it: its argument is the batch "
+        "size\n"
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
