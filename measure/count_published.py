@@ -165,8 +165,7 @@ def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
-    from rich.console import Console
-
+    from measure.cli.console import Console
     from measure.run.progress import RunProgress
 
     began = time.monotonic()

@@ -105,7 +105,7 @@ def _serve(connection: Connection) -> None:
     """Be the process's main function: answer each call until the parent hangs up."""
     own = os.getpid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what the code prints is no answer of the command
     with suppress(Exception):  # where it is missing or broken, the call says so
         import torch  # noqa: F401 - the time that this takes is not the call's
@@ -125,7 +125,7 @@ def _serve(connection: Connection) -> None:
             connection.send(answer)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
     parent = multiprocessing.parent_process()
     assert parent is not None

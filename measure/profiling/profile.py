@@ -17,7 +17,7 @@ from measure.profiling.attribution import AttributedKernel, AttributedTime, attr
 from measure.profiling.ranges import STAGE, ModuleRanges
 from measure.profiling.system_use import Observed, SystemUse
 from measure.profiling.whole_steps import recorded_whole
-from measure.timing import forward, training
+from measure.timing import first_call, forward, training
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 
@@ -80,6 +80,12 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
             call = forward.prepare(device, model, cell)
             network, stages = call.network, {INFERENCE: call}
         beat()
+
+        def once() -> None:
+            for stage in stages.values():
+                stage()
+
+        first_call.make(once, cell.variant, device, beat)
         return profile(network, stages, device, beat)
 
 

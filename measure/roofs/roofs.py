@@ -144,10 +144,12 @@ def triton_gap(device: Device) -> str | None:
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
     """Return what does a kernel's work so many times in a row; on a GPU without Triton the streams are torch's.
 
-    Raises NotImplementedError where what the kernel is written in does not import or run, or the device has no TF32.
+    Raises NotImplementedError where what the kernel is written in does not import or run, or the device has no TF32 or
+    would emulate the precision.
     """
     import torch
 
+    device.refuse_emulation(precision)
     device.allow_tf32(precision == TF32)
     home = _home(kernel, device.kind)
     if home == TRITON and (gap := triton_gap(device)):

@@ -22,6 +22,7 @@ from typing import Any
 from measure.cli.environment import in_environment
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
+from measure.models.isolated import end_with_parent
 from measure.run.oom_kills import oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
@@ -110,7 +111,7 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
     package_log.setLevel(log_level)
     package_log.addHandler(ToParent(voice))  # type: ignore[arg-type]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -134,14 +135,6 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
         voice.send(problem)
     except Exception as problem:  # a driver may raise anything
         voice.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is killed, within whatever call: nobody else would end one that hangs."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 class Worker:

@@ -345,7 +345,6 @@ COMMANDS = [
             ("_quarto.yml", put("_quarto.yml", b"title: \xff\n")),
             ("_quarto.yml", put("_quarto.yml", b"title: A\x00B\n")),
             ("_quarto.yml:3", text("_quarto.yml", "title: T", "format: [")),
-            ("did you mean title?", text("_quarto.yml", "titel: T")),
             ("'number-sections' cannot be 'maybe'", text("_quarto.yml", "number-sections: maybe")),
             ("_quarto.yml", text("_quarto.yml", "date: 2026-13-45")),
             ("index.qmd", without("index.qmd")),
