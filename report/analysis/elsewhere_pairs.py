@@ -114,19 +114,23 @@ def lowered(paper: Paper) -> list[Comparison]:
 
 
 def generations(paper: Paper) -> list[Comparison]:
-    """Return how many times as fast newer devices are as older ones, those with most models in common; at least one."""
+    """Return how many times as fast newer devices are as older ones of their vendor; at least one pair.
+
+    Of all pairs they are those with most models in common.
+    """
     rows = elsewhere.timings(paper)
-    years = paper.chips.drop_duplicates("chip").set_index("chip").year
+    chips = paper.chips.drop_duplicates("chip").set_index("chip")
+    years, vendors = chips.year, chips.vendor
     devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
     found = [
         Comparison(
             "newer", f"{older} to {newer}", f"{phase} at {computed}", of_models(pairs, "speed_up"), _promised(pairs)
         )
         for older, newer in combinations(devices, 2)
-        if years[older] < years[newer]
+        if years[older] < years[newer] and vendors[older] == vendors[newer]
         for (phase, computed), pairs in _enough(elsewhere.generations(rows, older, newer), ["phase", "computed"])
     ]
-    what = f"No two devices of different years were timed on {FEWEST} models in common, all else alike"
+    what = f"No two devices of one vendor and different years were timed on {FEWEST} models in common, all else alike"
     known = at_least_one(found, _gap(what))
     ranked = sorted(known, key=lambda each: -each.spread.models)
     first = {comparison.device: comparison for comparison in reversed(ranked)}  # of a pair that of most models

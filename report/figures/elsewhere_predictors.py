@@ -33,7 +33,12 @@ def matrix(paper: Paper) -> Any:
     color = alt.Color("value:Q", scale=COLORS, title="rank correlation with the latency", legend=legend)
     axis = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelLimit=theme.WIDTH)
     base = alt.Chart(frame).encode(
-        alt.X("predictor:N", title=None, sort=columns, axis=axis.copy(deep=False)),
+        alt.X(
+            "predictor:N",
+            title=None,
+            sort=columns,
+            axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelAngle=0),
+        ),
         alt.Y("name:N", title=None, sort=rows, axis=axis),
     )
     squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(

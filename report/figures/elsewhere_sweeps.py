@@ -11,7 +11,7 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along
 from report.charts.roofline import DASHED, SOLID
-from report.figures.marks import controlled, opacity_where, panel, rounded, styles, widest, zoom
+from report.figures.marks import TOP, controlled, opacity_where, panel, rounded, styles, widest, zoom
 from report.load.elsewhere import RATES
 from report.load.paper import Paper
 from report.text import quantities
@@ -33,7 +33,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     precisions = [precision for precision in RATES if precision in set(lines.precision)]
     colors, shapes = theme.scales({precision: STYLES[precision] for precision in precisions})
     dashes = [DASHED if precision == "fp16" else SOLID for precision in precisions]
-    dash = alt.StrokeDash("precision:N", scale=alt.Scale(domain=precisions, range=dashes), legend=None)
+    dash = alt.StrokeDash("precision:N", scale=alt.Scale(domain=precisions, range=dashes), legend=TOP)
     style = styles("precision", colors, shapes, hollow=True)
     picked = theme.choice("precision")
     room = widest(lines.line) + 18

@@ -4,7 +4,7 @@ from measure.cache.words import STEP
 from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
-from report.text.frame_rows import highest, lowest
+from report.text.frame_rows import each, highest, lowest
 from report.text.quantities import by_number, listing, number, percent
 
 OVER = 1.0
@@ -43,9 +43,12 @@ def shares(paper: Paper) -> str:
     over = rows[rows.peak_share > OVER]
     if over.empty:
         return f"{text} No device exceeds its peak with any model."
-    names, devices = sorted(set(over.model)), listing([f"the {name}" for name in sorted(set(over.device))])
+    tops = over.sort_values("peak_share", ascending=False).drop_duplicates("device")
+    told = [f"{percent(row.peak_share, 3)} ({row.model} on the {row.device} at {row.computed})" for row in each(tops)]
+    models = over.model.nunique()
     return (
-        f"{text} {listing(names)} {by_number(len(names), 'exceeds', 'exceed')} the peak of {devices}. A datasheet's "
+        f"{text} {number(models, 'model')} {by_number(models, 'exceeds', 'exceed')} the peak of "
+        f"{number(len(tops), 'device')}, by most with {listing(told)}. A datasheet's "
         "peak is that of its boost clock, above which boards may run, and a library may leave out what is counted: "
         "branches of a network that are folded into one, or multiplications of a small convolution."
     )

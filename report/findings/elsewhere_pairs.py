@@ -55,12 +55,18 @@ def generations(paper: Paper) -> str:
 @finding
 def training(paper: Paper) -> str:
     """Say how much longer a training step takes than inference, per input, beside the ratio of their FLOP."""
-    parts = [
-        f"on the {comparison.device} {comparison.what} {_told(comparison.spread, 'long')}, for "
-        f"{significant(comparison.promised or 1)} times the FLOP"
-        for comparison in elsewhere_pairs.training(paper)
-    ]
-    return f"Per input a training step takes, {'; '.join(parts)} of a forward pass."
+    found = sorted(elsewhere_pairs.training(paper), key=lambda each: -each.spread.models)
+    most, *others = found
+    text = (
+        f"Per input a training step takes, on the {most.device} {most.what}, {_told(most.spread, 'long')} as a forward "
+        f"pass, for {significant(most.promised or 1)} times its FLOP."
+    )
+    if not others:
+        return text
+    least, largest = (pick(others, key=lambda each: each.spread.median) for pick in (min, max))
+    ends = [f"{significant(each.spread.median)} (the {each.device} {each.what})" for each in (least, largest)]
+    devices = number(len({each.device for each in others}), "other device")
+    return f"{text} On {devices} medians run from {' to '.join(ends)}."
 
 
 def _told(spread: Spread, how: str = "fast") -> str:

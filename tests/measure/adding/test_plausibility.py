@@ -68,7 +68,7 @@ def test_the_committed_machines_are_plausible(name):
         ("machine.csv", 2, "torch", "", "does not say the version of torch"),
         ("runs.csv", 2, "environment_id", "e2", "the cell is 'e2', which machine.csv does not know"),
         ("hardware_counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
-        ("hardware_counters.csv", 2, "fp32_flop", "1e17", "did more FLOP in its time than any chip"),
+        ("hardware_counters.csv", 2, "fp32_flop", "1e18", "did more FLOP in its time than any chip"),
         ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.2e+18 FLOP/s, faster than any chip"),
         ("roofs.csv", 2, "byte", "600000000000000000", "ran at 1.2e+18 B/s, faster than any chip"),
         ("roofs.csv", 2, "latency_low_s", "0.55", "is ok, and its interval does not hold its latency"),
