@@ -80,6 +80,8 @@ class LogAxis:
         longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.FONT_SIZE - 1)[0] + LABEL_GAP
         every = 1 if self.vertical else ceil(longest * decades / self.pixels)
         room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
+        if not self.vertical:
+            room -= text_size(self.unit[1:], theme.FONT_SIZE - 1)[0] if self.unit else 0
         named = "1|2|5" if room > 45 else "1|3" if room > 35 else "1"
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
         if self.unit:

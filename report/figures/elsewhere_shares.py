@@ -25,7 +25,7 @@ def by_size(paper: Paper) -> alt.ConcatChart:
     rows = elsewhere.fastest(elsewhere.counted(paper))
     panels: list[Any] = []
     told = []
-    x = LogAxis.around(rows.forward_flop, theme.WIDTH / COLUMNS - 38, "FLOP of an input")
+    x = LogAxis.around(rows.forward_flop, theme.WIDTH / COLUMNS - 38, "FLOP of an input", "FLOP")
     for device, computed in elsewhere.most_models(rows)[:PANELS]:
         found = elsewhere_shares.by_size(rows[(rows.device == device) & (rows.computed == computed)])
         if found.empty:
