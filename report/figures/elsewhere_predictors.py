@@ -37,7 +37,7 @@ def matrix(paper: Paper) -> Any:
             "predictor:N",
             title=None,
             sort=columns,
-            axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelAngle=0),
+            axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelAngle=-35),
         ),
         alt.Y("name:N", title=None, sort=rows, axis=axis),
     )

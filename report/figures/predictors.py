@@ -42,7 +42,8 @@ class Panel:
     def of(cls, predictor: Predictor, points: pd.DataFrame) -> "Panel":
         points = points[points[predictor.column] > 0]  # the axis is logarithmic
         margins = (0.06, 0.06)
-        x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, predictor.unit, margins=margins)
+        unit = predictor.unit if predictor.unit != predictor.name else ""  # the title says it
+        x = LogAxis.around(points[predictor.column], WIDTH, predictor.name, unit, margins=margins)
         times = pd.concat([points.latency_s, points.low, points.high]).dropna()
         y = LogAxis.around(times, HEIGHT, "latency", "s", vertical=True, margins=margins)
         laws = {}
