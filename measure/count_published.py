@@ -3,7 +3,6 @@
 One row a model and size, of one input at fp32, into ``data/published/measurements``; what is counted already is left.
 """
 
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from measure.cache.models import Model
 from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cli.flags import CommandLine
-from measure.cli.terminal import INTERRUPTED
+from measure.cli.terminal import INTERRUPTED, stop_as_by_ctrl_c
 from measure.counting import count
 from measure.errors import UserError
 from measure.machine.devices import Device
@@ -179,7 +178,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     check_writable(asked.data)
     counts.drop(tasks)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stop_as_by_ctrl_c()
     progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
     try:
         with progress:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import signal
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from measure.cache.folders import Workloads
 from measure.cache.models import Model
-from measure.cli.terminal import INTERRUPTED, log_to_stderr
+from measure.cli.terminal import INTERRUPTED, log_to_stderr, stop_as_by_ctrl_c
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run import plan, runner
@@ -98,9 +97,7 @@ def _do(
     from measure.run import summary
     from measure.run.progress import RunProgress
 
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a polite kill and a closed terminal leave no worker behind either
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
-            signal.signal(number, signal.default_int_handler)
+    stop_as_by_ctrl_c()
     memory = Memory(device.memory_byte(), cache.workloads.models)
     refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
     progress = RunProgress(tasks, Console())

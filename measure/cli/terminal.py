@@ -17,6 +17,14 @@ and that of a program whose output nobody reads any more."""
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
 
 
+def stop_as_by_ctrl_c() -> None:
+    """Let a polite kill and a closed terminal end the work as Ctrl-C does, so that neither leaves a worker behind."""
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no terminal that closes
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
+
+
 def answer(command: str, action: Callable[[], int]) -> int:
     """Run a command; return the exit code of ``action``, or that of what ended it.
 
