@@ -13,7 +13,7 @@ import pandas as pd
 
 from measure.cache.words import INFERENCE
 from report.analysis.elsewhere import CONDITIONS
-from report.load.elsewhere import RATES
+from report.load.elsewhere import RATES, under_roof
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, matching
@@ -99,13 +99,9 @@ def _timed(paper: Paper) -> pd.DataFrame:
         for column in ASKED
     }
     rows = rows.assign(**counts, family=[asked[model].family.iloc[0] for model in rows.model])
-    rows = rows.assign(
-        flop_per_s=rows.forward_flop / rows.latency_s, footprint_intensity=rows.forward_flop / rows.footprint_byte
-    )
-    attainable = Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s).attainable(rows.footprint_intensity)
-    return rows.assign(
-        attained=rows.flop_per_s / attainable,
-        peak_share=rows.flop_per_s / rows.peak_flop_per_s,
+    intensity = rows.forward_flop / rows.footprint_byte
+    return under_roof(rows.assign(flop=rows.forward_flop), intensity).assign(
+        footprint_intensity=intensity,
         operator_bound_s=np.nan,  # its operators would take a measured roof
     )
 

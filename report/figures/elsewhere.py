@@ -10,7 +10,6 @@ from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import panel, rounded
 from report.figures.thinning import ends, one_a_place
-from report.load.elsewhere import roofs
 from report.load.paper import Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
@@ -24,12 +23,10 @@ PANELS, COLUMNS, HEIGHT = 6, 2, 210
 def on_roofs(paper: Paper) -> alt.ConcatChart:
     """Draw the rate that models achieved against their intensity, under the datasheet's roof, a panel a device."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
-    every = roofs(paper.chips)
     panels, told = [], []
     for device, computed in elsewhere.most_models(rows)[:PANELS]:
         points = rows[(rows.device == device) & (rows.computed == computed)]
-        roof = every[device, computed]
-        panels.append(_panel(points, roof, f"{device}, {computed}"))
+        panels.append(_panel(points, f"{device}, {computed}"))
         best = highest(points, "peak_share")
         told.append(f"{percent(best.peak_share)} on the {device} ({best.model})")
     description = (
@@ -39,7 +36,9 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=14), "elsewhere-on-roofs", description)
 
 
-def _panel(points: pd.DataFrame, roof: Roof, title: str) -> Any:
+def _panel(points: pd.DataFrame, title: str) -> Any:
+    """Return the models of one device at one precision, under the roof that all of them have."""
+    roof = Roof(points.peak_flop_per_s.iloc[0], points.bandwidth_byte_per_s.iloc[0])
     x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 60,
                        "operational intensity by footprint", "FLOP/B")  # fmt: skip
     y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True)

@@ -14,6 +14,7 @@ from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import TABLES, file_of
 from measure.cache.words import STEP
 from report.load import hand_tables
+from report.load.chips import folded, names
 from report.load.roofs import Roof
 from report.text.frame_rows import each
 
@@ -48,11 +49,11 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
 
     Raises UserError where a cell is wrong, or a source is not in the bibliography.
     """
-    names = _names(chips)
+    chip_of = {name: row.chip for row in each(chips.drop_duplicates("chip")) for name in names(row)}
     frames = []
     for record in (PublishedTiming, PublishedBandwidth, PublishedProduct):
         rows = _frame(hand_tables.read(file_of(record, data), record, keys), record)
-        frames.append(rows.assign(device=rows.device.map(lambda name: names.get(name.casefold(), name))))
+        frames.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(folded(name), name))))
     timings, bandwidths, products = frames
     counts, kinds = (
         pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
@@ -68,16 +69,6 @@ def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
     found = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
     texts = [name for name, column in facts.items() if column.type is str]
     return found.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
-
-
-def _names(chips: pd.DataFrame) -> dict[str, str]:
-    """Return the chip that each name or alias means."""
-    return {
-        name.strip().casefold(): row.chip
-        for row in each(chips.drop_duplicates("chip"))
-        for name in (row.chip, *row.alias.split(";"))
-        if name
-    }
 
 
 def roofs(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roof]:
@@ -110,12 +101,18 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
     passes = np.where(trains, 2, 1)
     moved = rows.parameter_byte.astype(float) + rows.batch * (rows.input_byte + rows.activation_byte).astype(float)
     rows["byte"] = size * passes * moved
-    rows["flop_per_s"] = rows.flop / rows.latency_s
-    rows["intensity"] = rows.flop / rows.byte
     above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]
-    attainable = Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s).attainable(rows.intensity)
-    rows["attained"] = rows.flop_per_s / attainable
-    rows["peak_share"] = rows.flop_per_s / rows.peak_flop_per_s
-    return rows
+    return under_roof(rows, rows.flop / rows.byte)
+
+
+def under_roof(rows: pd.DataFrame, intensity: pd.Series) -> pd.DataFrame:
+    """Return rows of ``flop`` and ``latency_s`` with the rate, the intensity (FLOP/B), and their shares of the roof."""
+    rate, roof = rows.flop / rows.latency_s, Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
+    return rows.assign(
+        flop_per_s=rate,
+        intensity=intensity,
+        attained=rate / roof.attainable(intensity),
+        peak_share=rate / rows.peak_flop_per_s,
+    )
