@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import pandas as pd
@@ -12,6 +13,7 @@ from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
 from report.load.paper import Paper
 from report.text.frame_rows import of_models
+from report.text.quantities import number, significant
 
 TAILS = (0.1, 0.9)
 """The quantiles between which eight of ten models lie."""
@@ -39,6 +41,13 @@ class Spread:
     slower: float
     least: str
     most: str
+
+    def told(self, how: str) -> str:
+        """Say it in words: ``told("fast")`` is how many times as fast the median is, and eight of ten models are."""
+        return (
+            f"{significant(self.median)} times as {how} in the median of {number(self.models, 'model')}, "
+            f"{significant(self.low)} to {significant(self.high)} for eight of ten"
+        )
 
     @classmethod
     def of(cls, factors: pd.Series) -> "Spread":
@@ -118,23 +127,31 @@ def generations(paper: Paper) -> list[Comparison]:
 
     Of all pairs they are those with most models in common.
     """
+    found = [
+        Comparison("newer", devices, f"{RUNS[phase]} at {computed}", of_models(rows, "speed_up"), _promised(rows))
+        for devices, pairs in _newer(paper)
+        for (phase, computed), rows in _enough(pairs, ["phase", "computed"])
+    ]
+    what = f"No two devices of one vendor and different years were timed on {FEWEST} models in common, all else alike"
+    known = at_least_one(found, _gap(what))
+    first: dict[str, Comparison] = {}  # of each pair of devices what has most models
+    for comparison in sorted(known, key=lambda each: -each.spread.models):
+        first.setdefault(comparison.device, comparison)
+    return list(first.values())[:SHOWN]
+
+
+@cache
+def _newer(paper: Paper) -> list[tuple[str, pd.DataFrame]]:
+    """Return the timings of each two devices of a vendor, the older first, that are alike in all else."""
     rows = elsewhere.timings(paper)
     chips = paper.chips.drop_duplicates("chip").set_index("chip")
     years, vendors = chips.year, chips.vendor
     devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
-    found = [
-        Comparison(
-            "newer", f"{older} to {newer}", f"{phase} at {computed}", of_models(pairs, "speed_up"), _promised(pairs)
-        )
+    return [
+        (f"{older} to {newer}", elsewhere.generations(rows, older, newer))
         for older, newer in combinations(devices, 2)
         if years[older] < years[newer] and vendors[older] == vendors[newer]
-        for (phase, computed), pairs in _enough(elsewhere.generations(rows, older, newer), ["phase", "computed"])
     ]
-    what = f"No two devices of one vendor and different years were timed on {FEWEST} models in common, all else alike"
-    known = at_least_one(found, _gap(what))
-    ranked = sorted(known, key=lambda each: -each.spread.models)
-    first = {comparison.device: comparison for comparison in reversed(ranked)}  # of a pair that of most models
-    return [comparison for comparison in ranked if first[comparison.device] is comparison][:SHOWN]
 
 
 def training(paper: Paper) -> list[Comparison]:

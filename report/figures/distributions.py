@@ -10,7 +10,6 @@ from report.charts import theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import dashed_at
 from report.figures.marks import rounded, widest
-from report.text.quantities import number, significant
 
 ROW = 19
 """Pixels from one row to the next."""
@@ -64,11 +63,3 @@ def row_axis(names: list[str]) -> alt.Y:
 def factor_axis(values: list[float], pixels: float, title: str) -> LogAxis:
     """Return a logarithmic axis of factors that holds one and all of these."""
     return LogAxis.around([1, *values], pixels, title)
-
-
-def told(spread: Spread) -> str:
-    """Say a spread in words: the median of how many models, and eight of ten of them."""
-    return (
-        f"{significant(spread.median)} in the median of {number(spread.models, 'model')}, {significant(spread.low)} to "
-        f"{significant(spread.high)} for eight of ten"
-    )

@@ -43,7 +43,7 @@ def _drawn(comparisons: Sequence[Comparison], name: str, title: str) -> Any:
     layers: list[Any] = [distributions.rows(spreads, x.title, x.axis, x.scale, at=1.0)]
     if promised:
         layers.append(_marks(promised, x.scale, list(spreads)))
-    parts = [f"{row}: {distributions.told(spread)}" for row, spread in spreads.items()]
+    parts = [f"{row}: {spread.told('fast')}" for row, spread in spreads.items()]
     beside = (
         f" {PROMISED[0].upper()}{PROMISED[1:]}: {listing([significant(value) for value in promised.values()])}."
         if promised

@@ -2,7 +2,7 @@
 
 from report.analysis import elsewhere_pairs
 from report.analysis.available import finding
-from report.analysis.elsewhere_pairs import Comparison, Spread
+from report.analysis.elsewhere_pairs import Comparison
 from report.load.paper import Paper
 from report.text.quantities import number, percent, significant
 
@@ -19,7 +19,7 @@ def changes(paper: Paper) -> str:
                 f"({significant(comparison.factors.min())})"
             )
         sentences.append(
-            f"On the {comparison.device} {comparison.case} makes {comparison.what} {_told(spread)}; {loses}."
+            f"On the {comparison.device} {comparison.case} makes {comparison.what} {spread.told('fast')}; {loses}."
         )
     return " ".join(sentences)
 
@@ -29,7 +29,7 @@ def lowered(paper: Paper) -> str:
     """Say what fp16 brings over fp32 where it brings least and most, and where the roofs promise as much."""
     found = elsewhere_pairs.lowered(paper)
     least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
-    ends = [f"{_told(each.spread)} on the {each.device}{_roofs(each)}" for each in (least, most)[: len(found)]]
+    ends = [f"{each.spread.told('fast')} on the {each.device}{_roofs(each)}" for each in (least, most)[: len(found)]]
     text = f"At fp16 inference runs, on {number(len(found), 'device')}, from {' to '.join(ends)}, compared with fp32."
     promised = [each for each in found if each.promised]
     kept = [each for each in promised if each.spread.median >= (each.promised or 0)]
@@ -46,9 +46,10 @@ def _roofs(comparison: Comparison) -> str:
 @finding
 def generations(paper: Paper) -> str:
     """Hold the speed of a newer device over an older one against what their roofs promise."""
-    parts = []
-    for comparison in elsewhere_pairs.generations(paper):
-        parts.append(f"from the {comparison.device} ({comparison.what}) {_told(comparison.spread)}{_roofs(comparison)}")
+    parts = [
+        f"from the {each.device} ({each.what}) {each.spread.told('fast')}{_roofs(each)}"
+        for each in elsewhere_pairs.generations(paper)
+    ]
     return f"Models run {'; '.join(parts)}."
 
 
@@ -58,7 +59,7 @@ def training(paper: Paper) -> str:
     found = sorted(elsewhere_pairs.training(paper), key=lambda each: -each.spread.models)
     most, *others = found
     text = (
-        f"Per input a training step takes, on the {most.device} {most.what}, {_told(most.spread, 'long')} as a forward "
+        f"Per input a training step takes, on the {most.device} {most.what}, {most.spread.told('long')} as a forward "
         f"pass, for {significant(most.promised or 1)} times its FLOP."
     )
     if not others:
@@ -67,10 +68,3 @@ def training(paper: Paper) -> str:
     ends = [f"{significant(each.spread.median)} (the {each.device} {each.what})" for each in (least, largest)]
     devices = number(len({each.device for each in others}), "other device")
     return f"{text} On {devices} medians run from {' to '.join(ends)}."
-
-
-def _told(spread: Spread, how: str = "fast") -> str:
-    return (
-        f"{significant(spread.median)} times as {how} in the median of {number(spread.models, 'model')}, "
-        f"{significant(spread.low)} to {significant(spread.high)} for eight of ten"
-    )
