@@ -22,21 +22,12 @@ from typing import Any
 from measure.cli.environment import in_environment
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
-from measure.models.isolated import end_with_parent
+from measure.models.isolated import END_LIMIT_S, MOST_MESSAGE_BYTE, START_LIMIT_S, end_with_parent
 from measure.run.oom_kills import oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)
-
-START_LIMIT_S = 300.0
-"""The longest that importing torch may take: a cold network disk is slow."""
-
-END_LIMIT_S = 10.0
-"""The longest that a process may take to end once it no longer speaks."""
-
-MOST_MESSAGE_BYTE = 2**27
-"""More than any message has. Text in its place begins with a length above that: a tab is already 9 * 2**24."""
 
 
 @dataclass(frozen=True)
