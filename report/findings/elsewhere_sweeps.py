@@ -4,6 +4,7 @@ import pandas as pd
 
 from report.analysis import elsewhere_sweeps, saturation
 from report.analysis.available import DataMissingError, finding
+from report.analysis.elsewhere import ADD
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, matching
 from report.text.quantities import by_number, capitalised, number, percent, significant
@@ -38,7 +39,9 @@ def precisions(paper: Paper) -> str:
     lower = sweeps[sweeps.computed != BASE_PRECISION]
     pairs = matching(sweeps, computed=BASE_PRECISION).merge(lower, on=alike, suffixes=("", "_lower"))
     if pairs.empty:
-        raise DataMissingError(f"No sweep of batch sizes was timed at {BASE_PRECISION} and at another precision.")
+        raise DataMissingError(
+            f"No sweep of batch sizes was timed at {BASE_PRECISION} and at another precision; {ADD}."
+        )
     pairs = pairs.assign(gain=pairs.throughput_per_s_lower / pairs.throughput_per_s)
     parts = []
     for (device, computed), rows in pairs.groupby(["device", "computed_lower"]):
@@ -58,7 +61,8 @@ def steps(paper: Paper) -> str:
     known = found[found.inference_per_s.notna()]
     if known.empty:
         raise DataMissingError(
-            "No model whose training step a study printed was timed by others on the same chip at the same batch size."
+            "No model whose training step a study printed was timed by others on the same chip at the same batch size; "
+            f"{ADD}."
         )
     parts = [
         f"{significant(row.inference_per_s / row.throughput_per_s)} times as long on the {row.device} ({row.model}, "
