@@ -51,7 +51,6 @@ IN_CHAPTERS = [
 ]
 IN_FINDINGS = [
     BITS,
-    OF_TEN,
     Allowed(r"batch sizes? 1\b", "a single input, which the finding asks for"),
     Allowed(r"8 bits or fewer", "the precisions that the finding asks for"),
     Allowed(r"fewer than three models", "two have an order whatever they are"),
