@@ -107,7 +107,7 @@ class Layer(WorkloadPart):
 )
 @dataclass(frozen=True)
 class Operator(WorkloadPart):
-    """Calls of one operator within a workload that ask for the same; ``calls`` of them, the other numbers of one.
+    """Identical calls of one operator within a workload: ``calls`` says how many; the other numbers are of one call.
 
     The calls sum, column by column, to the workload's row: ``inference`` to ``forward_flop``, ``forward_other_flop``
     and ``traffic_byte``, ``backward`` to the backward columns.

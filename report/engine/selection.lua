@@ -1,11 +1,13 @@
 -- Leaves out the chapters that are not chosen: by the environment variable RIDGEPOINT_CHAPTERS (names with commas
 -- between them), else by `ridgepoint: chapters:` in the metadata. A chapter begins at a heading of the first level
 -- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
+-- So does, in one edition, a reference to what only the other shows: `::: {.content-visible when-format="html"}`.
 -- Quarto runs it (filters in _quarto.yml, at: pre-ast), and so does the embedded engine.
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
 local NOTE = "[not in this selection]"
+local EDITIONS = { html = "the HTML edition", typst = "the PDF" }
 
 local function chosen(metadata)
   local names = pandoc.List({})
@@ -21,22 +23,14 @@ local function chosen(metadata)
   return names
 end
 
--- Adds to `said` what a reference to each label in a block of the chapter `title` says.
-local function note_labels(block, title, said)
-  local function note(label, own_title)
-    local kind = KINDS[label:match("^(%a+)%-")]
-    if kind == "Section" then
-      said[label] = kind .. " “" .. (own_title or title) .. "” " .. NOTE
-    else
-      said[label] = (kind or "Part") .. " of “" .. title .. "” " .. NOTE
-    end
-  end
+-- Calls `note` with each label in blocks, that of a section with its title.
+local function each_label(blocks, note)
   local function note_identifier(element)
     if element.identifier and element.identifier ~= "" then
       note(element.identifier)
     end
   end
-  pandoc.Blocks({ block }):walk({
+  blocks:walk({
     Header = function(header) note(header.identifier, stringify(header)) end,
     Block = note_identifier,
     Str = function(text)
@@ -48,6 +42,18 @@ local function note_labels(block, title, said)
   })
 end
 
+-- Adds to `said` what a reference to each label in a block of the chapter `title` says.
+local function note_labels(block, title, said)
+  each_label(pandoc.Blocks({ block }), function(label, own_title)
+    local kind = KINDS[label:match("^(%a+)%-")]
+    if kind == "Section" then
+      said[label] = kind .. " “" .. (own_title or title) .. "” " .. NOTE
+    else
+      said[label] = (kind or "Part") .. " of “" .. title .. "” " .. NOTE
+    end
+  end)
+end
+
 local function words(text)
   local inlines = pandoc.Inlines({})
   for word in text:gmatch("%S+") do
@@ -57,23 +63,25 @@ local function words(text)
   return inlines
 end
 
+-- Returns the filter of references that puts what `instead` returns for a label, if anything, in the place of each.
+local function citing(instead)
+  return function(cite)
+    local inlines, changed = pandoc.Inlines({}), false
+    for number, citation in ipairs(cite.citations) do
+      if number > 1 then inlines:extend({ pandoc.Str(","), pandoc.Space() }) end
+      -- a capital letter at the start of a reference is the writer's, not the label's
+      local label = citation.id:sub(1, 1):lower() .. citation.id:sub(2)
+      local other = instead(citation.id, citation) or instead(label, citation)
+      changed = changed or other ~= nil
+      inlines:extend(other or { pandoc.Cite({}, { citation }) })
+    end
+    return changed and inlines or nil
+  end
+end
+
 local function without_references(blocks, said)
   return blocks:walk({
-    Cite = function(cite)
-      local inlines, changed = pandoc.Inlines({}), false
-      for number, citation in ipairs(cite.citations) do
-        if number > 1 then inlines:extend({ pandoc.Str(","), pandoc.Space() }) end
-        -- a capital letter at the start of a reference is the writer's, not the label's
-        local text = said[citation.id] or said[citation.id:sub(1, 1):lower() .. citation.id:sub(2)]
-        if text then
-          changed = true
-          inlines:extend(words(text))
-        else
-          inlines:insert(pandoc.Cite({}, { citation }))
-        end
-      end
-      return changed and inlines or nil
-    end,
+    Cite = citing(function(label) return said[label] and words(said[label]) end),
     Link = function(link)
       if link.target:sub(1, 1) == "#" and said[link.target:sub(2)] then return link.content end
     end,
@@ -102,4 +110,40 @@ local function select_chapters(document)
   return document
 end
 
-return { { Pandoc = select_chapters } }
+-- Returns the format that alone shows a block, if there is one.
+local function shown_in(block)
+  return block.t == "Div" and block.classes:includes("content-visible") and block.attributes["when-format"] or nil
+end
+
+local function in_format(class, format, inlines)
+  return pandoc.Span(inlines, pandoc.Attr("", { class }, { ["when-format"] = format }))
+end
+
+local function name_editions(document)
+  local formats = {}
+  for _, block in ipairs(document.blocks) do
+    local format = shown_in(block)
+    if format then
+      each_label(block.content, function(label) formats[label] = format end)
+    end
+  end
+  if next(formats) == nil then return nil end
+  local function instead(label, citation)
+    local format = formats[label]
+    if not format then return nil end
+    local kind = (KINDS[label:match("^(%a+)%-")] or "Part"):lower()
+    local article = kind == "equation" and "an " or "a "
+    return {
+      in_format("content-visible", format, { pandoc.Cite({}, { citation }) }),
+      in_format("content-hidden", format, words(article .. kind .. " of " .. EDITIONS[format])),
+    }
+  end
+  local blocks = pandoc.Blocks({})
+  for _, block in ipairs(document.blocks) do
+    blocks:extend(shown_in(block) and { block } or pandoc.Blocks({ block }):walk({ Cite = citing(instead) }))
+  end
+  document.blocks = blocks
+  return document
+end
+
+return { { Pandoc = select_chapters }, { Pandoc = name_editions } }

@@ -68,7 +68,7 @@ def on_chip(paper: Paper) -> str:
         return "All bandwidths are those of memory outside the chip."
     noun, verb = by_number(len(names), "bandwidth", "bandwidths"), by_number(len(names), "is", "are")
     owners = listing([f"the {name}" for name in names])
-    return f"The {noun} of {owners} {verb} that of memory on the chip (marked †), which no roof of DRAM compares with."
+    return f"The {noun} of {owners} {verb} that of memory on the chip (marked †), and not comparable with DRAM."
 
 
 @finding

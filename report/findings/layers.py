@@ -99,7 +99,7 @@ def _apart(rows: pd.DataFrame) -> str:
     time, flop = layer_costs.shares(rows, "time_s"), layer_costs.shares(rows, "flop")
     most = highest(rows.assign(time_share=time, flop_share=flop, apart=time - flop), "apart")
     return (
-        f"Time and FLOP part most in the {most.stage} pass of {most.model}, whose {most.layer_kind} layers take "
+        f"Time and FLOP differ most in the {most.stage} pass of {most.model}, whose {most.layer_kind} layers take "
         f"{percent(most.time_share)} of the layers' time for {percent(most.flop_share)} of the FLOP."
     )
 

@@ -243,7 +243,7 @@ def recomputation(paper: Paper) -> str:
     return (
         f"In the backward pass {number(len(again), 'model')} {by_number(len(again), 'computes', 'compute')} parts of "
         f"the forward pass again (fused attention its scores, a checkpoint what it did not keep), at most "
-        f"{percent(most.share)} of the forward FLOP ({most.model}); they are in no ratio here."
+        f"{percent(most.share)} of the forward FLOP ({most.model}); they are excluded from the ratios here."
     )
 
 

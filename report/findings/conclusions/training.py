@@ -17,7 +17,7 @@ def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     rows = at_shown_batch(available.steps(machine))
     times, asked = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
     effect, batch = median_of(times / asked, confidence), int(rows.batch.iloc[0])
-    than = {1: "reckon with more time than", 0: "reckon with the time that", -1: "reckon with less time than"}
+    than = {1: "expect more time than", 0: "expect the time that", -1: "expect less time than"}
     models = number(effect.count, "model")
     return (
         [effect],

@@ -108,3 +108,51 @@ def test_references_to_what_is_kept_stay(tmp_path):
 def test_a_name_that_is_no_chapter_stops(tmp_path):
     with pytest.raises(UserError, match=r"'three' is not one of one, two"):
         selected(tmp_path, "one", "three")
+
+
+EDITIONS = """
+As @tbl-all shows, and @tbl-short, @fig-a and [@tbl-all; @knuth].
+
+::: {.content-visible when-format="html"}
+
+::: {#tbl-all}
+| a |
+|---|
+| b |
+
+All, as @fig-a.
+:::
+
+Within, @tbl-all.
+
+:::
+
+::: {.content-visible when-format="typst"}
+::: {#fig-a}
+![](a.svg)
+
+One.
+:::
+:::
+
+::: {#tbl-short}
+| a |
+|---|
+| b |
+
+Some of @tbl-all.
+:::
+"""
+
+
+def test_what_only_one_edition_shows_has_words_in_the_other(tmp_path):
+    text = selected(tmp_path, text=EDITIONS)
+    hidden = '[a table of the HTML edition]{.content-hidden when-format="html"}'
+    table = '[@tbl-all]{.content-visible when-format="html"}' + hidden
+    figure = '[@fig-a]{.content-visible when-format="typst"}[a figure of the PDF]{.content-hidden when-format="typst"}'
+    in_brackets = '[[@tbl-all]]{.content-visible when-format="html"}' + hidden
+    assert f"As {table} shows, and @tbl-short, {figure} and {in_brackets}, [@knuth]." in text
+    assert f"Some of {table}." in text
+    # there the table has its number
+    assert "Within, @tbl-all." in text
+    assert "All, as @fig-a." in text

@@ -188,7 +188,7 @@ def test_peak():
     assert low.is_margin  # two numbers of one machine
     assert "do not take the datasheet's peak for a bound: at fp32 it is 0.640 (0.533 to 0.711)" in text(low)
     high = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(3e9, None)))
-    assert "reckon with the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
+    assert "count on the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
     with pytest.raises(DataMissingError, match="no datasheet roof can be derived"):
         estimates.peak(many(), replace(machine, clock=None))
 
@@ -280,13 +280,13 @@ def test_step():
 
     # By its FLOP a step takes 1 + 2 forward passes.
     assert text(steps(3.6)) == (
-        "On the Example CPU (4 cores), reckon with more time than its FLOP say for a training step: its time over that "
+        "On the Example CPU (4 cores), expect more time than its FLOP say for a training step: its time over that "
         "of its forward pass is 1.20 (1.20 to 1.20) times the same ratio of their FLOP in the median of 6 models at "
         "batch size 32 (3.60 against 3.00 in the medians)."
     )
     assert shown(steps(3.0)) == (1, (1, 1), 6)  # what is tested may be none
-    assert "reckon with less time than its FLOP say" in text(steps(2.4))
-    assert "reckon with the time that its FLOP say" in text(steps(3.0))
+    assert "expect less time than its FLOP say" in text(steps(2.4))
+    assert "expect the time that its FLOP say" in text(steps(3.0))
     with pytest.raises(DataMissingError, match="--sections workload training"):
         training.step(many(), replace(cpu(), steps=many().machine("cpu").steps))
 

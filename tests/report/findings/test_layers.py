@@ -23,7 +23,7 @@ def test_dominant():
     # lean's head: 22 % of the time forward for 80 of 880 MFLOP, 24 % backward for 160 of 1680; its activation backward
     # 19 for 10 %
     assert (
-        "Time and FLOP part most in the backward pass of lean, whose linear layers take 24 % of the layers' time for "
+        "Time and FLOP differ most in the backward pass of lean, whose linear layers take 24 % of the layers' time for "
         "9.5 % of the FLOP." in text
     )
 
