@@ -385,11 +385,15 @@ def _chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 
     @found.of(
         "<advice>: over the years of the table ridge points moved by a factor of <moved>.",
-        "over the years of the table ridge points moved by a factor of <moved>.",
+        "over the years of the table ridge points moved by a factor of <moved>[; for <rest> the change may be chance].",
     )
     def ridge_points(said: Said) -> Wanted:
-        moved = Moved(effects.ridge_series(cache), conclusions.confidence)
-        return {"advice": Naming([]), "moved": moved}
+        series = effects.ridge_series(cache)
+        clear = [each for each in series if each.effect.side(conclusions.confidence)]
+        rest = [f"{KINDS[each.kind]}s" for each in series if not each.effect.side(conclusions.confidence)]
+        told = series if "advice" in said or not clear else clear
+        moved = Moved(told, conclusions.confidence)
+        return {"advice": Naming([]), "moved": moved, "rest": Words(listing(rest))}
 
     @found.of(
         "<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both, and holds "

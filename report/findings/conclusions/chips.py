@@ -1,5 +1,7 @@
 """What follows from the datasheets: sparse peaks, tensor units, and where ridge points go."""
 
+from collections.abc import Sequence
+
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect, Interval, median_of
@@ -56,13 +58,20 @@ def ridge(paper: Paper, confidence: float) -> Answer:
         for names, bound, first in ((rising, "memory", "a chip's bandwidth"), (falling, "arithmetic", "a chip's peak"))
         if names
     ] or ["do not expect newer chips to bound models otherwise than older ones"]
-    moved = [
+    clear = [(series, effect) for series, effect in grown if effect.side]
+    unclear = [series.name for series, effect in grown if not effect.side]
+    chance = f"; for {listing(unclear)} the change may be chance" if clear and unclear else ""
+    return [effect for _, effect in grown], f"{'; '.join(advice)}: {_moved(grown)}.", _moved(clear or grown) + chance
+
+
+def _moved(grown: Sequence[tuple[Series, Effect]]) -> str:
+    """Say by what factors the ridge points of series moved."""
+    factors = [
         f"{effect} for {number(effect.count, 'die')} of {series.name} ({series.rate}, {series.rows.year.min():.0f} to "
         f"{series.rows.year.max():.0f})"
         for series, effect in grown
     ]
-    factors = f"over the years of the table ridge points moved by a factor of {listing(moved)}"
-    return [effect for _, effect in grown], f"{'; '.join(advice)}: {factors}.", factors
+    return f"over the years of the table ridge points moved by a factor of {listing(factors)}"
 
 
 def _growth(series: Series, confidence: float) -> Effect:
