@@ -161,22 +161,24 @@ def _ranking(cells: pd.DataFrame, batch: int | None) -> list[Rank]:
 
 @dataclass(frozen=True)
 class Trait:
-    """What sets a model apart beside predictors: a column of ``model_traits``, its name, its value as a phrase."""
+    """What sets a model apart beside predictors: a column of ``model_traits``, its name, a value, and what it is of."""
 
     column: str
     name: str
-    phrase: Callable[[float], str]
+    written: Callable[[float], str]
+    words: str
 
 
 TRAITS = (
     Trait(
         "depthwise_share",
         "the share of depthwise convolution in FLOP",
-        lambda value: f"{percent(value)} of FLOP in depthwise convolution",
+        percent,
+        "of FLOP in depthwise convolution",
     ),
-    Trait("operator_calls", "the number of operator calls", lambda value: number(round(value), "operator call")),
-    Trait("parameter_byte", "the bytes of parameters", lambda value: f"{si(value, 'B')} of parameters"),
-    Trait("traffic_intensity", "the intensity by traffic", lambda value: f"{intensity(value)} of traffic"),
+    Trait("operator_calls", "the number of operator calls", lambda value: str(round(value)), "operator calls"),
+    Trait("parameter_byte", "the bytes of parameters", lambda value: si(value, "B"), "of parameters"),
+    Trait("traffic_intensity", "the intensity by traffic", intensity, "of traffic"),
 )
 
 

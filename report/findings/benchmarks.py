@@ -17,14 +17,14 @@ from report.text.quantities import by_number, capitalised, listing, number, perc
 
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
-    """Name the quickest and the slowest model at each batch size, of the models that have all of these."""
+    """Name the quickest and the slowest model at the smallest and the largest batch size that all of them have."""
     parts = []
     for batch, rows in comparable(cells).groupby("batch"):
         quick, slow = extremes(rows, "latency_s")
         least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"
-        found = f"{least}, the only one measured)" if len(rows) == 1 else f"from {least}) to {most}"
-        parts.append(f"at batch size {batch} {found}")
-    return f"Latency is {'; '.join(parts)}."
+        found = f"{least}, the only one measured)" if len(rows) == 1 else f"{least}) to {most}"
+        parts.append(f"{'one' if parts else 'A batch'} of {batch} takes {found}")
+    return f"{', '.join([*parts[:1], *parts[1:][-1:]])}."
 
 
 def widths(cells: pd.DataFrame) -> str:

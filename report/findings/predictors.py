@@ -15,6 +15,9 @@ from report.text.quantities import capitalised, listing, number, significant
 GRADES = ((0.9, "closely"), (0.7, "fairly"), (0.4, "loosely"), (-1.0, "hardly"))
 """How a coefficient of at least so much is called."""
 
+FAR = 1.5
+"""A trait sets a model apart where it is more than so many times the median model's, or less than that part of it."""
+
 
 def _graded(coefficient: Coefficient) -> str:
     return next(word for least, word in GRADES if coefficient.value >= least)
@@ -82,21 +85,17 @@ def ranked_of(machine: Machine) -> dict[int | None, list[Rank]]:
 
 
 def _estimate(machine: Machine, name: str, ranks: dict[int, Rank]) -> str:
-    """Say how well one predictor orders the models and how far the line is off, at each batch size."""
-    graded: dict[str, list[str]] = {}
-    for batch, rank in ranks.items():
-        alike = graded.setdefault(_graded(rank.spearman), [])
-        alike.append(f"{rank.spearman} at {batch}" if alike else f"ρ = {rank.spearman} at batch size {batch}")
-    orders = [f"{grade} ({listing(alike)})" for grade, alike in graded.items()]
+    """Say how well one predictor orders the models, and how far the line through it is off, at its worst."""
     first = next(iter(ranks.values()))
-    bends = [correlations.written(rank.law.exponent, rank.law.interval) for rank in ranks.values()]
+    worst = min(ranks.values(), key=lambda rank: rank.spearman.value)
     off = max(ranks.values(), key=lambda rank: rank.law.typical_factor)
+    lowest, most = (", where it is lowest", ", where that is most") if len(ranks) > 1 else ("", "")
     return (
-        f"On the {available.title(machine)} {name} order the models by latency {listing(orders)}. The exponent of "
-        f"latency in {name} is {listing(bends)} at batch size {listing([str(batch) for batch in ranks])}: twice the "
-        f"{name} take {significant(2**first.law.exponent)} times as long at batch size {first.batch}. Half of the "
-        f"models lie off the line by more than a factor of {significant(off.law.typical_factor)} at batch size "
-        f"{off.batch}, where that is most."
+        f"On the {available.title(machine)} {name} order the models by latency {_graded(worst.spearman)} "
+        f"(ρ = {worst.spearman} at batch size {worst.batch}{lowest}). Twice the {name} take "
+        f"{significant(2**first.law.exponent)} times as long at batch size {first.batch} (exponent "
+        f"{correlations.written(first.law.exponent, first.law.interval)}). Half of the models lie off the line by more "
+        f"than a factor of {significant(off.law.typical_factor)} at batch size {off.batch}{most}."
     )
 
 
@@ -161,20 +160,25 @@ def farthest(paper: Paper, machine: Machine) -> str:
 
 def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
     quick, slow = extremes(off, "residual")
+    middle = traits.median()
     text = (
         f"the slowest model for its FLOP is {slow.model}, at {significant(exp(slow.residual))} times the latency of "
-        f"the line ({_known(traits.loc[slow.model])}), the quickest {quick.model}, at "
-        f"{significant(exp(quick.residual))} times ({_known(traits.loc[quick.model])}). The median model has "
-        f"{_known(traits.median())}. {_explained(off, traits)}"
+        f"the line{_apart(traits.loc[slow.model], middle)}; the quickest is {quick.model}, at "
+        f"{significant(exp(quick.residual))} times{_apart(traits.loc[quick.model], middle)}. {_explained(off, traits)}"
     )
     if traits.operator_calls.isna().all():
         text += " How many operators a model calls was not counted; python -m measure --sections workload counts them."
     return text
 
 
-def _known(traits: pd.Series) -> str:
-    """List the traits that are known."""
-    return listing([trait.phrase(traits[trait.column]) for trait in TRAITS if pd.notna(traits[trait.column])])
+def _apart(traits: pd.Series, middle: pd.Series) -> str:
+    """List the traits in which a model is far from the median one, which has nothing or ``FAR`` times less or more."""
+    parts = [
+        f"{trait.written(traits[trait.column])} {trait.words} against {trait.written(middle[trait.column])}"
+        for trait in TRAITS
+        if max(traits[trait.column], middle[trait.column]) > FAR * min(traits[trait.column], middle[trait.column])
+    ]
+    return f" ({'; '.join(parts)} in the median model)" if parts else ""
 
 
 def _explained(off: pd.DataFrame, traits: pd.DataFrame) -> str:

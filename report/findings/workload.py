@@ -7,6 +7,7 @@ from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands
 from report.analysis.long_lists import ALWAYS
+from report.analysis.predictors import comparable
 from report.findings import chips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, extremes
@@ -119,11 +120,12 @@ def intensities(paper: Paper) -> str:
 
 @finding
 def parameter_share(paper: Paper) -> str:
-    """Say what part of the footprint the parameters are, at each batch size."""
-    rows = available.workloads(paper)
+    """Say what part of the footprint the parameters are, at the smallest and the largest batch size."""
+    rows = comparable(available.workloads(paper))
     shares = (rows.parameter_byte / rows.footprint_byte).groupby(rows.batch).median()
-    parts = [f"{percent(share)} of the footprint at batch size {batch}" for batch, share in shares.items()]
-    return f"In the median of the models, parameters are {listing(parts)}."
+    parts = [f"{percent(share)} at {batch}" for batch, share in shares.items()]
+    ends = [f"{percent(shares.iloc[0])} of the footprint at batch size {shares.index[0]}", *parts[1:][-1:]]
+    return f"In the median of {number(rows.model.nunique(), 'model')}, parameters are {listing(ends)}."
 
 
 @finding

@@ -29,8 +29,8 @@ def test_workload():
     assert "4 models" in plain(findings.workload.inputs(tiny()))
     assert "3×224×224" in findings.workload.inputs(tiny())
     # shares at batch 1: .4 .9804 .8 .8 -> median .8; at 8: 4/52 100/116 40/120 80/240 -> .333
-    assert "80 % of the footprint at batch size 1 and 33 % of the footprint at batch size 8" in plain(
-        findings.workload.parameter_share(tiny())
+    assert plain(findings.workload.parameter_share(tiny())) == (
+        "In the median of 4 models, parameters are 80 % of the footprint at batch size 1 and 33 % at 8."
     )
 
 
@@ -235,10 +235,7 @@ def test_each_flag_has_words(flag):
 def test_latency():
     text = plain(findings.benchmarks.latency(tiny()))
     assert "4 models were measured at fp32" in text
-    assert (
-        "at batch size 1 from 4.00 ms (lean) to 100 ms (deep); at batch size 8 from 16.0 ms (lean) to 320 ms (deep)"
-        in text
-    )
+    assert "A batch of 1 takes 4.00 ms (lean) to 100 ms (deep), one of 8 takes 16.0 ms (lean) to 320 ms (deep)." in text
     # lean's half width: (5.0 - 3.8) / 2 / 4.0 = 15 %; the others' samples are equal
     assert "at most 15 %" in text
 
@@ -267,10 +264,10 @@ def test_tails():
 def test_a_model_that_was_not_measured_at_all_batch_sizes_is_in_no_row_of_medians():
     # h and g are the slowest on the CPU, and g was not measured at 16.
     text = plain(findings.benchmarks.latency(many()))
-    assert "at batch size 1 from 10.0 ms (a) to 1.28 s (h)" in text
+    assert "A batch of 1 takes 10.0 ms (a) to 1.28 s (h), one of 16 takes " in text
     cpu = many().machine("cpu")
     without_h = replace(many(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.model != "h"]),))
-    assert "at batch size 1 from 10.0 ms (a) to 320 ms (f)" in plain(findings.benchmarks.latency(without_h))
+    assert "A batch of 1 takes 10.0 ms (a) to 320 ms (f)" in plain(findings.benchmarks.latency(without_h))
 
 
 def test_repeatability():
@@ -366,7 +363,7 @@ def test_roofs_without_a_datasheet():
 
 def test_one_cell():
     one = with_cells(lambda cells: (cells.model == "lean") & (cells.batch == 1) & (cells.precision == "fp32"))
-    assert "at batch size 1 4.00 ms (lean, the only one measured)" in plain(findings.benchmarks.latency(one))
+    assert "A batch of 1 takes 4.00 ms (lean, the only one measured)." in plain(findings.benchmarks.latency(one))
     assert "The one cell measured (lean) achieves 25 %" in plain(findings.utilisation.attained(one))
     assert "1 model was measured" in plain(findings.benchmarks.latency(one))
 
