@@ -43,12 +43,11 @@ def shares(paper: Paper) -> str:
     over = rows[rows.peak_share > OVER]
     if over.empty:
         return f"{text} No device exceeds its peak with any model."
-    tops = over.sort_values("peak_share", ascending=False).drop_duplicates("device")
-    told = [f"{percent(row.peak_share, 3)} ({row.model} on the {row.device} at {row.computed})" for row in each(tops)]
-    models = over.model.nunique()
+    models, top = over.model.nunique(), highest(over, "peak_share")
     return (
         f"{text} {number(models, 'model')} {by_number(models, 'exceeds', 'exceed')} the peak of "
-        f"{number(len(tops), 'device')}, by most with {listing(told)}. A datasheet's "
+        f"{number(over.device.nunique(), 'device')}, by most with {percent(top.peak_share, 3)} ({top.model} on the "
+        f"{top.device} at {top.computed}). A datasheet's "
         "peak is that of its boost clock, above which boards may run, and a library may leave out what is counted: "
         "branches of a network that are folded into one, or multiplications of a small convolution."
     )

@@ -5,7 +5,7 @@ import pandas as pd
 from report.analysis import elsewhere_roofs
 from report.analysis.available import finding
 from report.load.paper import Paper
-from report.text.quantities import listing, percent
+from report.text.quantities import listing, number, percent
 
 
 @finding
@@ -24,6 +24,7 @@ def products(paper: Paper) -> str:
 
 
 def _shares(rows: pd.DataFrame) -> str:
-    """Write the highest share of each device, the highest first."""
+    """Write the highest and the lowest of the devices' own highest shares."""
     best = rows.groupby("device").share.max().sort_values(ascending=False)
-    return listing([f"{percent(share)} ({device})" for device, share in best.items()])
+    told = [f"{percent(share)} ({device})" for device, share in best.items()]
+    return listing(told) if len(told) < 3 else f"{told[0]} down to {told[-1]} on {number(len(told), 'device')}"

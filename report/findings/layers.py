@@ -76,20 +76,26 @@ def depthwise(paper: Paper) -> str:
 
 @on_each_machine
 def dominant(paper: Paper, machine: Machine) -> str:
-    """Say which kind of layer is largest in each quantity, and how far time goes where the FLOP do not."""
+    """Say which kind of layer takes most time and most memory, and how far time goes where the FLOP do not."""
     rows = layer_costs.of_kinds(paper, machine)
     first = layer_costs.most_costly(rows)
-    parts = []
-    for quantity, name in layer_costs.QUANTITIES.items():
-        stages = []
-        for stage in (FORWARD, BACKWARD):
-            kind, count, share = first[quantity, stage]
-            stages.append(f"{kind} ({count}, {percent(share)}) {stage}")
-        parts.append(f"for {name} {listing(stages)}")
+    models = f" of {number(rows.model.nunique(), 'model')}"
+    time = _most(first["time_s", FORWARD], first["time_s", BACKWARD], models, " in their median")
+    memory = _most(first["byte", FORWARD], first["byte", BACKWARD])
     return (
-        f"On the {available.title(machine)}, the kind of layer whose share is the largest in most models, with the "
-        f"number of these models out of {rows.model.nunique()} and its median share in them, is {'; '.join(parts)}. "
+        f"On the {available.title(machine)}, most of the layers' time goes to {time}, most of their memory to {memory}. "
         f"{_apart(rows)}"
+    )
+
+
+def _most(
+    forward: tuple[str, int, float], backward: tuple[str, int, float], models: str = "", median: str = ""
+) -> str:
+    """Say a kind of layer for each pass, in how many models it is the largest, and its median share in these."""
+    (kind, count, share), (other, others, part) = forward, backward
+    again = "" if other == kind else f"to {other} "
+    return (
+        f"{kind} forward in {count}{models} ({percent(share)}{median}) and {again}backward in {others} ({percent(part)})"
     )
 
 

@@ -91,19 +91,14 @@ def at_lower_precision(paper: Paper, machine: Machine) -> str:
 
 def lowered(machine: Machine, at_base: pd.DataFrame, at_lower: pd.DataFrame) -> str:
     """Say how far the same models are from their bounds at both precisions, at one batch size."""
-    (base, base_groups), (lower, lower_groups) = _shares(at_base), _shares(at_lower)
-    before, times = (significant((1 / shares[BOUND]).median()) for shares in (base, lower))
-
-    def medians(now: pd.Series, then: pd.Series, at: str = "") -> str:
-        return f"{signed_percent(now.median())} ({at}{signed_percent(then.median())})"
-
-    bound = medians(lower[BOUND], base[BOUND], f"at {BASE_PRECISION} ")
+    base, lower = (1 / _shares(rows)[0][BOUND] for rows in (at_base, at_lower))
+    farther = median_of(lower / base)
+    outcome = {1: "farther from its roof", -1: "nearer its roof", 0: "no nearer its roof, as far as these models tell"}
     return (
-        f"On the {available.title(machine)} at batch size {at_lower.batch.iloc[0]} and {LOWER_PRECISION}, a latency is "
-        f"{times} times the bound of the whole model in the median of {number(len(lower), 'model')}, and "
-        f"{before} times at {BASE_PRECISION}. Of the latency the bound is {bound}, the inefficiency of "
-        f"operators {medians(lower_groups.sum(axis=1), base_groups.sum(axis=1))} and the framework "
-        f"{medians(lower[FRAMEWORK], base[FRAMEWORK])}."
+        f"On the {available.title(machine)} at batch size {at_lower.batch.iloc[0]}, a latency at {LOWER_PRECISION} is "
+        f"{significant(lower.median())} times the bound of the whole model in the median of "
+        f"{number(len(lower), 'model')}, at {BASE_PRECISION} {significant(base.median())} times: "
+        f"{outcome[farther.side]}."
     )
 
 

@@ -17,17 +17,17 @@ AGREES = 0.05
 
 @or_missing
 def devices(paper: Paper) -> str:
-    """List each device at the precision of most models: how many, their shares of roof and peak, and the highest."""
+    """List each device at the precision of most models, with their shares; and its highest share at any precision."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
     lines = []
     for device, computed in elsewhere.most_models(rows):
         found = rows[(rows.device == device) & (rows.computed == computed)]
-        best = highest(found, "peak_share")
+        best = highest(rows[rows.device == device], "peak_share")
         lines.append(
             [
                 escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
                 percent(found.peak_share.median()), percent(best.peak_share, 3),
-                escape(f"{best.model} ({best.batch})"), _cited(found),
+                escape(f"{best.model} ({best.computed}, {best.batch})"), _cited(found),
             ]
         )  # fmt: skip
     return pipe("Device | Precision | Models > | Of roof > | Of peak > | Highest > | By | Source", lines)

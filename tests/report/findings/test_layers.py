@@ -17,8 +17,8 @@ def test_dominant():
     text = plain(layers.dominant(trained(gpu=False)))
     # lean 6 of 9 and 12 of 21 ms, deep 360 of 392 and 900 of 985 ms
     assert (
-        "out of 2 and its median share in them, is for time convolution (2, 79 %) forward and convolution (2, 74 %) "
-        "backward; for FLOP " in text
+        "most of the layers' time goes to convolution forward in 2 of 2 models (79 % in their median) and backward in "
+        "2 (74 %), most of their memory to " in text
     )
     # lean's head: 22 % of the time forward for 80 of 880 MFLOP, 24 % backward for 160 of 1680; its activation backward
     # 19 for 10 %
