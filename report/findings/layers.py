@@ -83,20 +83,20 @@ def dominant(paper: Paper, machine: Machine) -> str:
     time = _most(first["time_s", FORWARD], first["time_s", BACKWARD], models, " in their median")
     memory = _most(first["byte", FORWARD], first["byte", BACKWARD])
     return (
-        f"On the {available.title(machine)}, most of the layers' time goes to {time}, most of their memory to {memory}. "
-        f"{_apart(rows)}"
+        f"On the {available.title(machine)}, most of the layers' time goes to {time}, most of their memory to "
+        f"{memory}. {_apart(rows)}"
     )
 
 
-def _most(
-    forward: tuple[str, int, float], backward: tuple[str, int, float], models: str = "", median: str = ""
-) -> str:
-    """Say a kind of layer for each pass, in how many models it is the largest, and its median share in these."""
+Most = tuple[str, int, float]
+"""A kind of layer, in how many models it is the largest, and its median share in these."""
+
+
+def _most(forward: Most, backward: Most, models: str = "", median: str = "") -> str:
+    """Say the largest kind of layer of each pass."""
     (kind, count, share), (other, others, part) = forward, backward
-    again = "" if other == kind else f"to {other} "
-    return (
-        f"{kind} forward in {count}{models} ({percent(share)}{median}) and {again}backward in {others} ({percent(part)})"
-    )
+    again = "backward" if other == kind else f"to {other} backward"
+    return f"{kind} forward in {count}{models} ({percent(share)}{median}) and {again} in {others} ({percent(part)})"
 
 
 def _apart(rows: pd.DataFrame) -> str:
