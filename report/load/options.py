@@ -4,6 +4,8 @@ The chapters' Python runs in the project's folder, under either engine, and find
 reach Quarto, by environment variables.
 """
 
+import fnmatch
+from collections.abc import Collection
 from pathlib import Path
 
 from measure.cache.folders import machine_names
@@ -29,6 +31,19 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
         if name not in known:
             raise unknown(f"--machines, or ridgepoint: machines in {SETTINGS_FILE}", name, known)
     return list(dict.fromkeys(names))
+
+
+def models(known: Collection[str], root: Path = Path()) -> set[str]:
+    """Return those of the models in the cache that are chosen, by names or globs; all where no choice was made.
+
+    Raises UserError for a name or a glob that fits none.
+    """
+    project = _project(root)
+    names = project.chosen("models") if project else []
+    for name in names:
+        if not fnmatch.filter(known, name):
+            raise unknown(f"--models, or ridgepoint: models in {SETTINGS_FILE}", name, sorted(known))
+    return {model for name in names or ["*"] for model in fnmatch.filter(known, name)}
 
 
 def figure_width(root: Path = Path()) -> int:

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -139,6 +139,8 @@ def load(
     workloads.check_sums(models, layers, tables.layers_path)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
+    wanted = options.models({*models.model, *(row.model for each in tried for row in each.rows)})
+    models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
@@ -177,6 +179,14 @@ class Tried(NamedTuple):
     @property
     def rows(self) -> list[records.Attempt]:
         return [*self.runs, *self.profiles, *self.hardware_counter_profiles]
+
+    def of(self, models: Collection[str]) -> "Tried":
+        """Return the rows of some models alone."""
+        runs, profiles, counters = (
+            [row for row in rows if row.model in models]
+            for rows in (self.runs, self.profiles, self.hardware_counter_profiles)
+        )
+        return Tried(self.folder, self.environment, runs, profiles, counters)
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:

@@ -7,6 +7,7 @@ from helpers.places import TESTS
 from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.errors import UserError
 from report.findings import machines
 from report.load.paper import load
 from report.load.roofs import Roof
@@ -152,6 +153,21 @@ def test_machines_are_chosen_by_the_environment_too(monkeypatch):
     monkeypatch.setenv("RIDGEPOINT_MACHINES", "example-gpu")
     assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
     assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
+
+
+def test_models_are_chosen_by_names_and_globs(monkeypatch):
+    whole = load(TESTS / "data", REFERENCES)
+    monkeypatch.setenv("RIDGEPOINT_MODELS", "lean,d*p")
+    some = load(TESTS / "data", REFERENCES)
+    assert set(some.workloads.model) == set(some.layers.model) == set(some.operators.model) == {"lean", "deep"}
+    for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
+        for name in ("cells", "variants", "steps", "profiles", "operators", "kernels", "hardware_counters"):
+            rows, all_rows = getattr(machine, name), getattr(all_of_it, name)
+            assert len(rows) == all_rows.model.isin(["lean", "deep"]).sum(), name
+    assert some.chips.equals(whole.chips)
+    monkeypatch.setenv("RIDGEPOINT_MODELS", "lea")
+    with pytest.raises(UserError, match=r"--models, .*: 'lea' is not one of .*; did you mean lean\?"):
+        load(TESTS / "data", REFERENCES)
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch):
