@@ -7,7 +7,7 @@ from helpers.places import ROOT
 
 from measure.cli.environment import in_environment
 from measure.errors import UserError
-from report.load.options import FIGURE_WIDTH, figure_width, machines
+from report.load.options import FIGURE_WIDTH, figure_width, machines, models
 
 DATA = ROOT / "tests" / "data"
 
@@ -48,6 +48,19 @@ def test_a_machine_that_is_not_there(project):
     said = r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
     with pytest.raises(UserError, match=said):
         machines(DATA, project("ridgepoint:\n  machines: [exampel-gpu]\n"))
+
+
+def test_models_are_chosen_by_names_and_globs(project, monkeypatch, tmp_path):
+    monkeypatch.delenv("RIDGEPOINT_MODELS", raising=False)
+    known = ["vgg11", "vgg16", "resnet50", "mine:net"]
+    assert models(known, tmp_path) == set(known)  # a folder that is no project
+    assert models(known, project("title: T\n")) == set(known)
+    root = project("ridgepoint:\n  models: ['vgg*', mine:net]\n")
+    assert models(known, root) == {"vgg11", "vgg16", "mine:net"}
+    with in_environment({"RIDGEPOINT_MODELS": "resnet50"}):
+        assert models(known, root) == {"resnet50"}
+    with pytest.raises(UserError, match=r"models in _quarto\.yml: 'vgg\*' is not one of resnet50"):
+        models(["resnet50"], root)
 
 
 def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):
