@@ -12,6 +12,7 @@ from report import failures
 from report.analysis.product_lines import FEWEST, LINES, Series, members
 from report.analysis.product_lines import growing as enough_for_growth
 from report.load import chips as chip_table
+from report.load import options
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
@@ -39,7 +40,9 @@ def missing(
     what: str, *, device: str = "", sections: Sequence[str] = (), flags: str = "", does: str = "measures them"
 ) -> DataMissingError:
     """Return the error that says what the cache lacks and which command of ``python -m measure`` fills the gap."""
-    command = "python -m measure"
+    own, _, models = options.cache_flags().partition(" --models ")
+    command = f"python -m measure{own}"
+    command += f" --models {models}" if models and "--models" not in flags else ""
     command += f" --device {device}" if device else ""
     command += f" --sections {' '.join(sections)}" if sections else ""
     return DataMissingError(f"{what}; {command}{flags and ' '}{flags} {does}.")

@@ -129,10 +129,12 @@ def load(
 ) -> Paper:
     """Read a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
 
-    ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.load.options``.
+    Tables kept by hand that the folder of RIDGEPOINT_DATA does not have are the project's: chips are the same on every
+    machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.load.options``.
     What is not there yet is empty. Raises UserError where a table cannot be read.
     """
-    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
+    projects = data or Path("data")
+    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or projects)
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
     models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
@@ -149,11 +151,17 @@ def load(
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
-    counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
-    roofs = chips.read(data / "chips.csv", keys)
+
+    def having(name: str) -> Path:
+        return data if (data / name).exists() else projects
+
+    programs = having("workload/counting_programs.csv")
+    counted_by_programs = read(file_of(workload_records.ProgramCount, programs), workload_records.ProgramCount)
+    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    studies = having("published/claims.csv") / "published"
     return Paper(
         chips=roofs,
-        flop_per_cycle=hand_tables.flop_per_cycle(data / "flop_per_cycle.csv", keys),
+        flop_per_cycle=hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys),
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
         operators=operators,
@@ -161,9 +169,9 @@ def load(
         counting_programs=counting_programs.derive(frame(counted_by_programs, workload_records.ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        training_steps=hand_tables.training_steps(data / "published" / "training_steps.csv", keys),
-        published=hand_tables.published(data / "published", keys),
-        elsewhere=elsewhere.read(data, roofs, keys),
+        training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),
+        published=hand_tables.published(studies, keys),
+        elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
     )
 
 

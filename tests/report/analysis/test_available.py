@@ -8,6 +8,7 @@ from measure.errors import UserError
 from report import failures
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
+from report.load import options
 from report.text.prose import Prose
 
 
@@ -90,6 +91,14 @@ def test_what_a_machine_lacks_names_the_command_that_runs_there():
     assert str(gap) == (
         "Nothing; python -m measure --device cpu --sections workload training --models a measures them."
     )
+
+
+def test_the_command_finds_the_cache_and_its_models(monkeypatch, tmp_path):
+    monkeypatch.setattr(options, "cache_flags", lambda: " --data mine --models lean")
+    gap = available.missing("Nothing", sections=["roofs"])
+    assert str(gap) == "Nothing; python -m measure --data mine --models lean --sections roofs measures them."
+    named = available.missing("Nothing", flags="--models broad")
+    assert str(named) == "Nothing; python -m measure --data mine --models broad measures them."
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 import gc
+import shutil
 from dataclasses import replace
 
 import pytest
 from helpers.papers import REFERENCES, empty, tiny
-from helpers.places import TESTS
+from helpers.places import ROOT, TESTS
 from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
 
 from measure.cache.folders import MachineFolder, Workloads
@@ -173,6 +174,20 @@ def test_models_are_chosen_by_names_and_globs(monkeypatch):
 def test_the_folder_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("RIDGEPOINT_DATA", str(TESTS / "data"))
     assert load(references=REFERENCES).chips.chip.nunique() == 4
+
+
+def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(tmp_path))
+    found, project = load(references=REFERENCES), load(ROOT / "data", REFERENCES)
+    assert found.machines == ()
+    assert found.chips.equals(project.chips)
+    assert found.flop_per_cycle == project.flop_per_cycle
+    assert found.published.claims.equals(project.published.claims)
+    assert found.elsewhere.timings.equals(project.elsewhere.timings)
+    assert found.counting_programs.equals(project.counting_programs)
+    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    assert load(references=REFERENCES).chips.chip.nunique() == 4  # its own
 
 
 @pytest.mark.parametrize("searched", [True, False])
