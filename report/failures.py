@@ -1,5 +1,4 @@
-"""What could not be computed: a sentence in its place, so that the rest of the paper is rendered, and a line for whoever
-renders it.
+"""What could not be computed: a sentence in its place, so that the paper is rendered, and a line for who renders it.
 
 The chapters' Python runs in a process of its own, under either engine: the lines reach the command line by a file.
 """
