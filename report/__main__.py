@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,20 @@ def parser(project: Path) -> CommandLine:
         "(default: as in _quarto.yml, else all, the newest first)"
     )
     add("--machines", metavar="NAME", help=machines, **names)
+    models = (
+        "the models, by names or globs such as 'vgg*' (default: as in _quarto.yml, else all); what others timed and "
+        "printed stays"
+    )
+    add("--models", metavar="NAME", help=models, **names)
     labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
     add("--figures", metavar="LABEL", help=labels, **names)
     data = "the folder with the cached measurements (default: data in the project)"
     add("--data", type=Path, default=project / "data", metavar="DIR", help=data)
+    strict = (
+        "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence says so in its "
+        "place, and the rest of the paper is rendered"
+    )
+    add("--strict", action="store_true", help=strict)
     out = "the folder to write to (default: _site in the project; for figures, _site/figures)"
     add("--out", type=Path, metavar="DIR", help=out)
     return flags
@@ -116,6 +127,12 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
         _require_writable(out)
     left_out(read_project(project))
     machines(data, project)
+    if read_project(project).chosen("models"):
+        from report.load.paper import load
+
+        data = data.absolute()
+        with chdir(project):  # where the chapters load it
+            load(data)
 
 
 def _require_writable(out: Path) -> None:
@@ -149,25 +166,30 @@ def run(words: Sequence[str], project: Path) -> int:
     flags = parser(project).parse_args(words)
     # Imported late: --help answers at once.
     from measure.cli.environment import in_environment
+    from report import failures
 
-    given = {"RIDGEPOINT_DATA": str(flags.data.resolve())}
-    for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines)):
+    given = {"RIDGEPOINT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
+    for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines), ("MODELS", flags.models)):
         given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
     with in_environment(given):
         if flags.verb == "check":
             print(check(project, flags.data))
             return 0
         formats = _formats(flags.verb, flags.formats)
-        if flags.verb == "figures":
-            for path in figures(project, flags.figures, formats, flags.data, flags.out):
-                print(path)
-            return 0
-        if flags.figures:
+        if flags.figures and flags.verb != "figures":
             raise UserError(
                 "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
             )
-        for path in render(project, flags.engine, formats, flags.data, flags.out):
-            print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+        with failures.noted() as failed:
+            if flags.verb == "figures":
+                written = figures(project, flags.figures, formats, flags.data, flags.out)
+                lines = [str(path) for path in written]
+            else:
+                written = render(project, flags.engine, formats, flags.data, flags.out)
+                lines = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
+        print("\n".join(lines))
+        for line in failed:
+            _progress(f"could not be computed: {line}; please report it")
         return 0
 
 

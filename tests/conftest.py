@@ -9,7 +9,9 @@ from functools import partial
 import pytest
 from helpers.places import ROOT
 
+from measure.cli.environment import in_environment
 from measure.machine.tuning import PRECISION, SPEED
+from report import failures
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -43,6 +45,13 @@ def site(tmp_path_factory):
             command = [sys.executable, "-m", "report", "--engine", "embedded", "--out", out]
             subprocess.run(command, cwd=ROOT, check=True)
     return out
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict():
+    """What cannot be computed fails a test: no sentence stands for it."""
+    with in_environment({failures.STRICT: "1"}):
+        yield
 
 
 @pytest.fixture

@@ -140,6 +140,12 @@ def import_the_example(words, scratch):
     assert measure_command.main(["import-ncu", *filled(words, values), *gpu]) == 0
 
 
+@rule("python", "-m", "measure", "forget")
+def forget_an_example(words, scratch):
+    shutil.copytree(TESTS / "data", scratch)
+    assert measure_command.main(["forget", *filled(words, {"MODEL": "lean"}), "--data", str(scratch)]) == 0
+
+
 @rule("python", "-m", "measure", "add-machine")
 def add_an_example(words, scratch):
     machine = TESTS / "data" / "machines" / "example-cpu"

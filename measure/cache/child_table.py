@@ -57,6 +57,15 @@ class ChildTable(Generic[Child]):
         """Read the table anew for what comes next: another process may have written into it."""
         self._owners = None
 
+    def leave_out(self, models: Collection[str]) -> None:
+        """Remove the children of rows of these models."""
+        rows = self._read()
+        model = attrgetter("model")
+        stay = [row for row in rows if model(row) not in models]
+        if len(stay) < len(rows):
+            write(self.path, self._record, stay)
+        self.forget()
+
     def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
         """Add the children of some rows of the other table, or replace them where they stand."""
         known = self._known()

@@ -130,6 +130,16 @@ class Workloads:
             write(self.models_path, Workload, rows)
         self._has_put = True
 
+    def leave_out(self, models: Collection[str]) -> None:
+        """Remove the workloads of these models, the rows that commit them first."""
+        with in_turn(self.models_path.parent):
+            rows = self.models()
+            stay = [row for row in rows if row.model not in models]
+            if len(stay) < len(rows):
+                write(self.models_path, Workload, stay)
+            self._layers.leave_out(models)
+            self._operators.leave_out(models)
+
 
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
 """The files of a machine's folder, by what a row of each is."""
@@ -259,6 +269,23 @@ class MachineFolder:
         known = _at_one_shape(path, self.hardware_counter_profiles(), [profile])
         self._hardware_counters.put([(profile, counters)])
         _commit(path, known, [profile])
+
+    def tried(self) -> dict[type, Sequence[Any]]:
+        """Return the rows that say what was tried, those of stages among them, by what a row is."""
+        rows = (self._written_runs(), self.profiles(), self.hardware_counter_profiles())
+        return dict(zip((Run, Profile, HardwareCounterProfile), rows, strict=True))
+
+    def leave_out(self, models: Collection[str]) -> None:
+        """Remove what was tried of these models.
+
+        The rows that commit go first: what a killed writer then left of the others is not read.
+        """
+        for record, rows in self.tried().items():
+            stay = [row for row in rows if row.model not in models]
+            if len(stay) < len(rows):
+                write(self._path(record), record, stay)
+        for table in (self._samples, self._operators, self._kernels, self._hardware_counters):
+            table.leave_out(models)
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:

@@ -6,6 +6,7 @@ VERBS = {
     "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
     "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
     "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
+    "forget": "forget MODEL  remove from the cache what was measured and counted of a model",
     "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
 }
 """What each does; each is the module of its name in ``measure``, whose ``main`` takes its arguments."""

@@ -1,15 +1,18 @@
 """What a figure, table or finding needs from the cache; where it is not there, one sentence that says so."""
 
 from collections.abc import Callable, Sequence, Sized
+from contextvars import ContextVar
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
 from measure.cache.words import stored_as
+from report import failures
 from report.analysis.product_lines import FEWEST, LINES, Series, members
 from report.analysis.product_lines import growing as enough_for_growth
 from report.load import chips as chip_table
+from report.load import options
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
@@ -37,7 +40,9 @@ def missing(
     what: str, *, device: str = "", sections: Sequence[str] = (), flags: str = "", does: str = "measures them"
 ) -> DataMissingError:
     """Return the error that says what the cache lacks and which command of ``python -m measure`` fills the gap."""
-    command = "python -m measure"
+    own, _, models = options.cache_flags().partition(" --models ")
+    command = f"python -m measure{own}"
+    command += f" --models {models}" if models and "--models" not in flags else ""
     command += f" --device {device}" if device else ""
     command += f" --sections {' '.join(sections)}" if sections else ""
     return DataMissingError(f"{what}; {command}{flags and ' '}{flags} {does}.")
@@ -55,17 +60,50 @@ def at_least_one(rows: Rows, gap: DataMissingError) -> Rows:
     return rows
 
 
+_asked: ContextVar[bool] = ContextVar("_asked", default=False)
+"""Whether a figure, table or finding that a chapter asked for is being made."""
+
+
 def or_missing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | Missing]:
-    """Let a function return the sentence in place of its result where the cache lacks what it needs."""
+    """Let a function return the sentence in place of its result where the cache lacks what it needs.
+
+    Where a chapter asks for it, any other failure becomes a sentence too, and the rest of the paper is rendered. Within
+    what a chapter asks for, such a failure goes on to that.
+    """
 
     @wraps(function)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | Missing:
+        asked = _asked.set(True)
         try:
             return function(*args, **kwargs)
         except DataMissingError as gap:
             return Missing(gap)
+        except Exception as failure:
+            if asked.old_value is True:
+                raise
+            return _failed(function, failure)
+        finally:
+            _asked.reset(asked)
 
     return guarded
+
+
+def or_failed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | Missing]:
+    """Let a part of what a chapter asks for fail by itself: a sentence stands for it, whatever went wrong."""
+
+    @wraps(function)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | Missing:
+        try:
+            return or_missing(function)(*args, **kwargs)
+        except Exception as failure:
+            return _failed(function, failure)
+
+    return guarded
+
+
+def _failed(function: Callable[..., Any], failure: Exception) -> Missing:
+    """Return the sentence that stands for what a function would have made."""
+    return Missing(failures.sentence(f"{function.__module__}.{function.__qualname__}", failure))
 
 
 def finding(function: Callable[Arguments, str]) -> Callable[Arguments, Prose]:

@@ -46,8 +46,13 @@ class LogAxis:
         vertical: bool = False,
         margins: tuple[float, float] = (0.05, 0.05),
     ) -> "LogAxis":
-        """Hold all values that have a logarithm, with these shares of its length free below and above."""
+        """Hold all values that have a logarithm, with these shares of its length free below and above.
+
+        Raises ValueError where none has.
+        """
         logs = [log10(value) for value in values if value > 0]
+        if not logs:
+            raise ValueError(f"no {title} is above zero, as a logarithmic axis needs")
         extent = max(max(logs) - min(logs), 0.5) / (1 - sum(margins))
         middle_low = min(logs) - margins[0] * extent
         return cls(10**middle_low, 10 ** (middle_low + extent), pixels, title, unit, vertical)

@@ -8,14 +8,18 @@ import html
 import re
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 import vl_convert
 
+from report import failures
 from report.charts.labels import WIDTHS, text_width
+from report.charts.theme import FONT as FAMILY
 from report.charts.theme import FONTS
 
 vl_convert.register_font_directory(str(FONTS))
@@ -34,7 +38,6 @@ INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0
 UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
 FONT = re.compile(r' font-family="[^"]*"')
 
-_begun: list[Future[None]] = []
 
 
 @cache
@@ -55,22 +58,59 @@ def _bundled() -> str:
     return str(vl_convert.javascript_bundle(SCRIPT.read_text(encoding="utf-8")))
 
 
+class _Begun(NamedTuple):
+    """A chart that is being drawn into a file."""
+
+    specification: dict[str, Any]
+    place: Path
+    drawn: Future[None]
+
+
+_begun: list[_Begun] = []
+
+
+def _submitted(specification: dict[str, Any], place: Path) -> _Begun:
+    try:
+        drawn = _process().submit(_draw, specification, place)
+    except BrokenProcessPool as broken:  # by a picture before this one: ``finish`` begins anew after that
+        drawn = Future()
+        drawn.set_exception(broken)
+    return _Begun(specification, place, drawn)
+
+
 def begin(specification: dict[str, Any], place: Path) -> None:
     """Begin to draw a chart into a file, which is there when ``finish`` returns."""
     _script()  # before the first picture: it does not wait for the charts
-    _begun.append(_process().submit(_draw, specification, place.resolve()))
+    _begun.append(_submitted(specification, place.resolve()))
 
 
 def finish() -> str:
     """Wait for the pictures that were begun; return the script that draws charts in a page, Vega included.
 
-    Raise ValueError, which names the first picture that could not be drawn.
+    A picture that cannot be drawn holds a sentence that says so. Raise the failure where ``failures`` are strict.
     """
-    begun = _begun.copy()
-    _begun.clear()
-    for drawn in begun:
-        drawn.result()
+    while _begun:
+        first, *others = _begun
+        _begun.clear()
+        try:
+            first.drawn.result()
+        except Exception as failure:
+            if isinstance(failure, BrokenProcessPool):  # whose process died with this picture, before the others
+                _process.cache_clear()
+                _script.cache_clear()
+                others = [_submitted(each.specification, each.place) for each in others]
+            sentence = failures.sentence(f"drawing {first.place.stem}", failure)
+            first.place.write_text(_said(sentence), encoding="utf-8")
+        _begun.extend(others)
     return _script().result()
+
+
+def _said(sentence: str) -> str:
+    """Return a picture of a sentence."""
+    lines = wrap(sentence, 80)
+    texts = "".join(f'<text x="0" y="{16 * row + 14}">{html.escape(line)}</text>' for row, line in enumerate(lines))
+    size = f'width="560" height="{16 * len(lines) + 6}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FAMILY}" font-size="12">{texts}</svg>'
 
 
 def _draw(specification: dict[str, Any], place: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from report import failures
 from report.charts import drawing, figure_data
 from report.charts.theme import FONTS
 from report.text.prose import Prose, escape, quoted
@@ -32,13 +33,16 @@ def show(content: Any) -> Display:
 
     A chart is printed as its SVG picture (in ``_figures`` once ``scripts`` has returned) and, for HTML, its
     specification, which the script of ``scripts`` turns into an interactive chart. Its name names the picture, its
-    description is the alt text.
+    description is the alt text. A sentence stands in for a chart that cannot be drawn.
     """
     if isinstance(content, Prose):
         return Display(escape(content))
     if isinstance(content, str):
         return Display(content)
-    specification = figure_data.specification(content)
+    try:
+        specification = figure_data.specification(content)
+    except Exception as failure:
+        return Display(escape(failures.sentence(f"drawing {content.name}", failure)))
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)

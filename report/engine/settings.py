@@ -56,7 +56,7 @@ DOCUMENT_SCHEMA: Schema = {
     "format": {"html": HTML, "typst": TYPST},
     "execute": {"echo": bool, "warning": bool},
     "filters": list,
-    OWN: {"chapters": NAMES, "machines": NAMES, "figure-width": range(400, 1201)},
+    OWN: {"chapters": NAMES, "machines": NAMES, "models": NAMES, "figure-width": range(400, 1201)},
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from report.analysis import available, ratio_reasons
-from report.analysis.available import finding, missing, on_each_machine, or_missing
+from report.analysis.available import DataMissingError, finding, missing, on_each_machine, or_missing
 from report.analysis.layer_costs import at_shown_batch
 from report.findings.utilisation import named
 from report.findings.waterfall import counts
@@ -142,9 +142,12 @@ def saved(paper: Paper) -> str:
 @finding
 def freezing(paper: Paper) -> str:
     """Say what is left of the backward pass where only the last layer that multiplies is trained."""
-    rows = available.trained(paper).set_index("model")
+    rows = available.trained(paper)
     last = last_layers(available.layers(paper, int(rows.batch.iloc[0])))
-    rows = rows.loc[rows.index.intersection(last.index)]
+    # A frozen network has a backward pass without products
+    rows = rows[(rows.backward_flop > 0) & rows.model.isin(last.index)]
+    gap = DataMissingError("No model that was counted multiplies in its backward pass.")
+    rows = available.at_least_one(rows, gap).set_index("model")
     last = last.loc[rows.index]
     # Of its two gradients, each of which costs what its forward pass does, only that of the weights is left.
     backward = last.forward_flop / rows.backward_flop

@@ -36,10 +36,8 @@ def _span(models: pd.DataFrame, column: str, unit: str) -> str:
     low, high = extremes(models, column)
     if low.model == high.model:
         return f"{si(low[column], unit)} ({low.model})"
-    return (
-        f"{si(low[column], unit)} ({low.model}) to {si(high[column], unit)} ({high.model}), "
-        f"a factor of {significant(high[column] / low[column])}"
-    )
+    factor = f", a factor of {significant(high[column] / low[column])}" if low[column] else ""
+    return f"{si(low[column], unit)} ({low.model}) to {si(high[column], unit)} ({high.model}){factor}"
 
 
 @finding

@@ -4,9 +4,14 @@ The chapters' Python runs in the project's folder, under either engine, and find
 reach Quarto, by environment variables.
 """
 
+import fnmatch
+import os
+import shlex
+from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 
-from measure.cache.folders import machine_names
+from measure.cache.folders import Workloads, machine_names
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
 from report.engine.project import SETTINGS_FILE, Project, read_project
@@ -29,6 +34,42 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
         if name not in known:
             raise unknown(f"--machines, or ridgepoint: machines in {SETTINGS_FILE}", name, known)
     return list(dict.fromkeys(names))
+
+
+def models(known: Collection[str], root: Path = Path()) -> set[str]:
+    """Return those of the models in the cache that are chosen, by names or globs; all where no choice was made.
+
+    Raises UserError for a name or a glob that fits none.
+    """
+    project = _project(root)
+    names = project.chosen("models") if project else []
+    for name in names:
+        if not fnmatch.filter(known, name):
+            raise unknown(f"--models, or ridgepoint: models in {SETTINGS_FILE}", name, sorted(known))
+    return {model for name in names or ["*"] for model in fnmatch.filter(known, name)}
+
+
+FEW = 6
+"""So many models a command names; of more it measures the list that it has."""
+
+
+def cache_flags() -> str:
+    """Return the flags by which ``python -m measure`` finds this cache, and measures its models where these are few.
+
+    None for the project's own cache, which holds the usual models.
+    """
+    return _flags(os.environ.get("RIDGEPOINT_DATA", ""), Path.cwd())
+
+
+@cache
+def _flags(data: str, root: Path) -> str:
+    folder = Path(data)
+    if not data or folder.resolve() == (root / "data").resolve():
+        return ""
+    place = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    models = sorted({row.model for row in Workloads(folder).models()})
+    named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
+    return f" --data {shlex.quote(str(place))}{named}"
 
 
 def figure_width(root: Path = Path()) -> int:

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -129,16 +129,22 @@ def load(
 ) -> Paper:
     """Read a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
 
-    ``chosen`` are the machines' folders to read, all where it is empty; without it, those of ``report.load.options``.
-    What is not there yet is empty. Raises UserError where a table cannot be read.
+    Tables kept by hand that the folder of RIDGEPOINT_DATA does not have are the project's: chips are the same on every
+    machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without
+    it, those of ``report.load.options``. What is not there yet is empty.
+
+    Raises UserError where a table cannot be read, and for a choice that means nothing in it.
     """
-    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or "data")
+    projects = data or Path("data")
+    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or projects)
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
     models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
     workloads.check_sums(models, layers, tables.layers_path)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
+    wanted = options.models({*models.model, *(row.model for each in tried for row in each.rows)})
+    models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
@@ -147,11 +153,17 @@ def load(
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     keys = bibliography.read_keys(references)
-    counted_by_programs = read(file_of(workload_records.ProgramCount, data), workload_records.ProgramCount)
-    roofs = chips.read(data / "chips.csv", keys)
+
+    def having(name: str) -> Path:
+        return data if (data / name).exists() else projects
+
+    programs = having("workload/counting_programs.csv")
+    counted_by_programs = read(file_of(workload_records.ProgramCount, programs), workload_records.ProgramCount)
+    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    studies = having("published/claims.csv") / "published"
     return Paper(
         chips=roofs,
-        flop_per_cycle=hand_tables.flop_per_cycle(data / "flop_per_cycle.csv", keys),
+        flop_per_cycle=hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys),
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
         operators=operators,
@@ -159,9 +171,9 @@ def load(
         counting_programs=counting_programs.derive(frame(counted_by_programs, workload_records.ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        training_steps=hand_tables.training_steps(data / "published" / "training_steps.csv", keys),
-        published=hand_tables.published(data / "published", keys),
-        elsewhere=elsewhere.read(data, roofs, keys),
+        training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),
+        published=hand_tables.published(studies, keys),
+        elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
     )
 
 
@@ -177,6 +189,14 @@ class Tried(NamedTuple):
     @property
     def rows(self) -> list[records.Attempt]:
         return [*self.runs, *self.profiles, *self.hardware_counter_profiles]
+
+    def of(self, models: Collection[str]) -> "Tried":
+        """Return the rows of some models alone."""
+        runs, profiles, counters = (
+            [row for row in rows if row.model in models]
+            for rows in (self.runs, self.profiles, self.hardware_counter_profiles)
+        )
+        return Tried(self.folder, self.environment, runs, profiles, counters)
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from math import isfinite
 
 SPACE = "\u00a0"
 """Stands between a number and its unit, so that no line breaks there."""
@@ -10,7 +11,12 @@ PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Format a number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``."""
+    """Format a number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``.
+
+    Raises ValueError for what is no finite number.
+    """
+    if not isfinite(value):
+        raise ValueError(f"{value} is no quantity")
     if value == 0:
         return "0"
     exact = Decimal(repr(float(value)))

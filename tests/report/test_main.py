@@ -7,6 +7,7 @@ import pypdfium2
 import pytest
 
 import report.engine.quarto
+from report import failures
 from report.__main__ import PROJECT, main
 from report.engine.chapters import FILTER
 
@@ -71,6 +72,37 @@ def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
     assert "<p>See data.</p>" in page
     assert "as PDF" not in page  # none was asked for
     assert [path.name for path in out.iterdir()] == ["index.html"]
+
+
+FAILS = """\
+```{python}
+from report.analysis.available import finding
+
+@finding
+def divided():
+    return str(1 / 0)
+```
+
+Before `{python} divided()` after.
+"""
+
+
+def test_what_cannot_be_computed_is_said_there_and_at_the_end(project, no_quarto, capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv(failures.STRICT)
+    out = tmp_path / "site"
+    assert main(["--formats", "html", "--out", str(out)], project(FAILS)) == 0
+    printed = capsys.readouterr()
+    assert "divided failed with ZeroDivisionError: division by zero" in (out / "index.html").read_text("utf-8")
+    last = printed.err.splitlines()[-1]
+    assert last.startswith("could not be computed: __main__.divided: ZeroDivisionError: division by zero (")
+    assert last.endswith("; please report it")
+
+
+def test_a_strict_render_ends_there(project, no_quarto, capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv(failures.STRICT)
+    message = refusal(capsys, project(FAILS), "--strict", "--formats", "html", "--out", str(tmp_path / "site"))
+    assert message == "index.qmd:9: `divided()` raises ZeroDivisionError: division by zero"
+    assert failures.STRICT not in os.environ
 
 
 def test_quarto_is_taken_where_it_is(project, monkeypatch, capsys):

@@ -14,7 +14,7 @@ from operator import itemgetter
 from measure.cache.discovery import import_modules
 from measure.timing.statistics import CONFIDENCE
 from report.analysis import available
-from report.analysis.available import DataMissingError, Missing, finding, or_missing
+from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
 from report.analysis.effect import Effect, adjusted_confidence
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
@@ -84,11 +84,11 @@ def confidence(paper: Paper) -> float:
 def _considered(paper: Paper, confidence: float) -> Considered:
     asked = [or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")]
     answers = [
-        or_missing(function)(paper, machine, confidence=confidence)
+        or_failed(function)(paper, machine, confidence=confidence)
         for machine in paper.shown
         for function in OF_MACHINES
     ]
-    answers += [or_missing(function)(paper, confidence=confidence) for function in OF_PAPER]
+    answers += [or_failed(function)(paper, confidence=confidence) for function in OF_PAPER]
     gaps = dict.fromkeys(str(answer) for answer in (*asked, *answers) if isinstance(answer, Missing))
     found = [answer for answer in answers if isinstance(answer, Conclusion)]
     if not found:

@@ -3,7 +3,7 @@
 from functools import lru_cache, partial
 
 from measure.cache.discovery import import_modules
-from report.analysis.available import finding, lacking
+from report.analysis.available import Missing, finding, lacking, or_failed
 from report.load.paper import Paper
 from report.published.claims.ruling import CLAIMS, ELSEWHERE, MARKS, Ruling, or_elsewhere, or_undecided
 from report.text.frame_rows import each
@@ -25,7 +25,13 @@ def rulings(paper: Paper) -> dict[str, Ruling]:
     """Return the rulings on all claims in the order of the table; at least one."""
     if paper.published.claims.empty:
         raise lacking("published/claims", "claim")
-    return {row.id: ruling(paper, row.id) for row in each(paper.published.claims)}
+    return {row.id: _ruled(paper, row.id) for row in each(paper.published.claims)}
+
+
+def _ruled(paper: Paper, claim: str) -> Ruling:
+    """Return the ruling on a claim; undecided where its rule fails."""
+    found = or_failed(ruling)(paper, claim)
+    return Ruling(None, found) if isinstance(found, Missing) else found
 
 
 @finding

@@ -4,8 +4,11 @@ import pandas as pd
 import pytest
 from helpers.papers import empty, tiny
 
+from measure.errors import UserError
+from report import failures
 from report.analysis import available
-from report.analysis.available import DataMissingError, Missing, finding, or_missing
+from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
+from report.load import options
 from report.text.prose import Prose
 
 
@@ -88,3 +91,50 @@ def test_what_a_machine_lacks_names_the_command_that_runs_there():
     assert str(gap) == (
         "Nothing; python -m measure --device cpu --sections workload training --models a measures them."
     )
+
+
+def test_the_command_finds_the_cache_and_its_models(monkeypatch, tmp_path):
+    monkeypatch.setattr(options, "cache_flags", lambda: " --data mine --models lean")
+    gap = available.missing("Nothing", sections=["roofs"])
+    assert str(gap) == "Nothing; python -m measure --data mine --models lean --sections roofs measures them."
+    named = available.missing("Nothing", flags="--models broad")
+    assert str(named) == "Nothing; python -m measure --data mine --models broad measures them."
+
+
+@pytest.fixture
+def lenient(monkeypatch):
+    monkeypatch.delenv(failures.STRICT)
+
+
+def divides():
+    return 1 / 0
+
+
+@pytest.mark.parametrize("guard", [or_missing, finding, or_failed])
+def test_what_a_chapter_asks_for_becomes_a_sentence_whatever_goes_wrong(lenient, guard):
+    found = guard(divides)()
+    assert isinstance(found, Missing)
+    assert f"{__name__}.divides failed with ZeroDivisionError" in found
+
+
+def test_a_part_that_goes_wrong_takes_the_whole_along(lenient):
+    def whole():
+        return str(or_missing(divides)())
+
+    assert f"{__name__}.test_a_part_that_goes_wrong_takes_the_whole_along.<locals>.whole failed" in finding(whole)()
+    # and after it the next that is asked for stands for itself
+    assert "divides failed" in or_missing(divides)()
+
+
+def test_a_part_that_may_fail_by_itself_leaves_the_others(lenient):
+    found = finding(lambda: f"Before. {or_failed(divides)()} After.")()
+    assert found.startswith("Before. This could not be computed: ")
+    assert found.endswith(" After.")
+
+
+def test_bad_input_is_no_gap(lenient):
+    def refuses():
+        raise UserError("mend the line")
+
+    with pytest.raises(UserError, match="mend the line"):
+        finding(refuses)()

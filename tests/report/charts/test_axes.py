@@ -35,6 +35,11 @@ def test_around_leaves_out_what_has_no_logarithm():
     assert LogAxis.around([0, 10, float("nan"), 1000], 100, "t") == LogAxis.around([10, 1000], 100, "t")
 
 
+def test_around_nothing_that_has_a_logarithm():
+    with pytest.raises(ValueError, match="no t is above zero"):
+        LogAxis.around([0, float("nan")], 100, "t")
+
+
 @pytest.mark.parametrize(
     ("pixels", "apart"),
     [

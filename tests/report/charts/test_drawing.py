@@ -1,3 +1,4 @@
+import os
 import re
 from io import BytesIO
 
@@ -7,7 +8,7 @@ import vl_convert
 from helpers.papers import tiny
 from PIL import Image
 
-from report import figures
+from report import failures, figures
 from report.charts import drawing, theme
 from report.charts.drawing import lean, picture
 
@@ -35,6 +36,29 @@ def test_a_picture_that_cannot_be_drawn_is_an_error_and_no_other_one_suffers(tmp
     drawing.begin(CHART, tmp_path / "right.svg")
     drawing.finish()
     assert (tmp_path / "right.svg").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_says_so_and_the_others_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.delenv(failures.STRICT)
+    places = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "after")]
+    for place in places:
+        drawing.begin(CHART | ({"mark": "no mark"} if place.stem == "wrong" else {}), place)
+    assert drawing.finish()
+    before, wrong, after = (place.read_text() for place in places)
+    assert "drawing wrong failed" in wrong
+    assert before == after == picture(CHART)
+    assert not re.search("drawing", before)
+
+
+def test_where_drawing_takes_its_process_down_the_others_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.delenv(failures.STRICT)
+    places = [tmp_path / f"{name}.svg" for name in ("before", "deadly", "after")]
+    drawing.begin(CHART, places[0])
+    drawing._begun.append(drawing._Begun(CHART, places[1], drawing._process().submit(os._exit, 1)))
+    drawing.begin(CHART, places[2])
+    assert drawing.finish()
+    assert "drawing deadly failed with BrokenProcessPool" in places[1].read_text()
+    assert places[0].read_text() == places[2].read_text() == picture(CHART)
 
 
 FONT = 'font-family="Arial, Liberation Sans, Helvetica, sans-serif"'

@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from report import failures
 from report.analysis.available import Missing
 from report.charts import drawing, figure_data
 from report.charts.show import scripts, show
@@ -45,6 +46,17 @@ def test_picture_and_specification_are_the_same_each_time(chart, tmp_path, monke
 def test_tables_are_markdown_and_sentences_are_not():
     assert markdown("| a |\n|---|\n") == "| a |\n|---|\n"
     assert markdown(Missing("run --this_one")) == "run \\-\\-this\\_one"
+
+
+def test_a_sentence_stands_for_a_chart_that_cannot_be_drawn(chart, monkeypatch):
+    def fails(_content):
+        raise ValueError("too many rows")
+
+    monkeypatch.setattr(figure_data, "specification", fails)
+    with pytest.raises(ValueError, match="too many rows"):
+        show(chart)
+    monkeypatch.delenv(failures.STRICT)
+    assert "drawing points failed with ValueError: too many rows" in markdown(chart)
 
 
 def test_the_script_is_whole_and_needs_no_network():

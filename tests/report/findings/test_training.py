@@ -134,6 +134,23 @@ def test_freezing():
     assert "of gradients and momentum 68 %." in text
 
 
+def test_freezing_of_a_frozen_network():
+    def with_flop(names):
+        paper = tiny()
+        return replace(
+            paper,
+            workloads=paper.workloads.assign(
+                backward_flop=paper.workloads.backward_flop.where(~paper.workloads.model.isin(names), 0)
+            ),
+        )
+
+    # Without tokens: 816 of 8032, 800 of 79200 and 80 of 1520 MFLOP
+    text = plain(training.freezing(with_flop(["tokens"])))
+    assert "5.3 % of the backward pass's FLOP remain in the median of 3 models, at most 10 % (broad)" in text
+    everyone = set(tiny().workloads.model)
+    assert "No model that was counted multiplies in its backward pass." in plain(training.freezing(with_flop(everyone)))
+
+
 def test_larger_batch():
     text = plain(training.larger_batch(grown()))
     assert "A batch of 128 in place of 8 takes 12.0 times the memory in the median of 4 models" in text

@@ -4,10 +4,12 @@ import sys
 
 import pytest
 from helpers.places import ROOT
+from helpers.rows import layer, workload
 
+from measure.cache.folders import Workloads
 from measure.cli.environment import in_environment
 from measure.errors import UserError
-from report.load.options import FIGURE_WIDTH, figure_width, machines
+from report.load.options import FEW, FIGURE_WIDTH, cache_flags, figure_width, machines, models
 
 DATA = ROOT / "tests" / "data"
 
@@ -48,6 +50,38 @@ def test_a_machine_that_is_not_there(project):
     said = r"machines in _quarto\.yml: 'exampel-gpu' is not one of .*example-cpu.*; did you mean example-gpu\?"
     with pytest.raises(UserError, match=said):
         machines(DATA, project("ridgepoint:\n  machines: [exampel-gpu]\n"))
+
+
+def test_models_are_chosen_by_names_and_globs(project, monkeypatch, tmp_path):
+    monkeypatch.delenv("RIDGEPOINT_MODELS", raising=False)
+    known = ["vgg11", "vgg16", "resnet50", "mine:net"]
+    assert models(known, tmp_path) == set(known)  # a folder that is no project
+    assert models(known, project("title: T\n")) == set(known)
+    root = project("ridgepoint:\n  models: ['vgg*', mine:net]\n")
+    assert models(known, root) == {"vgg11", "vgg16", "mine:net"}
+    with in_environment({"RIDGEPOINT_MODELS": "resnet50"}):
+        assert models(known, root) == {"resnet50"}
+    with pytest.raises(UserError, match=r"models in _quarto\.yml: 'vgg\*' is not one of resnet50"):
+        models(["resnet50"], root)
+
+
+def test_the_flags_of_a_cache_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.delenv("RIDGEPOINT_DATA", raising=False)
+    assert cache_flags() == ""
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(ROOT / "data"))
+    monkeypatch.chdir(ROOT)
+    assert cache_flags() == ""
+    elsewhere = tmp_path / "my data"
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(elsewhere))
+    assert cache_flags() == f" --data '{elsewhere}'"
+    monkeypatch.chdir(tmp_path)
+    Workloads(elsewhere).put([(workload(model), [layer(model)], []) for model in ("mine:net", "lean")])
+    assert cache_flags() == " --data 'my data' --models lean mine:net"
+    many = [(workload(f"net{number}"), [layer(f"net{number}")], []) for number in range(FEW)]
+    Workloads(tmp_path / "more").put(many)
+    Workloads(tmp_path / "more").put([(workload("one"), [layer("one")], [])])
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(tmp_path / "more"))
+    assert cache_flags() == " --data more"
 
 
 def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):

@@ -1,12 +1,14 @@
 import gc
+import shutil
 from dataclasses import replace
 
 import pytest
 from helpers.papers import REFERENCES, empty, tiny
-from helpers.places import TESTS
+from helpers.places import ROOT, TESTS
 from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.errors import UserError
 from report.findings import machines
 from report.load.paper import load
 from report.load.roofs import Roof
@@ -154,9 +156,38 @@ def test_machines_are_chosen_by_the_environment_too(monkeypatch):
     assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
 
 
+def test_models_are_chosen_by_names_and_globs(monkeypatch):
+    whole = load(TESTS / "data", REFERENCES)
+    monkeypatch.setenv("RIDGEPOINT_MODELS", "lean,d*p")
+    some = load(TESTS / "data", REFERENCES)
+    assert set(some.workloads.model) == set(some.layers.model) == set(some.operators.model) == {"lean", "deep"}
+    for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
+        for name in ("cells", "variants", "steps", "profiles", "operators", "kernels", "hardware_counters"):
+            rows, all_rows = getattr(machine, name), getattr(all_of_it, name)
+            assert len(rows) == all_rows.model.isin(["lean", "deep"]).sum(), name
+    assert some.chips.equals(whole.chips)
+    monkeypatch.setenv("RIDGEPOINT_MODELS", "lea")
+    with pytest.raises(UserError, match=r"--models, .*: 'lea' is not one of .*; did you mean lean\?"):
+        load(TESTS / "data", REFERENCES)
+
+
 def test_the_folder_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("RIDGEPOINT_DATA", str(TESTS / "data"))
     assert load(references=REFERENCES).chips.chip.nunique() == 4
+
+
+def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("RIDGEPOINT_DATA", str(tmp_path))
+    found, project = load(references=REFERENCES), load(ROOT / "data", REFERENCES)
+    assert found.machines == ()
+    assert found.chips.equals(project.chips)
+    assert found.flop_per_cycle == project.flop_per_cycle
+    assert found.published.claims.equals(project.published.claims)
+    assert found.elsewhere.timings.equals(project.elsewhere.timings)
+    assert found.counting_programs.equals(project.counting_programs)
+    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    assert load(references=REFERENCES).chips.chip.nunique() == 4  # its own
 
 
 @pytest.mark.parametrize("searched", [True, False])

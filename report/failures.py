@@ -1,0 +1,57 @@
+"""What could not be computed: a sentence in its place, so that the paper is rendered, and a line for who renders it.
+
+The chapters' Python runs in a process of its own, under either engine: the lines reach the command line by a file.
+"""
+
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from measure.cli.environment import in_environment
+from measure.errors import UserError
+
+STRICT = "RIDGEPOINT_STRICT"
+"""Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
+
+FILE = "RIDGEPOINT_FAILURES"
+"""This variable names the file of the lines."""
+
+
+def sentence(what: str, failure: Exception) -> str:
+    """Return what the paper says in place of something that could not be computed, and note it.
+
+    Raises the failure itself where it is the cache's (UserError) or ``STRICT`` is set.
+    """
+    if isinstance(failure, UserError) or os.environ.get(STRICT):
+        raise failure
+    problem = " ".join(f"{type(failure).__name__}: {failure}".split()).removesuffix(":")
+    _note(f"{what}: {problem} ({_place(failure)})")
+    return f"This could not be computed: {what} failed with {problem}. What depends on it is left out."
+
+
+def _place(failure: Exception) -> str:
+    """Return the last file and line of the report's own that a failure passed."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    own = [frame for frame in frames if Path(__file__).parent in Path(frame.filename).parents] or frames
+    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "in another process"
+
+
+def _note(line: str) -> None:
+    if place := os.environ.get(FILE):
+        with Path(place).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{line}\n")
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """Yield a list that holds, once the block has ended, a line for each thing that could not be computed within it."""
+    lines: list[str] = []
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "failures.txt"
+        with in_environment({FILE: str(place)}):
+            yield lines
+        if place.exists():
+            lines += dict.fromkeys(place.read_text("utf-8").splitlines())
