@@ -64,6 +64,9 @@ CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
 
 STREAM asks that each array be four times as large as all caches; its copy has two of them."""
 
+LOAD = 0.1
+"""Where others used this share of the cores or more, in the median of a round's samples, the round is flagged."""
+
 CALL_LIMIT_S = 60.0
 """A call that takes longer is aborted, by default."""
 

@@ -195,7 +195,8 @@ class Run(Attempt):
         str | None,
         Column(
             "what to hold against an `ok` round: its interval stayed wider than asked, the second half of its samples "
-            "is slower or faster than the first, the device lowered its clock for heat or in an emergency of its power "
+            "is slower or faster than the first, other programs used a tenth of the cores or more (not looked at in "
+            "tables of an earlier version), the device lowered its clock for heat or in an emergency of its power "
             "supply (in tables of an earlier version for its power cap too), it lowered its clock for its power cap, "
             "the optimiser was left out of steps whose gradients were not finite",
             form=some_of(FLAGS, ";"),

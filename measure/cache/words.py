@@ -26,7 +26,9 @@ STEP = "step"
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
 """The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
 
-WIDE, DRIFTING, THROTTLED, CAPPED, SKIPPED = FLAGS = ("wide", "drifting", "throttled", "capped", "skipped")
+WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = FLAGS = (
+    "wide", "drifting", "loaded", "throttled", "capped", "skipped",
+)  # fmt: skip
 """What may be held against a round that was measured: see ``Run``."""
 
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
+from measure.cache.words import LOADED
 from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
@@ -128,6 +129,12 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
     unlike = [row for row in rows if not row.is_of_one_input]
     labels = [f"{row.label}: {row.a_input_shape} in A, {row.b_input_shape} in B" for row in unlike]
     lines += _named(thing, "not compared, with inputs of another shape on each side", labels)
+    loaded = [row for row in compared if any(LOADED in (flags or "") for flags in (row.a_flags, row.b_flags))]
+    if loaded:
+        lines.append(
+            f"{_count(thing, len(loaded))} measured while other programs used the processor (loaded): a difference may "
+            "be theirs"
+        )
     rows = [row for row in rows if row.is_of_one_input]
     bases = [row.basis for row in compared]
     lines += [f"{_count(thing, bases.count(basis))} measured {how}" for basis, how in BASES.items() if basis in bases]

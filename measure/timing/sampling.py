@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from measure.cache.conventions import CALL_LIMIT_S, TARGET
-from measure.cache.words import CAPPED, DRIFTING, THROTTLED, WIDE
+from measure.cache.conventions import CALL_LIMIT_S, LOAD, TARGET
+from measure.cache.words import CAPPED, DRIFTING, LOADED, THROTTLED, WIDE
 from measure.machine.sensors import NVIDIA_THROTTLING, NoSensors, Sensors
 from measure.timing.statistics import estimate_median, is_drifting
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
@@ -177,10 +177,12 @@ def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
 def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
     latencies = [each.latency_s for each in samples]
     width = estimate_median(latencies).relative_half_width
+    loads = [each.conditions.load for each in samples if each.conditions.load is not None]
     reasons = {reason for each in samples for reason in (each.conditions.throttle or "").split(";") if reason}
     held = {
         WIDE: width is None or width > sampling.target,
         DRIFTING: is_drifting(latencies, sampling.target),
+        LOADED: bool(loads) and median(loads) >= LOAD,
         THROTTLED: bool(reasons - {POWER_CAP}),
         CAPPED: POWER_CAP in reasons,
     }

@@ -3,7 +3,7 @@
 from itertools import count
 from math import expm1, sqrt
 
-from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
+from measure.cache.conventions import LOAD, MOST_ROUNDS, ROUNDS, TARGET
 from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
 from report.analysis import available, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
@@ -23,6 +23,7 @@ REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupporte
 FLAGS = {
     "wide": f"whose interval is wider than {method.TARGET} (of one round: than half of that)",
     "drifting": "of one round that got slower or faster within it",
+    "loaded": f"during which other programs used {percent(LOAD)} of the cores or more",
     "throttled": "during which the chip lowered its clock for heat or power",
     "capped": "during which the chip lowered its clock to keep to its power cap",
     "skipped": "in which steps left the optimiser out because their gradients were not finite",

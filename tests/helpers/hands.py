@@ -26,10 +26,10 @@ class Hands:
 
 
 class Sensors:
-    """Counters that rise with the clock: 4 cores, 2 idle and 1 at work here; 50 W; from some time on a throttle."""
+    """Counters that rise with the clock: 4 cores, some idle and 1 at work here; 50 W; from some time on a throttle."""
 
-    def __init__(self, hands, throttle=None, throttles_from_s=0.0):
-        self.hands = hands
+    def __init__(self, hands, throttle=None, throttles_from_s=0.0, idle=2):
+        self.hands, self.idle = hands, idle
         self.throttle, self.throttles_from_s = throttle, throttles_from_s
         self.read_at_s = []
 
@@ -38,7 +38,7 @@ class Sensors:
         self.read_at_s.append(now_s)
         return Reading(
             core_s=4 * now_s,
-            idle_s=2 * now_s,
+            idle_s=self.idle * now_s,
             process_s=now_s,
             energy_j=50 * now_s,
             clock_hz=1e9,

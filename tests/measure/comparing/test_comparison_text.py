@@ -57,6 +57,15 @@ def test_the_table_is_plain_text_where_it_is_piped(capsys):
     assert "\x1b" not in "".join(lines)
 
 
+def test_cells_measured_under_load_are_counted(capsys):
+    rows = [both("alexnet", 1.2, SLOWER, b_flags="loaded;wide"), both("vgg11", 1.0, WITHIN_ERROR)]
+    said = "1 cell measured while other programs used the processor (loaded): a difference may be theirs"
+    show(A, B, rows)
+    assert said in capsys.readouterr().out.splitlines()
+    show(A, B, rows[1:])
+    assert "loaded" not in capsys.readouterr().out
+
+
 def test_a_change_that_one_process_shows_is_called_so(capsys):
     show(A, B, [both("alexnet", 1.2, SLOWER, PROCESS), both("vgg11", 1.0, None, PROCESS)])
     lines = capsys.readouterr().out.splitlines()

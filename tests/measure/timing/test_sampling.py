@@ -178,7 +178,14 @@ def test_cold_samples_have_no_energy_of_their_own():
 )
 def test_a_lower_clock_for_heat_is_told_from_one_for_the_power_cap(reasons, from_s, flags):
     hands = Hands([0.5])
-    assert take(hands, sensors=Sensors(hands, reasons, from_s)).flags == flags
+    assert take(hands, sensors=Sensors(hands, reasons, from_s, idle=3)).flags == flags
+
+
+@pytest.mark.parametrize(("idle", "flags"), [(3, ()), (2.64, ()), (2.5, ("loaded",)), (2, ("loaded",))])
+def test_a_round_beside_other_programs_is_flagged(idle, flags):
+    # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 0, 9, 12.5 and 25 %
+    hands = Hands([0.5])
+    assert take(hands, sensors=Sensors(hands, idle=idle)).flags == flags
 
 
 def take_stages(hands, shares, sensors=None, **settings):
