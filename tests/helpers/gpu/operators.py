@@ -101,6 +101,10 @@ class Operators(TorchDispatchMode):
             return _read(func, args, kwargs)
         if not self._has_kernels and func.overloadpacket not in UNWRITTEN:
             raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+        with self:  # operators of others, as conv2d is, arrive whole in inference mode
+            parts = func.decompose(*args, **kwargs)
+        if parts is not NotImplemented:
+            return parts
         if is_to_device:
             kwargs["device"] = torch.device("meta")
         args, kwargs = tree_map_only(torch.Tensor, _on_meta, (args, kwargs))

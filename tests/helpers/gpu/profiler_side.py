@@ -56,9 +56,13 @@ def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], u
 
 
 def _launcher(launch: Any) -> Any:
-    """Return the event of the operator that a kernel was launched for."""
-    above = launch.cpu_parent
-    return above.cpu_parent if above.name == MODE else above
+    """Return the event of the operator that a kernel was launched for, which may have been taken apart on the way."""
+    found = above = launch.cpu_parent
+    while above is not None:
+        if above.name == MODE:
+            found = above.cpu_parent
+        above = above.cpu_parent
+    return found
 
 
 def _is_of_double(event: Any) -> bool:
