@@ -1,4 +1,4 @@
-"""A GPU that is not there: NVML, torch's CUDA device and profiler, Triton, ncu and its time, for tests of what uses one.
+"""A GPU that is not there: NVML, torch's CUDA device and profiler, Triton, ncu and its time, for tests of all that.
 
 Nothing in ``measure/`` knows of it. ``environment(machine)`` is for programs: every Python process started with these
 variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of what

@@ -39,7 +39,6 @@ TENSOR = ("tf32", "bf16", "fp16")
 FLOP_PER_INSTRUCTION = 512
 
 OPERATIONS = {
-    7: (),
     8: ("src_{}_dst_fp32",),
     9: ("op_hgmma_src_{}_dst_fp32_sparsity_off", "op_hmma_src_{}_dst_fp32_sparsity_off"),
     12: ("src_{}_dst_fp32_sparsity_off", "src_{}_dst_fp32_sparsity_on"),
@@ -73,7 +72,7 @@ class Counting:
 
 def operations(gpu: Gpu, precision: str) -> list[str]:
     """Return the metrics of tensor operations at a precision that a GPU has."""
-    return [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in OPERATIONS[gpu.capability[0]]]
+    return [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in OPERATIONS.get(gpu.capability[0], ())]
 
 
 def listed(gpu: Gpu) -> list[str]:
@@ -86,7 +85,8 @@ def counted(gpu: Gpu, kernel: Kernel) -> dict[str, int]:
     """Return what a GPU counts of a kernel, by metric."""
     byte = kernel.read_byte + kernel.written_byte
     values = dict.fromkeys(listed(gpu), 0)
-    values |= {TIME: kernel.time_ns, READ: kernel.read_byte, WRITTEN: kernel.written_byte, **dict.fromkeys(CACHES, byte)}
+    values |= {TIME: kernel.time_ns, READ: kernel.read_byte, WRITTEN: kernel.written_byte}
+    values |= dict.fromkeys(CACHES, byte)
     if kernel.precision in TENSOR:
         values[TENSOR_INSTRUCTIONS] = kernel.flop // FLOP_PER_INSTRUCTION
         for name in operations(gpu, kernel.precision)[:1]:

@@ -150,6 +150,7 @@ def stand_in(machine: Machine, torch: ModuleType) -> None:
     for name in dir(cuda):
         if not name.startswith("_") or name == "_lazy_init":
             setattr(torch.cuda, name, getattr(cuda, name))
+    torch.version.cuda = torch.version.cuda or "13.0"  # where a wheel for processors alone is installed
     # Optimisers ask it for a stream, which they would not capture into a graph.
     torch.accelerator.current_accelerator = lambda check_available=False: None
     profiler_side.stand_in(machine, torch)

@@ -51,9 +51,8 @@ def test_that_nothing_was_tested_is_a_failure(tmp_path, text, line):
 
 
 def chip(precision, unit, peak_flop_per_s):
-    return Chip(
-        "Bead 2", "", "Bead", "", "gpu", 2021, precision, unit, peak_flop_per_s, None, 320e9, "", None, "", "yes", "", ""
-    )
+    about = ("Bead 2", "", "Bead", "", "gpu", 2021, precision, unit)
+    return Chip(*about, peak_flop_per_s, None, 320e9, "", None, "", "yes", "", "")
 
 
 SHEET = [chip("fp32", "vector", 8e12), chip("fp16", "tensor", 64e12), chip("fp16", "vector", 16e12)]
