@@ -78,7 +78,7 @@ def operations(gpu: Gpu, precision: str) -> list[str]:
 def listed(gpu: Gpu) -> list[str]:
     """Return the names of all metrics of a GPU."""
     known = [TIME, READ, WRITTEN, *CACHES, *MULTIPLY_ADDS.values(), *OTHER_INSTRUCTIONS, TENSOR_INSTRUCTIONS]
-    return known + [name for precision in TENSOR for name in operations(gpu, precision)]
+    return [*known, *(name for precision in TENSOR for name in operations(gpu, precision))]
 
 
 def counted(gpu: Gpu, kernel: Kernel) -> dict[str, int]:
@@ -99,7 +99,7 @@ def counted(gpu: Gpu, kernel: Kernel) -> dict[str, int]:
 def write(path: Path, gpu: Gpu, kernels: list[Kernel], asked: list[str]) -> None:
     """Write the page of raw values."""
     about = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Device", "CC")
-    capability = "{}.{}".format(*gpu.capability)
+    capability = ".".join(map(str, gpu.capability))
     with path.open("w", newline="") as file:
         file.write("==PROF== Connected to process 1\n")
         rows = csv.writer(file, quoting=csv.QUOTE_ALL)

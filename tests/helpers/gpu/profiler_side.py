@@ -43,7 +43,8 @@ def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], u
             number = int(event.name.removeprefix(LAUNCH))
             if number >= unseen:
                 kernel, start_ns = kernels[number]
-                _launcher(event).append_kernel(kernel.name, 0, kernel.time_ns / 1e3)
+                if launcher := _launcher(event):
+                    launcher.append_kernel(kernel.name, 0, kernel.time_ns / 1e3)
                 span = (start_ns / 1e3, (start_ns + kernel.time_ns) / 1e3)
                 on_device.append(
                     FunctionEvent(-1, kernel.name, 0, *span, use_device="cuda", device_type=DeviceType.CUDA)
@@ -56,7 +57,10 @@ def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], u
 
 
 def _launcher(launch: Any) -> Any:
-    """Return the event of the operator that a kernel was launched for, which may have been taken apart on the way."""
+    """Return the event of the operator that a kernel was launched for, which may have been taken apart on the way.
+
+    None where no operator was called for it.
+    """
     found = above = launch.cpu_parent
     while above is not None:
         if above.name == MODE:
@@ -78,7 +82,7 @@ def stand_in(machine: Machine, torch: ModuleType) -> None:
     """Put a profiler of the machine's kernels into the place of torch's, for as long as the process lives."""
     from torch.profiler import ProfilerActivity
 
-    class Profile(torch.profiler.profile):  # type: ignore[misc,name-defined]
+    class Profile(torch.profiler.profile):
         """A profile that does not ask for the kernels of a real GPU, which would start NVIDIA's CUPTI."""
 
         def __init__(self, *, activities: Iterable[Any], **options: Any) -> None:
