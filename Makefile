@@ -1,12 +1,14 @@
-# make report   set up .venv, measure this machine, render the paper
-# make test     set up .venv, run the tests: a worker a core, each with one thread
-# make lint     set up .venv, check style, types and workflows
+# make report      set up .venv, measure this machine, render the paper
+# make test        set up .venv, run the tests: a worker a core, each with one thread
+# make lint        set up .venv, check style, types and workflows
+# make gpu-check   on an NVIDIA GPU: run the tests for one, measure for BUDGET, print a page to send us
 
 PYTHON ?= python3
+BUDGET ?= 3m
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: report test lint benchmark clean
+.PHONY: report test lint gpu-check benchmark clean
 
 report: .venv/.report
 	$(BIN)/python -m measure --quick
@@ -20,6 +22,15 @@ lint: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet --strict-collection --config .github/zizmor.yml .github
+
+# Of the three only the page goes to standard output; it says what failed before.
+gpu-check: .venv/.test
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && { \
+	  RIDGEPOINT_REQUIRE_GPU=1 $(BIN)/python -m pytest -m gpu --junit-xml "$$folder/tests.xml"; \
+	  $(BIN)/python -m measure --device cuda --quick --sections roofs inference training operators \
+	    --budget $(BUDGET) --data "$$folder/data"; \
+	} >&2; \
+	$(BIN)/python -m measure.diagnosis.page "$$folder"
 
 benchmark: .venv/.test
 	$(BIN)/python benchmarks/speed.py

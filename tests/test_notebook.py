@@ -1,12 +1,17 @@
 """The notebook for Colab, run to its end on this machine."""
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
+from pathlib import Path
 
 import nbformat
 import pytest
+from helpers.gpu import FORKED, environment
+from helpers.gpu.catalogue import DRIVER
 from helpers.places import ROOT
 
 from measure import __main__ as measure_command
@@ -117,16 +122,21 @@ def test_a_run_that_measured_nothing_hands_in_no_other_machine(notebook, tmp_pat
     assert not list(tmp_path.glob("*.zip"))
 
 
+def commit(origin):
+    """Make a folder a repository of what is in it."""
+    git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "A"], check=True)
+
+
 @pytest.fixture
 def elsewhere(notebook, tmp_path, monkeypatch):
     """What the cells define when they run outside any clone, of a repository that a test made."""
     origin = tmp_path / "origin"
     (origin / "measure").mkdir(parents=True)
     (origin / "measure" / "__main__.py").touch()
-    git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "--quiet"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "--quiet", "-m", "A"], check=True)
+    commit(origin)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     defined = {"REPOSITORY": origin.as_uri()}
@@ -146,3 +156,96 @@ def test_a_command_that_fails_stops_the_notebook(elsewhere, capsys):
     with pytest.raises(RuntimeError, match="ended with exit code 3; its last line says why"):
         elsewhere["run"](sys.executable, "-c", "import sys; print('because'); sys.exit(3)")
     assert "because" in capsys.readouterr().out
+
+
+COLAB = """
+import os, sys
+import nbformat
+from nbclient import NotebookClient
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=600).execute()
+nbformat.write(notebook, sys.argv[1])
+"""
+"""Runs a notebook from its first cell to its last on two cores, and keeps what the cells say."""
+
+NOT_CLONED = ("benchmarks/", "data/machines/", "tests/")
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """A repository of this clone as it lies here, without machines and tests."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+    folder = tmp_path / "origin"
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith(NOT_CLONED):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def colab(tmp_path):
+    """The Python of a machine whose own packages have torch and Jupyter but not ours, and how to start it there.
+
+    It has a T4, though one that is not there, and no network.
+    """
+    for needed in ("torch", "pynvml", "pip", "setuptools"):
+        pytest.importorskip(needed, reason="the cell that installs finds all that it needs, and is built by setuptools")
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if "ridgepoint" not in each.name and each.suffix != ".pth":
+            (packages / each.name).symlink_to(each)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "colab"], check=True)
+    given = environment("t4", {FORKED: "1"})
+    found = [path for path in given["PYTHONPATH"].split(os.pathsep) if Path(path) != ROOT]
+    given |= {
+        "PYTHONPATH": os.pathsep.join([*found, str(packages)]),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say that it is off
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+        "JUPYTER_DATA_DIR": str(tmp_path / "jupyter"),
+    }
+    return tmp_path / "colab" / "bin" / "python", given
+
+
+def said(notebook, name):
+    """What a cell has printed."""
+    return "".join(output.get("text", "") for output in cell(notebook, name).outputs)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process is kept to two cores on Linux alone")
+def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, origin, colab, tmp_path):
+    given = {
+        "REPOSITORY": origin.as_uri(),
+        "BUDGET": "10m",
+        "MEASURE_FLAGS": "--quick --models alexnet --batch-sizes 64 --sections inference --target 100%",
+        "REPORT_FLAGS": "--engine embedded --formats html --chapters benchmarks",
+    }
+    lines = [f"{name} = {value!r}" for name, value in given.items()]
+    after = next(number for number, each in enumerate(notebook.cells) if each.id == "parameters") + 1
+    notebook.cells.insert(after, nbformat.v4.new_code_cell("\n".join(lines)))
+    work = tmp_path / "work"
+    work.mkdir()
+    nbformat.write(notebook, work / "colab.ipynb")
+    python, variables = colab
+    command = [python, "-c", COLAB, "colab.ipynb"]
+    ran = subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    notebook = nbformat.read(work / "colab.ipynb", as_version=4)
+
+    clone = work / "ridgepoint"
+    assert f"Ridgepoint in {clone}, with torch " in said(notebook, "clone")
+    assert (clone / ".venv" / "bin" / "python").exists()
+    assert "There is no cuda" not in said(notebook, "measure")
+    (machine,) = (clone / "data" / "machines").iterdir()
+    folder = MachineFolder(clone / "data", machine.name)
+    assert [each.driver for each in folder.environments()] == [DRIVER]
+    assert {(run.model, run.batch, run.status) for run in folder.runs()} == {("alexnet", 64, "ok")}
+    shown = [output.get("data", {}) for output in cell(notebook, "figures").outputs]
+    assert any("image/svg+xml" in each for each in shown)
+    assert (clone / "_site" / "index.html").stat().st_size > 100_000
+    with zipfile.ZipFile(clone / "_site" / f"{machine.name}.zip") as archive:
+        assert sorted(archive.namelist()) == [f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")]

@@ -1,4 +1,4 @@
-"""A GPU that is not there: NVML, torch's CUDA device, Triton and its time, for tests of all that runs on one.
+"""A GPU that is not there: NVML, torch's CUDA device and profiler, Triton, ncu and its time, for tests of all that.
 
 Nothing in ``measure/`` knows of it. ``environment(machine)`` is for programs: every Python process started with these
 variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of what
@@ -11,6 +11,7 @@ tensors. Latencies of less than some 10 ms are those of this host's operators.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,14 +26,24 @@ if TYPE_CHECKING:
 VARIABLE = "RIDGEPOINT_TEST_GPU"
 """The name of the machine whose GPUs a process has."""
 
+PYTHON = "RIDGEPOINT_TEST_PYTHON"
+"""The Python that ``bin/ncu`` is a program of."""
+
+FORKED = "RIDGEPOINT_TEST_FORKED"
+"""Whether measuring processes are forked from one that has imported torch, which takes each of them seconds elsewhere.
+"""
+
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def environment(machine: str, variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a program that has the GPUs of a machine, with these variables besides."""
     kept = {name: value for name, value in os.environ.items() if name not in CUDA_VARIABLES}
-    path = os.pathsep.join(map(str, [Path(__file__).parent / "site", ROOT, TESTS]))
-    return {**kept, "PYTHONPATH": path, VARIABLE: machine, **(variables or {})}
+    here = Path(__file__).parent
+    python_path = os.pathsep.join(map(str, [here / "site", ROOT, TESTS]))
+    path = os.pathsep.join([str(here / "bin"), os.environ["PATH"]])
+    own = {"PYTHONPATH": python_path, "PATH": path, PYTHON: sys.executable, VARIABLE: machine}
+    return {**kept, **own, **(variables or {})}
 
 
 def here() -> Machine:

@@ -8,6 +8,7 @@ have to tell milliseconds from seconds.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 MIB = 2**20
 
@@ -41,7 +42,7 @@ class Gpu:
     clock_mhz: int
     power_w: int
     capped_clock_mhz: int | None = None
-    capped_after_s: float = 5.0
+    capped_after_s: float = 0.5  # of a real one it is seconds, but tests are short
     untold: frozenset[str] = frozenset()
     sliced: tuple["Gpu", ...] | None = None
 
@@ -57,11 +58,17 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """The GPUs of a machine in the order of its bus, its driver, and the architectures that torch is built for."""
+    """The GPUs of a machine in the order of its bus, its driver, and the architectures that torch is built for.
+
+    CUPTI does not see the first ``unseen_kernels`` of each profile; a user may read the hardware counters unless these
+    ``are_counters_forbidden``.
+    """
 
     gpus: tuple[Gpu, ...]
     wheel: tuple[str, ...] = WHEEL
     is_driver_too_old: bool = False
+    unseen_kernels: float = 0
+    are_counters_forbidden: bool = False
     driver: str = field(default=DRIVER, init=False)
 
     def seen_by_cuda(self, environment: Mapping[str, str]) -> list[Gpu]:
@@ -210,10 +217,11 @@ P100 = Gpu(
 MACHINES = {
     "t4": Machine((T4,)),
     "l4": Machine((L4,)),
-    "a100-slice": Machine((A100_IN_SLICES,)),
+    "a100-slice": Machine((A100_IN_SLICES,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0
     "h100-nvl": Machine((H100_NVL,)),
     "gb10": Machine((GB10,)),
     "p100-new-wheel": Machine((P100,)),  # CUDA 13 has no code for Pascal
     "t4-old-driver": Machine((T4,), is_driver_too_old=True),
     "t4-and-l4": Machine((T4, L4)),
+    "t4-restricted": Machine((T4,), unseen_kernels=inf, are_counters_forbidden=True),
 }

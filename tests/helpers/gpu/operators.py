@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from helpers.gpu.catalogue import Gpu
 from helpers.gpu.nvml import slowdown
-from helpers.gpu.stream import STREAM
+from helpers.gpu.stream import STREAM, Kernel
 
 aten = torch.ops.aten
 
@@ -101,6 +101,10 @@ class Operators(TorchDispatchMode):
             return _read(func, args, kwargs)
         if not self._has_kernels and func.overloadpacket not in UNWRITTEN:
             raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+        with self:  # operators of others, as conv2d is, arrive whole in inference mode
+            parts = func.decompose(*args, **kwargs)
+        if parts is not NotImplemented:
+            return parts
         if is_to_device:
             kwargs["device"] = torch.device("meta")
         args, kwargs = tree_map_only(torch.Tensor, _on_meta, (args, kwargs))
@@ -109,28 +113,33 @@ class Operators(TorchDispatchMode):
         for tensor in made:
             self.ledger.add(tensor)
         if not func.is_view and func.overloadpacket not in UNWRITTEN:
-            STREAM.add(self._work_ns(func, args, kwargs, result, [*tensors, *made]))
+            STREAM.launch(self._kernel(func, args, kwargs, result, tensors, made))
         return result
 
     def _is_written_down(self, func: Any, tensors: list[torch.Tensor]) -> bool:
         """Return whether an operator copies to the device what ``torch.tensor`` has just made."""
         return func.overloadpacket is aten._to_copy and getattr(tensors[0], "is_written_down", False)
 
-    def _work_ns(self, func: Any, args: Any, kwargs: Any, result: Any, tensors: Iterable[torch.Tensor]) -> int:
-        """Return what an operator takes: launch, and its FLOP or its bytes by the device's peaks."""
+    def _kernel(self, func: Any, args: Any, kwargs: Any, result: Any, read: Any, written: Any) -> Kernel:
+        """Return an operator's only kernel: it takes its launch, and its FLOP or its bytes by the device's peaks."""
+        name, precision = func.overloadpacket.__name__, self._precision([*read, *written])
         count = flop_registry.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
-        byte = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        arithmetic_s = slowdown(self._gpu) * flop / self._peak(tensors)
-        return LAUNCH_NS + round(1e9 * max(arithmetic_s, byte / self._gpu.byte_per_s))
+        read_byte, written_byte = (
+            sum(tensor.numel() * tensor.element_size() for tensor in each) for each in (read, written)
+        )
+        arithmetic_s = slowdown(self._gpu) * flop / self._gpu.flop_per_s[precision]
+        memory_s = (read_byte + written_byte) / self._gpu.byte_per_s
+        time_ns = LAUNCH_NS + round(1e9 * max(arithmetic_s, memory_s))
+        return Kernel(f"{name}_{precision}", precision, flop, read_byte, written_byte, time_ns)
 
-    def _peak(self, tensors: Iterable[torch.Tensor]) -> float:
-        """Return the FLOP per second of the type that the tensors have."""
+    def _precision(self, tensors: Iterable[torch.Tensor]) -> str:
+        """Return the type that the tensors have, or by which the device computes with it."""
         kinds = [PRECISIONS.get(tensor.dtype, "fp32") for tensor in tensors if tensor.is_floating_point()]
         precision = kinds[0] if kinds else "fp32"
         if precision == "fp32" and torch.backends.cuda.matmul.allow_tf32:
             precision = "tf32"
-        return self._gpu.flop_per_s.get(precision, self._gpu.flop_per_s["fp32"])
+        return precision if precision in self._gpu.flop_per_s else "fp32"
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:

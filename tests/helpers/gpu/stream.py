@@ -8,14 +8,31 @@ it; ``time.monotonic``, which budgets and limits are kept by, stays real.
 
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from helpers.gpu.catalogue import Gpu
 
 _real_ns, _real_sleep = time.perf_counter_ns, time.sleep
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's name, what it computes and moves, and how long it takes."""
+
+    name: str
+    precision: str
+    flop: int
+    read_byte: int
+    written_byte: int
+    time_ns: int
+
+
 class Stream:
-    """One device's only stream of work; times are nanoseconds of the clock that is put forward."""
+    """One device's only stream of work; times are nanoseconds of the clock that is put forward.
+
+    ``watchers`` are told of each kernel and of when it begins, as it is launched.
+    """
 
     def __init__(self) -> None:
         self._ahead_ns = 0
@@ -23,6 +40,7 @@ class Stream:
         self._thread: int | None = None
         self.gpu: Gpu | None = None
         self.worked_ns = 0
+        self.watchers: list[Callable[[Kernel, int], None]] = []
 
     def begin(self, gpu: Gpu) -> None:
         """Be this device's. The pauses of this thread, which uses it, pass at once, too."""
@@ -32,10 +50,13 @@ class Stream:
     def now_ns(self) -> int:
         return _real_ns() + self._ahead_ns
 
-    def add(self, work_ns: int) -> None:
-        """Append work, which begins when that before it is done."""
-        self._busy_until_ns = self.mark_ns() + work_ns
-        self.worked_ns += work_ns
+    def launch(self, kernel: Kernel) -> None:
+        """Append a kernel, which begins when those before it are done."""
+        start_ns = self.mark_ns()
+        self._busy_until_ns = start_ns + kernel.time_ns
+        self.worked_ns += kernel.time_ns
+        for watch in self.watchers:
+            watch(kernel, start_ns)
 
     def mark_ns(self) -> int:
         """Return when the work so far is done: now, if it is already."""

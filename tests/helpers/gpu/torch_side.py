@@ -8,6 +8,7 @@ import warnings
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from helpers.gpu import ncu, profiler_side
 from helpers.gpu.catalogue import Gpu, Machine
 from helpers.gpu.stream import STREAM
 
@@ -47,6 +48,7 @@ class Cuda:
         self._torch = torch
         self._current = 0
         self._operators: Any = None
+        self._counting = ncu.Counting()
         self.Event = Event
 
     def is_available(self) -> bool:
@@ -125,7 +127,7 @@ class Cuda:
             self._operators.ledger.peak_byte = self._operators.ledger.byte
 
     def cudart(self) -> SimpleNamespace:
-        return SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+        return SimpleNamespace(cudaProfilerStart=self._counting.start, cudaProfilerStop=self._counting.stop)
 
     def _gpus(self) -> list[Gpu]:
         return self._machine.seen_by_cuda(os.environ)
@@ -148,5 +150,7 @@ def stand_in(machine: Machine, torch: ModuleType) -> None:
     for name in dir(cuda):
         if not name.startswith("_") or name == "_lazy_init":
             setattr(torch.cuda, name, getattr(cuda, name))
+    torch.version.cuda = torch.version.cuda or "13.0"  # where a wheel for processors alone is installed
     # Optimisers ask it for a stream, which they would not capture into a graph.
     torch.accelerator.current_accelerator = lambda check_available=False: None
+    profiler_side.stand_in(machine, torch)

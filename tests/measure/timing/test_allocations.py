@@ -83,6 +83,7 @@ def test_the_peak_on_a_gpu_is_the_allocators():
     if "cuda:0" not in devices.available_names():
         pytest.skip("no NVIDIA GPU on this machine")
     device = devices.find("cuda")
+    device.prepare(1)
     torch.cuda.empty_cache()
     image = torch.zeros(2**20, device=device.torch_name)
     before = torch.cuda.memory_allocated(device.torch_name)

@@ -1,0 +1,137 @@
+"""Nsight Compute on a GPU that is not there: ``python -m helpers.gpu.ncu``, which ``bin/ncu`` starts.
+
+It runs the program, which leaves the kernels that it launched between cudaProfilerStart and cudaProfilerStop in a file,
+and writes what the counters of a GPU of that compute capability would say of each. Arithmetic at 16 bits and in TF32 is
+the tensor cores', other is that of multiply-adds.
+"""
+
+import csv
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from helpers.gpu import here
+from helpers.gpu.catalogue import Gpu
+from helpers.gpu.stream import STREAM, Kernel
+
+LAUNCHES = "RIDGEPOINT_TEST_LAUNCHES"
+"""The variable that names the file for a program's kernels."""
+
+REFUSAL = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
+    "target device 0. For instructions on enabling permissions and to get more information see "
+    "https://developer.nvidia.com/ERR_NVGPUCTRPERM\n"
+)
+
+TIME, READ, WRITTEN = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
+CACHES = ("lts__t_bytes.sum", "l1tex__t_bytes.sum")
+MULTIPLY_ADDS = {
+    precision: f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum"
+    for precision, letter in (("fp64", "d"), ("fp32", "f"), ("fp16", "h"))
+}
+OTHER_INSTRUCTIONS = tuple(name.replace("fma", other) for name in MULTIPLY_ADDS.values() for other in ("add", "mul"))
+TENSOR_INSTRUCTIONS = "sm__inst_executed_pipe_tensor.sum"
+TENSOR = ("tf32", "bf16", "fp16")
+FLOP_PER_INSTRUCTION = 512
+
+OPERATIONS = {
+    8: ("src_{}_dst_fp32",),
+    9: ("op_hgmma_src_{}_dst_fp32_sparsity_off", "op_hmma_src_{}_dst_fp32_sparsity_off"),
+    12: ("src_{}_dst_fp32_sparsity_off", "src_{}_dst_fp32_sparsity_on"),
+}
+"""By major compute capability, the names under which tensor operations are counted, as ``measure.hardware_counters.
+tensor_operations`` has them; the first counts those of this double."""
+
+UNITS = {TIME: "ns", READ: "byte", WRITTEN: "byte", **dict.fromkeys(CACHES, "byte")}
+"""Of other metrics it is the instruction or nothing."""
+
+
+class Counting:
+    """What lies between the marks of CUDA's profiler in the program: the kernels go into the file, if there is one."""
+
+    def __init__(self) -> None:
+        self._kernels: list[Kernel] = []
+
+    def _watch(self, kernel: Kernel, _start_ns: int) -> None:
+        self._kernels.append(kernel)
+
+    def start(self) -> int:
+        STREAM.watchers.append(self._watch)
+        return 0
+
+    def stop(self) -> int:
+        STREAM.watchers.remove(self._watch)
+        if LAUNCHES in os.environ:
+            Path(os.environ[LAUNCHES]).write_text(json.dumps([dataclasses.asdict(each) for each in self._kernels]))
+        return 0
+
+
+def operations(gpu: Gpu, precision: str) -> list[str]:
+    """Return the metrics of tensor operations at a precision that a GPU has."""
+    return [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in OPERATIONS.get(gpu.capability[0], ())]
+
+
+def listed(gpu: Gpu) -> list[str]:
+    """Return the names of all metrics of a GPU."""
+    known = [TIME, READ, WRITTEN, *CACHES, *MULTIPLY_ADDS.values(), *OTHER_INSTRUCTIONS, TENSOR_INSTRUCTIONS]
+    return [*known, *(name for precision in TENSOR for name in operations(gpu, precision))]
+
+
+def counted(gpu: Gpu, kernel: Kernel) -> dict[str, int]:
+    """Return what a GPU counts of a kernel, by metric."""
+    byte = kernel.read_byte + kernel.written_byte
+    values = dict.fromkeys(listed(gpu), 0)
+    values |= {TIME: kernel.time_ns, READ: kernel.read_byte, WRITTEN: kernel.written_byte}
+    values |= dict.fromkeys(CACHES, byte)
+    if kernel.precision in TENSOR:
+        values[TENSOR_INSTRUCTIONS] = kernel.flop // FLOP_PER_INSTRUCTION
+        for name in operations(gpu, kernel.precision)[:1]:
+            values[name] = kernel.flop
+    else:
+        values[MULTIPLY_ADDS[kernel.precision]] = kernel.flop // 2
+    return values
+
+
+def write(path: Path, gpu: Gpu, kernels: list[Kernel], asked: list[str]) -> None:
+    """Write the page of raw values."""
+    about = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Device", "CC")
+    capability = ".".join(map(str, gpu.capability))
+    with path.open("w", newline="") as file:
+        file.write("==PROF== Connected to process 1\n")
+        rows = csv.writer(file, quoting=csv.QUOTE_ALL)
+        rows.writerow([*about, *asked])
+        rows.writerow([*("" for _ in about), *(UNITS.get(name, "") for name in asked)])
+        for number, kernel in enumerate(kernels):
+            values = counted(gpu, kernel)
+            where = [number, 1, "python", "host", kernel.name, 1, 7, 0, capability]
+            rows.writerow([*where, *(values.get(name, "n/a") for name in asked)])
+
+
+def main(words: list[str]) -> int:
+    machine = here()
+    (gpu,) = machine.seen_by_cuda(os.environ)[:1]
+    if words == ["--version"]:
+        print("NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 0.0.0.0 (test double)")
+        return 0
+    if words == ["--query-metrics"]:
+        print("\n".join(f"{name.removesuffix('.sum')}  Counter" for name in listed(gpu)))
+        return 0
+    table = Path(words[words.index("--log-file") + 1])
+    if machine.are_counters_forbidden:
+        table.write_text(REFUSAL)
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        launches = Path(folder) / "launches.json"
+        program = words[words.index("--target-processes") + 2 :]
+        code = subprocess.run(program, env={**os.environ, LAUNCHES: str(launches)}, check=False).returncode
+        kernels = [Kernel(**each) for each in json.loads(launches.read_text())] if launches.exists() else []
+    write(table, gpu, kernels, words[words.index("--metrics") + 1].split(","))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
