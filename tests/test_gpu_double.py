@@ -28,6 +28,7 @@ def run(machine, *arguments, **variables):
 
 def measure(machine, data, *arguments, **variables):
     what = ["--device", "cuda", "--models", "squeezenet1_0", "--variants", "eager", "--data", data]
+    what += ["--precisions", "fp32"]
     short = ["--target", "50%", "--max-rounds", 3]  # no more of a busy host's time than it takes to see the device's
     return run(machine, "-m", "measure", *what, *short, *arguments, **variables)
 
@@ -35,6 +36,28 @@ def measure(machine, data, *arguments, **variables):
 def folder_in(data):
     (name,) = machine_names(data)
     return MachineFolder(data, name)
+
+
+@pytest.mark.parametrize(
+    ("machine", "precision"), [("t4", "fp16"), ("l4", "bf16"), ("a100-slice", "bf16"), ("gb10", "bf16")]
+)
+def test_a_gpu_is_measured_at_the_16_bits_that_it_has_units_for_unless_precisions_are_named(
+    tmp_path, machine, precision
+):
+    what = ["--models", "squeezenet1_0", "--batch-sizes", 1, "--sections", "inference", "--variants", "eager"]
+    answer = run(machine, "-m", "measure", "--device", "cuda", *what, "--data", tmp_path, "--plan")
+    assert answer.returncode == 0, answer.stderr
+    *planned, _ = answer.stdout.splitlines()
+    cells = {f"squeezenet1_0 batch 1 {each}, round {number}" for each in ("fp32", precision) for number in (1, 2, 3)}
+    assert set(planned) == cells
+
+
+def test_what_a_gpu_would_emulate_is_refused_where_nothing_else_is_asked_for(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 1, "--precisions", "bf16")
+    assert answer.returncode == 2
+    assert "--precisions: Tesla T4 has no units for bf16 (compute capability 7.5)" in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    assert not any(tmp_path.iterdir())
 
 
 def test_inference_is_measured_from_identification_to_csv(tmp_path):
@@ -82,6 +105,8 @@ def test_roofs_are_those_of_the_device(tmp_path):
     assert answer.returncode == 0, answer.stderr + answer.stdout
     rows = folder_in(tmp_path).roof_measurements()
     assert {row.roof_kernel for row in rows} == {"matmul", "fma", "stream_triad"}
+    products = {row.precision for row in rows if row.roof_kernel == "matmul"}
+    assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
     assert {row.status for row in rows} == {"ok"}
     for row in rows:
         least_s = max(row.flop / H100_NVL.flop_per_s[row.precision], row.byte / H100_NVL.byte_per_s)
@@ -120,12 +145,13 @@ def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
 
 
 def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
-    arguments = ["--sections", "inference", "--batch-sizes", 1, "--precisions", "bf16"]
+    arguments = ["--sections", "inference", "--batch-sizes", 1, "--precisions", "fp16", "bf16"]
     answer = measure("t4", tmp_path, *arguments)
     assert answer.returncode == 0, answer.stderr + answer.stdout
-    (row,) = folder_in(tmp_path).runs()
-    assert row.status == "unsupported"
-    assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in row.reason
+    rows = folder_in(tmp_path).runs()
+    assert {(row.precision, row.status) for row in rows} == {("fp16", "ok"), ("bf16", "unsupported")}
+    (reason,) = {row.reason for row in rows if row.precision == "bf16"}
+    assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in reason
 
 
 @pytest.mark.parametrize("machine", ["t4", "a100-slice", "gb10"])

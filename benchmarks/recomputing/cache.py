@@ -129,7 +129,7 @@ class Machine:
 
     @cached_property
     def peaks(self) -> dict[str, Estimate]:
-        """The fastest arithmetic at each precision, in FLOP/s."""
+        """The fastest arithmetic at each precision, in FLOP/s; at int8, which no cell has, in OP/s."""
         rows = self.rates[self.rates.roof_kernel.isin(ARITHMETIC)]
         best = rows.loc[rows.groupby("precision").flop_per_s.idxmax()]
         return {row.precision: Estimate(row.flop_per_s, row.low, row.high) for row in each(best)}

@@ -25,7 +25,16 @@ aten = torch.ops.aten
 LAUNCH_NS = 3_000
 """What a kernel takes at least."""
 
-PRECISIONS = {torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16"}
+PRECISIONS = {
+    torch.float64: "fp64",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8",
+    torch.int8: "int8",
+}
+
+FORMULAS = {**flop_registry, aten._int_mm: flop_registry[aten.mm]}
+"""The arithmetic of operators. torch's registry counts FLOP, and so leaves out products of integers."""
 
 WRITTEN_DOWN = {aten.arange, aten.linspace, aten.logspace, aten.scalar_tensor}
 
@@ -118,7 +127,7 @@ class Operators(TorchDispatchMode):
 
     def _work_ns(self, func: Any, args: Any, kwargs: Any, result: Any, tensors: Iterable[torch.Tensor]) -> int:
         """Return what an operator takes: launch, and its FLOP or its bytes by the device's peaks."""
-        count = flop_registry.get(func.overloadpacket)
+        count = FORMULAS.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
         byte = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         arithmetic_s = slowdown(self._gpu) * flop / self._peak(tensors)
@@ -126,7 +135,8 @@ class Operators(TorchDispatchMode):
 
     def _peak(self, tensors: Iterable[torch.Tensor]) -> float:
         """Return the FLOP per second of the type that the tensors have."""
-        kinds = [PRECISIONS.get(tensor.dtype, "fp32") for tensor in tensors if tensor.is_floating_point()]
+        types = [tensor.dtype for tensor in tensors if tensor.is_floating_point() or tensor.dtype in PRECISIONS]
+        kinds = [PRECISIONS.get(dtype, "fp32") for dtype in types]
         precision = kinds[0] if kinds else "fp32"
         if precision == "fp32" and torch.backends.cuda.matmul.allow_tf32:
             precision = "tf32"
