@@ -6,6 +6,7 @@ from math import ceil
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from report.analysis import resampling
 from report.analysis.resampling import Numbers
@@ -70,16 +71,23 @@ def kendall(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
 
     Source: M. G. Kendall, The treatment of ties in ranking problems, Biometrika 33 (1945), 239-251.
     """
-    # Whole numbers below 2 ** 24 are exact at single precision, at which products take half as long
+    # Whole numbers below 2 ** 24 are exact at single precision, at which all of this takes half as long
     counts = weight.astype(np.float32)
-    ordered, columns = np.zeros(len(weight)), ceil(resampling.BLOCK / len(x))
+    (of_x, of_y), columns = (_places(x), _places(y)), ceil(resampling.BLOCK / len(x))
+    ordered = np.zeros(len(weight))
     for start in range(0, len(x), columns):
         # A pair's two orders are the same: those with a point of an earlier block count for both
         block, until = slice(start, start + columns), slice(0, start + columns)
-        order = (np.sign(x[until, None] - x[block]) * np.sign(y[until, None] - y[block])).astype(np.float32)
+        order = np.sign(of_x[until, None] - of_x[block])
+        order *= np.sign(of_y[until, None] - of_y[block])
         order[:start] *= 2
         ordered += ((counts[:, until] @ order) * counts[:, block]).sum(axis=1, dtype=float)
     return _ratio(ordered, np.sqrt(_untied(x, weight) * _untied(y, weight)))
+
+
+def _places(values: Numbers) -> NDArray[np.float32]:
+    """Return the place of each value among the distinct ones: their order at single precision."""
+    return np.unique(values, return_inverse=True)[1].astype(np.float32)
 
 
 def _untied(values: Numbers, weight: Numbers) -> Numbers:

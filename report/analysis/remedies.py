@@ -5,7 +5,8 @@ faster, interval and all. Where nothing measured does, the largest term of the c
 unless that was tried, too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import BOUND, RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
-from report.text.frame_rows import each, matching
+from report.text.frame_rows import each
 
 INEFFICIENCY = "inefficiency"
 """The term of all groups of operators together, by which the bound and the others are to be held."""
@@ -61,8 +62,8 @@ def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
     most = sums.loc[sums.groupby(INFERENCE_CELL).time_s.idxmax(), [*INFERENCE_CELL, "kind"]]
     chosen = kinds.merge(most, on=[*INFERENCE_CELL, "kind"])
     chosen = chosen.loc[chosen.groupby(INFERENCE_CELL).time_s.idxmax()].drop(columns="kind")
-    cells, variants = (dict(list(rows.groupby("model"))) for rows in (machine.cells, machine.variants))
-    found = [_remedy(row, _trials(row, cells[row.model], variants.get(row.model))) for row in each(chosen)]
+    cells, variants = _by_model(machine.cells[machine.cells.latency_s.notna()]), _by_model(machine.variants)
+    found = [_remedy(row, _trials(row, cells[row.model], variants[row.model])) for row in each(chosen)]
     return chosen.assign(**{name: [row[name] for row in found] for name in ("remedy", "basis", "gain")})
 
 
@@ -85,17 +86,25 @@ def _suggested(row: Any) -> str:
     return BY_TERM.get(row.term, FUSED)
 
 
-def _trials(row: Any, cells: pd.DataFrame, variants: pd.DataFrame | None) -> Iterator[Trial]:
+def _by_model(frame: pd.DataFrame) -> Mapping[str, list[Any]]:
+    """Return the rows of each model; of one that has none, none."""
+    rows: defaultdict[str, list[Any]] = defaultdict(list)
+    for row in each(frame):
+        rows[row.model].append(row)
+    return rows
+
+
+def _trials(row: Any, cells: list[Any], variants: list[Any]) -> Iterator[Trial]:
     """Yield the other ways in which the cell of a row was measured, at the same batch size or a larger one."""
-    if variants is not None:
-        for variant in each(matching(variants, batch=row.batch, precision=BASE_PRECISION)):
+    for variant in variants:
+        if (variant.batch, variant.precision) == (row.batch, BASE_PRECISION):
             yield Trial(variant.variant, variant.speed_up, variant.speed_up_low)
-    own = cells[cells.latency_s.notna()]
-    (cell,) = each(matching(own, batch=row.batch, precision=BASE_PRECISION))
-    for other in each(own[(own.batch == row.batch) & (own.precision != BASE_PRECISION)]):
-        yield _trial(other.precision, cell, other)
-    for other in each(own[(own.batch > row.batch) & (own.precision == BASE_PRECISION)]):
-        yield _trial(f"batch size {other.batch}", cell, other)
+    (cell,) = (same for same in cells if (same.batch, same.precision) == (row.batch, BASE_PRECISION))
+    for other in cells:
+        if other.batch == row.batch and other.precision != BASE_PRECISION:
+            yield _trial(other.precision, cell, other)
+        elif other.batch > row.batch and other.precision == BASE_PRECISION:
+            yield _trial(f"batch size {other.batch}", cell, other)
 
 
 def _trial(name: str, cell: Any, other: Any) -> Trial:

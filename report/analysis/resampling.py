@@ -16,8 +16,8 @@ Numbers = NDArray[np.float64]
 DRAWS = 1000
 SEED = 0
 
-BLOCK = 1_000_000
-"""So many numbers an array holds at most, 8 MB: resamples come in blocks, whatever the number of models."""
+BLOCK = 2_000_000
+"""So many numbers an array holds at most, 16 MB: resamples come in blocks, whatever the number of models."""
 
 FEWEST = 5
 """The models that an interval needs: even a perfect order of four comes by chance once in twelve times (2 of 4!)."""

@@ -6,7 +6,7 @@ import pandas as pd
 from report.analysis import elsewhere
 from report.analysis.available import or_missing
 from report.load.paper import Paper
-from report.tables.pipe import NONE, pipe
+from report.tables.pipe import NONE, cited, pipe
 from report.text.frame_rows import highest
 from report.text.prose import escape
 from report.text.quantities import percent, significant
@@ -17,20 +17,20 @@ AGREES = 0.05
 
 @or_missing
 def devices(paper: Paper) -> str:
-    """List each device and precision: how many models, their shares of roof and peak, and the nearest to the peak."""
+    """List each device at the precision of most models: how many, their shares of roof and peak, and the highest."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
     lines = []
-    for (device, computed), found in rows.groupby(["device", "computed"]):
+    for device, computed in elsewhere.most_models(rows):
+        found = rows[(rows.device == device) & (rows.computed == computed)]
         best = highest(found, "peak_share")
         lines.append(
             [
-                escape(str(device)), str(computed), str(found.model.nunique()), percent(found.attained.median()),
-                percent(found.peak_share.median()), percent(best.peak_share, 3), escape(best.model), str(best.batch),
-                escape(", ".join(sorted(set(found.source)))),
+                escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
+                percent(found.peak_share.median()), percent(best.peak_share, 3),
+                escape(f"{best.model} ({best.batch})"), _cited(found),
             ]
         )  # fmt: skip
-    header = "Device | Precision | Models > | Of roof > | Of peak > | Highest > | By | Batch > | Source"
-    return pipe(header, lines)
+    return pipe("Device | Precision | Models > | Of roof > | Of peak > | Highest > | By | Source", lines)
 
 
 @or_missing
@@ -42,7 +42,7 @@ def contradictions(paper: Paper) -> str:
     wrong = printed.assign(ratio=ratio)[(ratio - 1).abs() > AGREES]
     lines = [
         [
-            escape(str(source)), escape(str(device)), str(len(found)), str(len(printed[(printed.source == source)
+            cited(str(source)), escape(str(device)), str(len(found)), str(len(printed[(printed.source == source)
             & (printed.device == device)])), f"{significant(found.ratio.min())} to {significant(found.ratio.max())}",
             _farthest(found),
         ]
@@ -50,6 +50,11 @@ def contradictions(paper: Paper) -> str:
     ]  # fmt: skip
     header = "Source | Device | Contradict themselves > | Of > | Rate × time over batch > | Farthest from 1"
     return pipe(header, lines or [[NONE] * 6])
+
+
+def _cited(rows: pd.DataFrame) -> str:
+    """Return the sources of rows as a citation."""
+    return cited(";".join(sorted(set(rows.source))))
 
 
 def _farthest(rows: pd.DataFrame) -> str:

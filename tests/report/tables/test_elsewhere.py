@@ -5,18 +5,18 @@ from report.tables import elsewhere
 
 
 def test_devices():
-    rows = {(row[0], row[1]): row for row in cells(plain(elsewhere.devices(timed_elsewhere())))}
+    first, second = cells(plain(elsewhere.devices(timed_elsewhere())))
+    # At fp32 Bead 2 ran 24 models, at fp16 28. Compiled oaks reach twice 40 to 51 %. The next are the elms 21, 20 and 19,
+    # at 1.5 times 19, 18 and 17 %: the 13th to 15th of 28, and (27 + 25.5) / 2 = 26.25
+    assert first == ["Bead 2", "fp16", "28", "26 %", "26 %", "102 %", "timm:oak11 \\(8\\)", "[@epoch_hw]"]
     # On Cog 3 oaks reach 3 / 2 of 40 to 51 %, elms half of 10 to 21 %: between 10.5 and 60 % lies the median
-    assert rows["Cog 3", "fp16"][2:8] == ["24", "35 %", "35 %", "76.5 %", "timm:oak11", "8"]
-    # At fp32 the last oak takes 10 times as long as at 51 % of 100 TFLOP/s, of a peak of 10
-    assert rows["Bead 2", "fp32"][2] == "24"
-    assert rows["Bead 2", "fp32"][5:8] == ["51.0 %", "timm:oak11", "8"]
+    assert second == ["Cog 3", "fp16", "24", "35 %", "35 %", "76.5 %", "timm:oak11 \\(8\\)", "[@epoch_hw]"]
 
 
 def test_contradictions():
     (row,) = cells(plain(elsewhere.contradictions(timed_elsewhere())))
     assert row == [
-        "epoch\\_hw",
+        "[@epoch_hw]",
         "Bead 2",
         "1",
         "1",
