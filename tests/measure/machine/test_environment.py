@@ -49,9 +49,10 @@ def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypat
 def test_the_compute_capability_is_recorded_and_leaves_the_identity_as_it_was(monkeypatch, untuned):
     pytest.importorskip("torch", reason="an environment names torch's version")
     pretend(monkeypatch, MACHINES["t4"])
-    told = current(devices.find("cuda"), 2)
-    monkeypatch.setattr(devices.Cuda, "capability", lambda _: None)  # as an earlier version
-    untold = current(devices.find("cuda"), 2)
+    gpu = devices.find("cuda")
+    told = current(gpu, 2)
+    monkeypatch.setattr(gpu, "capability", lambda: None)  # as an earlier version
+    untold = current(gpu, 2)
     assert (told.capability, untold.capability) == ("7.5", None)
     assert (told.hardware_id, told.environment_id) == (untold.hardware_id, untold.environment_id)
 
