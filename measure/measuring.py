@@ -62,8 +62,8 @@ def measure(arguments: argparse.Namespace) -> int:
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
     sampling = make_sampling(arguments)
-    check_device(request, device)
     environment = current(device, threads)
+    check_device(request, environment)
     machine = f"{environment.name} ({device.torch_name}"
     _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
     folder = machine_folder(arguments.data, arguments.machine, environment)

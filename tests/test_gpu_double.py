@@ -40,8 +40,8 @@ def run(machine, *arguments, **variables):
     )
 
 
-def measure(machine, data, *arguments, precision="fp32", **variables):
-    what = ["--device", "cuda", "--models", "squeezenet1_0", "--precisions", precision, "--variants", "eager"]
+def measure(machine, data, *arguments, precisions=("fp32",), **variables):
+    what = ["--device", "cuda", "--models", "squeezenet1_0", "--precisions", *precisions, "--variants", "eager"]
     flags = [*what, *SHORT, "--data", data, *arguments]
     return run(machine, "-m", "measure", *flags, **{FORKED: "1", **variables})
 
@@ -49,6 +49,28 @@ def measure(machine, data, *arguments, precision="fp32", **variables):
 def folder_in(data):
     (name,) = machine_names(data)
     return MachineFolder(data, name)
+
+
+@pytest.mark.parametrize(
+    ("machine", "precision"), [("t4", "fp16"), ("l4", "bf16"), ("a100-slice", "bf16"), ("gb10", "bf16")]
+)
+def test_a_gpu_is_measured_at_the_16_bits_that_it_has_units_for_unless_precisions_are_named(
+    tmp_path, machine, precision
+):
+    what = ["--models", "squeezenet1_0", "--batch-sizes", 1, "--sections", "inference", "--variants", "eager"]
+    answer = run(machine, "-m", "measure", "--device", "cuda", *what, "--data", tmp_path, "--plan")
+    assert answer.returncode == 0, answer.stderr
+    *planned, _ = answer.stdout.splitlines()
+    cells = {f"squeezenet1_0 batch 1 {each}, round {number}" for each in ("fp32", precision) for number in (1, 2, 3)}
+    assert set(planned) == cells
+
+
+def test_what_a_gpu_would_emulate_is_refused_where_nothing_else_is_asked_for(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 1, precisions=["bf16"])
+    assert answer.returncode == 2
+    assert "--precisions: Tesla T4 has no units for bf16 (compute capability 7.5)" in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    assert not any(tmp_path.iterdir())
 
 
 def measured(machine, data, *arguments, **options):
@@ -179,7 +201,7 @@ def test_what_it_measures_is_not_added_to_a_cache(t4, tmp_path):
 
 
 def test_an_l4_computes_in_bf16_and_is_capped(tmp_path):
-    folder = measured("l4", tmp_path, "--sections", "inference", "--batch-sizes", 256, precision="bf16")
+    folder = measured("l4", tmp_path, "--sections", "inference", "--batch-sizes", 256, precisions=["bf16"])
     (machine,) = folder.environments()
     assert machine.name == "NVIDIA L4"
     assert {(row.precision, row.status) for row in folder.runs()} == {("bf16", "ok")}
@@ -207,7 +229,7 @@ def test_a_gpu_that_tells_no_memory_has_the_systems(tmp_path):
 
 def test_hoppers_tensor_cores_are_counted(tmp_path):
     sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
-    folder = measured("h100-nvl", tmp_path, "--sections", "hardware-counters", *sizes, precision="fp16")
+    folder = measured("h100-nvl", tmp_path, "--sections", "hardware-counters", *sizes, precisions=["fp16"])
     assert {(row.status, row.tensor_gap) for row in folder.hardware_counter_profiles()} == {("ok", None)}
     counters = of_squeezenet(folder.hardware_counters(), 64, "inference")
     assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * SQUEEZENET_MAC, rel=0.001)
@@ -234,6 +256,8 @@ def test_roofs_are_those_of_the_device(tmp_path):
     pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
     rows = measured("h100-nvl", tmp_path, "--sections", "roofs", "--quick").roof_measurements()
     assert {row.roof_kernel for row in rows} == {"matmul", "fma", "stream_triad"}
+    products = {row.precision for row in rows if row.roof_kernel == "matmul"}
+    assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
     assert {row.status for row in rows} == {"ok"}
     for row in rows:
         least_s = max(row.flop / H100_NVL.flop_per_s[row.precision], row.byte / H100_NVL.byte_per_s)
@@ -270,9 +294,10 @@ def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
 
 def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
     arguments = ["--sections", "inference", "--batch-sizes", 1]
-    (row,) = measured("t4", tmp_path, *arguments, precision="bf16", **{FORKED: ""}).runs()
-    assert row.status == "unsupported"
-    assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in row.reason
+    rows = measured("t4", tmp_path, *arguments, precisions=["fp16", "bf16"], **{FORKED: ""}).runs()
+    assert {(row.precision, row.status) for row in rows} == {("fp16", "ok"), ("bf16", "unsupported")}
+    (reason,) = {row.reason for row in rows if row.precision == "bf16"}
+    assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in reason
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from recomputing.statistics import Estimate, of_rounds
 
-FULL, LOWER = "fp32", "bf16"
+FULL, LOWER = "fp32", ("bf16", "fp16")
 EAGER = "eager"
 KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
 """Kinds of chip in the order of the paper."""
@@ -129,7 +129,7 @@ class Machine:
 
     @cached_property
     def peaks(self) -> dict[str, Estimate]:
-        """The fastest arithmetic at each precision, in FLOP/s."""
+        """The fastest arithmetic at each precision, in FLOP/s; at int8, which no cell has, in OP/s."""
         rows = self.rates[self.rates.roof_kernel.isin(ARITHMETIC)]
         best = rows.loc[rows.groupby("precision").flop_per_s.idxmax()]
         return {row.precision: Estimate(row.flop_per_s, row.low, row.high) for row in each(best)}
@@ -189,6 +189,12 @@ class Machine:
         return self.latencies[self.latencies.phase == "inference"].assign(
             throughput_per_s=lambda rows: rows.batch / rows.latency_s
         )
+
+    @cached_property
+    def lower(self) -> str:
+        """The first of the lower precisions that a model ran in."""
+        ran = self.cells[(self.cells.variant == EAGER) & (self.cells.status == "ok")].precision.unique()
+        return next((precision for precision in LOWER if precision in ran), LOWER[0])
 
     @cached_property
     def speed_ups(self) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from recomputing.cache import EAGER, FULL, KINDS, LOWER, Cache, Machine, comparable
+from recomputing.cache import EAGER, FULL, KINDS, Cache, Machine, comparable
 from recomputing.statistics import (
     CONFIDENCE,
     Effect,
@@ -84,7 +84,7 @@ def _paired(rows: pd.DataFrame, others: pd.DataFrame, *key: str) -> pd.DataFrame
 
 
 def precision(cache: Cache, machine: Machine) -> Sizes:
-    both = _paired(cache.asked(machine), cache.asked(machine, precision=LOWER), "model", "batch")
+    both = _paired(cache.asked(machine), cache.asked(machine, precision=machine.lower), "model", "batch")
     return by_size(both, both.latency_s / both.latency_s_other)
 
 

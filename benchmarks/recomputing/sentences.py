@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from recomputing import effects, remedies
-from recomputing.cache import EAGER, FULL, KINDS, LOWER, STREAMS, TARGET, Cache, Machine
+from recomputing.cache import EAGER, FULL, KINDS, STREAMS, TARGET, Cache, Machine
 from recomputing.effects import LARGE, LISTED, SATURATED, Conclusions, Series, Sizes
 from recomputing.printed_figures import PrintedFigures
 from recomputing.statistics import CONFIDENCE, Effect
@@ -182,7 +182,8 @@ def _settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         machine = _named(cache, said)
         sizes = effects.precision(cache, machine)
         advice = Naming(sizes_in_advice(sizes, at))
-        return {"machine": machine.title, "advice": advice, "lower": LOWER, "base": FULL, **_sizes(sizes, at, said)}
+        precisions = {"lower": machine.lower, "base": FULL}
+        return {"machine": machine.title, "advice": advice, **precisions, **_sizes(sizes, at, said)}
 
     @found.of("[On the <machine>, ]<clauses>.", clauses=r"(?:in eager mode|with \S+) [^;]*throughput over that at .*")
     def batch_sizes(said: Said) -> Wanted:

@@ -25,7 +25,7 @@ from measure.cache.records import (
 from measure.cache.schema import TABLES
 from measure.cache.soundness import read_machine
 from measure.cache.table import existing
-from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP
+from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
@@ -165,7 +165,7 @@ def _check_rates(tables: dict[type, list[Row]], counted: Sequence[Workload]) -> 
             continue
         flop_per_s, byte_per_s = values.flop / values.latency_s, values.byte / values.latency_s
         if flop_per_s > FASTEST_FLOP_PER_S:
-            row.refuse(f"ran at {flop_per_s:.3g} FLOP/s, faster than any chip", "latency_s")
+            row.refuse(f"ran at {flop_per_s:.3g} {operation(values.precision)}/s, faster than any chip", "latency_s")
         if byte_per_s > FASTEST_BYTE_PER_S:
             row.refuse(f"ran at {byte_per_s:.3g} B/s, faster than any chip", "latency_s")
         if values.roof_kernel in ARITHMETIC:

@@ -37,6 +37,7 @@ MeasuredShape = Annotated[
 ]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
+Capability = Annotated[str | None, "the compute capability of the GPU"]
 Autocast = Annotated[
     str | None, Column("whose autocast decides each operator's precision; weights and input are fp32 then", form=DEVICE)
 ]

@@ -13,7 +13,17 @@ from typing import Annotated, Any, NamedTuple
 from measure.cache import columns
 from measure.cache.columns import DAY_S, DEVICE, duration
 from measure.cache.schema import MACHINE, NUMBER, Column, one_of, several, some_of, table
-from measure.cache.words import BURST, EAGER, FLAGS, HUGE_PAGES, INFERENCE, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import (
+    BURST,
+    EAGER,
+    EIGHT_BITS,
+    FLAGS,
+    HUGE_PAGES,
+    INFERENCE,
+    PRECISIONS,
+    STREAM_ARRAYS,
+    SUSTAINED,
+)
 
 
 class Cell(NamedTuple):
@@ -98,6 +108,7 @@ class Environment:
     huge_pages: Annotated[
         str | None, Column("whether the system backs memory by huge pages by itself", form=one_of(HUGE_PAGES))
     ] = None
+    capability: columns.Capability = None
 
 
 @table(
@@ -121,9 +132,9 @@ class RoofMeasurement:
 
     environment_id: columns.EnvironmentId
     roof_kernel: Annotated[str, Column("what ran", formerly=("kernel",), form=one_of(ROOF_KERNELS))]
-    precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, "fp64", "int64")))]
+    precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, *EIGHT_BITS, "fp64", "int64")))]
     size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
-    flop: Annotated[int, "the arithmetic of one call"]
+    flop: Annotated[int, "the arithmetic of one call; of products at int8 their operations, which are no FLOP"]
     byte: Annotated[int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"]
     status: columns.Status
     reason: columns.Reason
@@ -304,7 +315,7 @@ class HardwareCounterProfile(Attempt):
     """
 
     tool: Annotated[str | None, "what read the counters, and its version where that is known"] = None
-    capability: Annotated[str | None, "the compute capability of the GPU"] = None
+    capability: columns.Capability = None
     steps: Annotated[int | None, Column("calls that were counted", NUMBER, least=1)] = None
     tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 

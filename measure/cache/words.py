@@ -11,6 +11,9 @@ TF32 = "tf32"
 PRECISIONS = ("fp32", TF32, "fp16", "bf16")
 """The precisions that can be asked for."""
 
+FP8, INT8 = EIGHT_BITS = ("fp8", "int8")
+"""The precisions of 8 bits: matrix products in them are measured, and no model is run in them."""
+
 FULL_PRECISION = "fp32"
 """The precision that models are published in, from which others are cast."""
 
@@ -52,6 +55,11 @@ def same_shape(one: str | None, other: str | None) -> bool:
 def stored_as(precision: str) -> str:
     """Return the precision in which weights and inputs lie in memory: it decides the workload."""
     return FULL_PRECISION if precision == TF32 else precision
+
+
+def operation(precision: str) -> str:
+    """Return the unit of arithmetic in a precision: operations on integers are no floating-point operations."""
+    return "OP" if precision.startswith("int") else "FLOP"
 
 
 LAYER_KINDS = (

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
+from measure.cache.words import TF32
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.nvidia import ask, board_of, nvidia_handles, text_of, uuid_of
+from measure.machine.precisions import has_units
 from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
 
 SWEEP = 4
@@ -47,6 +49,10 @@ class Device(ABC):
 
     def driver(self) -> str | None:
         """Return the driver's version, where there is one."""
+        return None
+
+    def capability(self) -> str | None:
+        """Return an NVIDIA GPU's compute capability, where the driver tells it."""
         return None
 
     def memory_byte(self) -> int:
@@ -135,9 +141,6 @@ def _limit_memory(byte: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (data + byte, resource.RLIM_INFINITY))
 
 
-AMPERE = (8, 0)
-"""The compute capability from which tensor cores have TF32."""
-
 LEAST_SHARE = 0.8
 """The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
 
@@ -165,6 +168,10 @@ class Cuda(Device):
 
     def driver(self) -> str | None:
         return text_of(self._nvml.nvmlSystemGetDriverVersion())
+
+    def capability(self) -> str | None:
+        told = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetCudaComputeCapability)
+        return None if told is None else ".".join(map(str, told))
 
     def memory_byte(self) -> int:
         """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
@@ -225,7 +232,7 @@ class Cuda(Device):
     def allow_tf32(self, allowed: bool) -> None:
         import torch
 
-        _refuse_tf32(allowed and torch.cuda.get_device_capability(self.torch_name) < AMPERE)
+        _refuse_tf32(allowed and not has_units(torch.cuda.get_device_capability(self.torch_name), TF32))
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
 

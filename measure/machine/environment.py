@@ -87,6 +87,7 @@ def current(device: Device, threads: int) -> Environment:
         c_library=c_library,
         hypervisor=system.hypervisor(),
         huge_pages=huge_pages,
+        capability=device.capability(),
     )
 
 

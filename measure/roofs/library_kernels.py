@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from measure.cache.words import PRECISION_BYTE, STREAM_ARRAYS, stored_as
+from measure.cache.words import FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, stored_as
 from measure.machine import processor
 from measure.models.casting import torch_dtype
 
@@ -12,7 +12,11 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
 
     Raises NotImplementedError for NumPy's product by other threads than it takes.
     """
-    if kernel == "matmul":
+    if kernel == "matmul" and precision == FP8:
+        call = _fp8_matmul(size, device)
+    elif kernel == "matmul" and precision == INT8:
+        call = _int8_matmul(size, device)
+    elif kernel == "matmul":
         call = _matmul(precision, size, device)
     elif kernel == "numpy_matmul":
         call = _numpy_matmul(size, threads)
@@ -33,6 +37,31 @@ def _matmul(precision: str, size: int, device: str) -> Callable[[], object]:
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     product = torch.empty(size, size, device=device, dtype=dtype)
     return lambda: torch.mm(left, right, out=product)
+
+
+def _fp8_matmul(size: int, device: str) -> Callable[[], object]:
+    """Return a product whose second matrix lies column by column, the one layout that cuBLAS takes at 8 bits.
+
+    It accumulates as fast as tensor cores can: a roof is what no product exceeds, however exact.
+    """
+    import torch
+
+    left, right = (
+        torch.randn(size, size, device=device, dtype=torch.bfloat16).to(torch.float8_e4m3fn) for _ in range(2)
+    )
+    scale = torch.ones((), device=device)
+    return lambda: torch._scaled_mm(
+        left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
+    )
+
+
+def _int8_matmul(size: int, device: str) -> Callable[[], object]:
+    """Return a product with sums of 32 bits, its second matrix laid out as at fp8."""
+    import torch
+
+    left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=torch.int32)
+    return lambda: torch._int_mm(left, right.t(), out=product)
 
 
 def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:

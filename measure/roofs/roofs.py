@@ -17,7 +17,7 @@ from measure.cache.conventions import (
     ROUNDS,
     SUSTAINED_BLOCK_S,
 )
-from measure.cache.words import BURST, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
+from measure.cache.words import BURST, FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.devices import Device
@@ -43,8 +43,12 @@ BURST_ROWS = 2
 """So many of them, the smallest, take milliseconds: the others are no burst."""
 
 LONGEST_PRODUCT_S = 1.5
-"""A product that takes longer is left out unless it is the smallest: a dozen of them would take a good part of a short
-run, and on so slow a device the next smaller one, of an eighth of the work, reaches the same rate."""
+"""A product that takes longer is left out with all larger ones, unless it is the smallest: a dozen of them would take a
+good part of a short run, and on so slow a device the next smaller one, of an eighth of the work, reaches the same
+rate."""
+
+PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}
+"""The bytes that an element of two matrices and of their product takes, where the product's is a wider one."""
 
 FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36
 """Multiply-adds in a call: some milliseconds, and whole rounds of every kernel's loops."""
@@ -179,13 +183,19 @@ def _clock(kernel: str) -> Callable[[], int]:
 
 
 def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
-    """Return FLOP and bytes of a kernel's work, once. Additions of integers are no FLOP, registers move no bytes."""
+    """Return FLOP and bytes of a kernel's work, once: of a product of integers its operations.
+
+    Additions of integers are no FLOP, registers move no bytes.
+    """
     if kernel in STREAM_ARRAYS:
         width = {"fp32": 4, "fp64": 8}[precision]
         return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
     if kernel == "chain":
         return (size if precision == "fp64" else 0), 0
-    return (2 * size, 0) if kernel == "fma" else (2 * size**3, 3 * size**2 * PRECISION_BYTE[stored_as(precision)])
+    if kernel == "fma":
+        return 2 * size, 0
+    byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * PRECISION_BYTE[stored_as(precision)]
+    return 2 * size**3, byte * size**2
 
 
 class KernelTiming(NamedTuple):
@@ -221,10 +231,10 @@ HEAT = Heat()
 """This process's."""
 
 
-def _passes(run: Callable[[int], object], threads: int, longest_s: float, beat: Callable[[], None]) -> int:
+def _passes(run: Callable[[int], object], threads: int, size: int, longest_s: float, beat: Callable[[], None]) -> int:
     """Return how often a call must do the work to last long enough.
 
-    Raises NotImplementedError where doing it once takes longer than ``longest_s``.
+    Raises NotImplementedError where doing it once, a product of so many rows, takes longer than ``longest_s``.
     """
     passes = 1
     run(passes)  # pays for what is set up once
@@ -235,11 +245,17 @@ def _passes(run: Callable[[int], object], threads: int, longest_s: float, beat: 
         took_s = time.perf_counter() - start
         if took_s > passes * longest_s:
             raise NotImplementedError(
-                f"a product of this size takes {took_s:.2g} s here, more than {longest_s:g} s: the smaller ones count"
+                f"a product of {size} rows takes {took_s:.2g} s here, more than {longest_s:g} s: the smaller ones count"
             )
         if took_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
             return passes
         passes *= 2
+
+
+def _do(work: Callable[[int], object], device: Device, passes: int) -> None:
+    """Do the work so many times, and wait until it is done."""
+    work(passes)
+    device.synchronize()
 
 
 def measure(
@@ -247,19 +263,18 @@ def measure(
 ) -> KernelTiming:
     """Time a kernel at one size and pace.
 
-    Raises NotImplementedError for a product that takes too long, beside what ``prepare`` does, and what a library
-    raises where it does not fit or is not supported.
+    A product is tried at all smaller sizes first: one that would take minutes, as at int8 on a processor that has no
+    instruction for it, is not begun. Raises NotImplementedError for a product that takes too long, beside what
+    ``prepare`` does, and what a library raises where it does not fit or is not supported.
     """
     import torch
 
-    work = prepare(device, kernel, precision, size)
-
-    def run(passes: int) -> None:
-        work(passes)
-        device.synchronize()
-
-    is_larger_product = kernel.endswith("matmul") and size > MATMUL_ROWS[device.kind][0]
-    passes = _passes(run, torch.get_num_threads(), LONGEST_PRODUCT_S if is_larger_product else inf, beat)
+    smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
+    longest_s = LONGEST_PRODUCT_S if smaller else inf
+    for tried in (*smaller, size):
+        work = prepare(device, kernel, precision, tried)
+        run = partial(_do, work, device)
+        passes = _passes(run, torch.get_num_threads(), tried, longest_s, beat)
 
     def rest() -> None:
         beat()

@@ -12,14 +12,14 @@ from measure.cache.columns import SHAPE
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.cache.folders import Workloads
 from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING, Model
+from measure.cache.records import Environment
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.cli.verbs import VERBS
 from measure.counting import freshness
 from measure.errors import UserError
-from measure.machine import processor
-from measure.machine.devices import Device
+from measure.machine import precisions, processor
 from measure.models import catalog, own_models
 from measure.models.isolated import Isolated
 from measure.run import plan
@@ -86,7 +86,11 @@ def _add_what(flags: CommandLine) -> None:
     add("--training-batch-sizes", "N", "inputs in one training step (default: 32)", trained)
     sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"
     add("--optimizers", "O", sgd, [variants.SGD])
-    add("--precisions", "P", "fp32, tf32, fp16, bf16 (default: fp32)", [FULL_PRECISION])
+    add(
+        "--precisions",
+        "P",
+        "fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU bf16 too, or fp16 where it has no units for bf16)",
+    )
     add(
         "--variants",
         "V",
@@ -255,14 +259,20 @@ def check_together(arguments: argparse.Namespace) -> None:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
 
-def check_device(request: Request, device: Device) -> None:
-    """Raise UserError where no cell could be measured for what was asked of a device."""
+def check_device(request: Request, environment: Environment) -> None:
+    """Raise UserError where no cell could be measured for what was asked of a machine's device."""
     if not plan.measures(request):
         return
-    if TF32 in request.precisions and device.kind != "cuda":
+    request = request.on(environment)
+    if TF32 in request.precisions and environment.device != "cuda":
         raise UserError(
-            f"--precisions: tf32 is a format of NVIDIA's GPUs, which {device.torch_name} is not; leave it out or say "
+            f"--precisions: tf32 is a format of NVIDIA's GPUs, which {environment.device} is not; leave it out or say "
             "--device cuda"
+        )
+    if precisions.lacks_units(environment, request.precisions):
+        raise UserError(
+            f"--precisions: {environment.name} has no units for {' and '.join(request.precisions)} (compute capability "
+            f"{environment.capability}); use fp32 or fp16"
         )
     if any(map(variants.is_autocast, request.variants)) and set(request.precisions) <= {FULL_PRECISION, TF32}:
         raise UserError("--variants: autocast casts to fp16 or bf16; give --precisions bf16 with it")
@@ -302,7 +312,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
-        precisions=parse_choices("--precisions", arguments.precisions, PRECISIONS),
+        precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.named, arguments.variants or ([EAGER] if arguments.quick else [])))),
         training_models=catalog.find(trained, describe=describe),

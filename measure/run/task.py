@@ -16,6 +16,7 @@ from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE, shape_name
 from measure.errors import one_line
+from measure.machine import precisions
 from measure.machine.devices import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
@@ -29,8 +30,8 @@ BEFORE, AFTER = -1, 10**9
 class Request:
     """What a user asked for; ``training_models`` are those of ``models`` that are trained.
 
-    Without ``variants`` those are run that are usual on the machine. Cells get ``rounds``, and further ones up to
-    ``most_rounds`` while the interval between them is wider than ± ``target`` of the latency.
+    Without ``variants`` or ``precisions`` those are run that are usual on the machine. Cells get ``rounds``, and
+    further ones up to ``most_rounds`` while the interval between them is wider than ± ``target`` of the latency.
     """
 
     models: Sequence[Model]
@@ -49,7 +50,11 @@ class Request:
 
     def on(self, environment: Environment) -> "Request":
         """Return what is asked of this machine."""
-        return self if self.variants else replace(self, variants=usual(environment))
+        return replace(
+            self,
+            precisions=self.precisions or precisions.usual(environment),
+            variants=self.variants or usual(environment),
+        )
 
     def cells(self, phase: str) -> list[tuple[Model, Cell]]:
         """Return the cells of inference or of training steps."""

@@ -15,7 +15,7 @@ import pandas as pd
 from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import BOUND, RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
-from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each
 
 INEFFICIENCY = "inefficiency"
@@ -29,13 +29,11 @@ AGAIN, NOTHING = "measure again", "nothing that was tried"
 HALF = 0.5
 """Where the operating system takes this share of a group's term or more, keeping memory is to be tried."""
 
-BY_TERM = {
-    BOUND: LOWER_PRECISION,
-    "matrix product": LOWER_PRECISION,
-    "convolution": "channels_last",
-    "depthwise convolution": "channels_last",
-}
-"""The hypotheses of terms. What stands nowhere here moves bytes or waits for launches: fusing saves both."""
+LOWERED = (BOUND, "matrix product")
+"""The terms for which a lower precision is to be tried."""
+
+BY_TERM = {"convolution": "channels_last", "depthwise convolution": "channels_last"}
+"""The hypotheses of other terms. What stands in neither moves bytes or waits for launches: fusing saves both."""
 
 FUSED, KEPT = "compile", "kept_memory"
 
@@ -63,27 +61,28 @@ def largest(paper: Paper, machine: Machine) -> pd.DataFrame:
     chosen = kinds.merge(most, on=[*INFERENCE_CELL, "kind"])
     chosen = chosen.loc[chosen.groupby(INFERENCE_CELL).time_s.idxmax()].drop(columns="kind")
     cells, variants = _by_model(machine.cells[machine.cells.latency_s.notna()]), _by_model(machine.variants)
-    found = [_remedy(row, _trials(row, cells[row.model], variants[row.model])) for row in each(chosen)]
+    lower = machine.lower_precision
+    found = [_remedy(row, _trials(row, cells[row.model], variants[row.model]), lower) for row in each(chosen)]
     return chosen.assign(**{name: [row[name] for row in found] for name in ("remedy", "basis", "gain")})
 
 
-def _remedy(row: Any, trials: Iterable[Trial]) -> dict[str, Any]:
+def _remedy(row: Any, trials: Iterable[Trial], lower_precision: str) -> dict[str, Any]:
     tried = {trial.name: trial for trial in trials}
     helping = [trial for trial in tried.values() if trial.low > 1]
     if helping:
         best = max(helping, key=lambda trial: trial.gain)
         return {"remedy": best.name, "basis": MEASURED, "gain": best.gain}
-    suggested = AGAIN if row.term == RESIDUAL else _suggested(row)
+    suggested = AGAIN if row.term == RESIDUAL else _suggested(row, lower_precision)
     if suggested in tried:
         return {"remedy": NOTHING, "basis": NONE, "gain": None}
     return {"remedy": suggested, "basis": HYPOTHESIS, "gain": None}
 
 
-def _suggested(row: Any) -> str:
+def _suggested(row: Any, lower_precision: str) -> str:
     """Return the variant or precision that a cell's largest term suggests to try."""
     if row.term in GROUPS and row.system_share >= HALF * row.share:
         return KEPT
-    return BY_TERM.get(row.term, FUSED)
+    return lower_precision if row.term in LOWERED else BY_TERM.get(row.term, FUSED)
 
 
 def _by_model(frame: pd.DataFrame) -> Mapping[str, list[Any]]:

@@ -10,7 +10,7 @@ from report.analysis.predictors import comparable
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
 from report.load.cells import half_width
-from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text import quantities
 from report.text.frame_rows import extremes, highest, lowest, of_models
 from report.text.quantities import by_number, capitalised, listing, number, percent, si, significant
@@ -59,19 +59,20 @@ def _models_by(batches: pd.Series, form: str) -> list[str]:
     return [form.format(batch=batch, models=number(int(count), "model")) for batch, count in counts.items()]
 
 
-def lower_precision(cells: pd.DataFrame) -> str:
+def lower_precision(machine: Machine) -> str:
     """Say what the lower precision changes, cell by cell."""
-    base, lower = (cells[cells.precision == precision] for precision in (BASE_PRECISION, LOWER_PRECISION))
+    cells, lower_one = available.cells(machine, None), machine.lower_precision
+    base, lower = (cells[cells.precision == precision] for precision in (BASE_PRECISION, lower_one))
     pairs = base.merge(lower, on=["model", "batch"], suffixes=("_base", "_lower"))
     if pairs.empty:
         return (
-            f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION}; python -m measure --precisions "
-            f"{BASE_PRECISION} {LOWER_PRECISION} does."
+            f"Nothing was measured at both {BASE_PRECISION} and {lower_one}; python -m measure --precisions "
+            f"{BASE_PRECISION} {lower_one} does."
         )
     pairs = pairs.assign(gain=pairs.latency_s_base / pairs.latency_s_lower)
     gains, slower = of_models(pairs, "gain"), int((pairs.gain < 1).sum())
     return (
-        f"At {LOWER_PRECISION} {number(len(gains), 'model')}, each in the median of its batch sizes, "
+        f"At {lower_one} {number(len(gains), 'model')}, each in the median of its batch sizes, "
         f"{by_number(len(gains), 'runs', 'run')} {significant(gains.median())} times as fast as at {BASE_PRECISION} in "
         f"the median; of {number(len(pairs), 'cell')} {slower or 'none'} {by_number(slower, 'is', 'are')} slower."
     )
@@ -125,7 +126,7 @@ def throughput(paper: Paper, machine: Machine) -> str:
     return (
         f"The highest throughput of the {available.title(machine)} is {quantities.throughput(top.throughput_per_s)}, "
         f"by {top.model} at batch size {top.batch}. {best_batches(cells)} "
-        f"{lower_precision(available.cells(machine, None))}"
+        f"{lower_precision(machine)}"
     )
 
 

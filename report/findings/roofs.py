@@ -1,12 +1,13 @@
 """What the measured roofs are made of: kernels, levels of memory, paces."""
 
-from report.analysis import available
+from measure.cache.words import EIGHT_BITS
+from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine, or_missing
 from report.load import roofs
 from report.load.paper import Machine, Paper
 from report.load.roofs import ARITHMETIC, STREAMS, MemoryLevel, fastest
 from report.text.frame_rows import each
-from report.text.quantities import listing, number, percent, si
+from report.text.quantities import listing, number, percent, rate_unit, si
 
 NOTICED = 0.02
 """A share below which two rates are told as the same."""
@@ -35,6 +36,21 @@ def peaks(machine: Machine) -> str:
         where = "where no multiply-add in registers was measured"
         parts.append(f"the fastest matrix product at {listing(without)}, {where}")
     return f"The fastest arithmetic of the {available.title(machine)} is {listing(parts)}."
+
+
+def eight_bits(paper: Paper, machine: Machine) -> str:
+    """Say the peaks that no model is held against, and what share of the datasheet's they are; empty without any."""
+    printed = {roof.precision: roof.peak_flop_per_s for roof in datasheet.roofs(paper, machine)}
+    parts = []
+    for precision, rate in roofs.peaks(machine.roof_measurements).items():
+        if precision in EIGHT_BITS:
+            share = f" ({percent(rate / printed[precision])} of the datasheet's peak)" if precision in printed else ""
+            parts.append(f"{si(rate, rate_unit(precision))} at {precision}{share}")
+    if not parts:
+        return ""
+    return (
+        f"Matrix products at precisions that no model is run in reach {listing(parts)}; no model is held against them."
+    )
 
 
 def _level(found: MemoryLevel) -> str:
@@ -89,4 +105,5 @@ def paces(machine: Machine) -> str:
 @on_each_machine
 def measured(paper: Paper, machine: Machine) -> str:
     """Say what the roofs are made of: kernels, levels, paces."""
-    return f"{peaks(machine)} {or_missing(levels)(machine)} {paces(machine)}"
+    parts = [peaks(machine), eight_bits(paper, machine), or_missing(levels)(machine), paces(machine)]
+    return " ".join(filter(None, parts))

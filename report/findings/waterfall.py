@@ -12,7 +12,7 @@ from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK
 from report.findings.utilisation import named
 from report.load import operator_bounds
 from report.load.cells import INFERENCE_CELL
-from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import extremes, highest
 from report.text.quantities import by_number, exact, listing, number, percent, signed_percent, significant
 
@@ -76,12 +76,13 @@ def _gap(machine: Machine, rows: pd.DataFrame) -> str:
 @on_each_machine
 def at_lower_precision(paper: Paper, machine: Machine) -> str:
     """Say what becomes of the terms where arithmetic is faster."""
-    at_base, at_lower = (waterfall.terms(paper, machine, precision) for precision in (BASE_PRECISION, LOWER_PRECISION))
+    lower = machine.lower_precision
+    at_base, at_lower = (waterfall.terms(paper, machine, precision) for precision in (BASE_PRECISION, lower))
     common = at_base.merge(at_lower[["model", "batch"]].drop_duplicates())
     if common.empty:
         raise DataMissingError(
-            f"No cell of the {available.title(machine)} was profiled at both {BASE_PRECISION} and {LOWER_PRECISION}; "
-            f"{waterfall.command(machine, LOWER_PRECISION)} profiles those that were measured."
+            f"No cell of the {available.title(machine)} was profiled at both {BASE_PRECISION} and {lower}; "
+            f"{waterfall.command(machine, lower)} profiles those that were measured."
         )
     return " ".join(
         lowered(machine, rows, at_lower[(at_lower.batch == batch) & at_lower.model.isin(rows.model)])
@@ -95,9 +96,9 @@ def lowered(machine: Machine, at_base: pd.DataFrame, at_lower: pd.DataFrame) -> 
     farther = median_of(lower / base)
     outcome = {1: "farther from its roof", -1: "nearer its roof", 0: "no nearer its roof, as far as these models tell"}
     return (
-        f"On the {available.title(machine)} at batch size {at_lower.batch.iloc[0]}, a latency at {LOWER_PRECISION} is "
-        f"{significant(lower.median())} times the bound of the whole model in the median of "
-        f"{number(len(lower), 'model')}, at {BASE_PRECISION} {significant(base.median())} times: "
+        f"On the {available.title(machine)} at batch size {at_lower.batch.iloc[0]}, a latency at "
+        f"{machine.lower_precision} is {significant(lower.median())} times the bound of the whole model in the median "
+        f"of {number(len(lower), 'model')}, at {BASE_PRECISION} {significant(base.median())} times: "
         f"{outcome[farther.side]}."
     )
 

@@ -22,12 +22,13 @@ from report.load import bibliography, cells, chips, counting_programs, elsewhere
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
+from report.text.frame_rows import matching
 
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
 
-LOWER_PRECISION = "bf16"
-"""The precision that is held against it."""
+LOWER_PRECISIONS = ("bf16", "fp16")
+"""The precisions that are held against it: on a machine the first of them that it ran."""
 
 DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
 """Device of an environment to kind of chip."""
@@ -68,6 +69,12 @@ class Machine:
     def roof(self, precision: str) -> Roof | None:
         """Return the measured roof at a precision; None where it was not measured."""
         return roof_at(self.roofs, precision)
+
+    @property
+    def lower_precision(self) -> str:
+        """The precision that is held against the base: bf16, but fp16 where cells ran at that and none at bf16."""
+        ran = set(matching(self.cells, status="ok").precision)
+        return next((each for each in LOWER_PRECISIONS if each in ran), LOWER_PRECISIONS[0])
 
 
 @dataclass(frozen=True, eq=False)

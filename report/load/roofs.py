@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.memory_levels import Cache, Level, levels
-from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from measure.timing.statistics import Estimate, estimate_rounds, quotient
 from report.text.frame_rows import matching
 
@@ -132,9 +132,20 @@ def fastest(rows: pd.DataFrame, rate: str) -> pd.Series:
     return rows.iloc[int(rows[rate].to_numpy().argmax())]
 
 
+def peaks(rows: pd.DataFrame) -> dict[str, float]:
+    """Return the rate of the fastest sustained arithmetic at each precision: FLOP/s, at int8 OP/s."""
+    by_precision = sustained(rows, ARITHMETIC).groupby("precision", sort=False)
+    return {str(precision): float(found.flop_per_s.max()) for precision, found in by_precision}
+
+
+def _without_eight_bits(rows: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the precisions that no model is run in: their peaks are no roofs, and integers do no FLOP."""
+    return rows[~rows.precision.isin(EIGHT_BITS)]
+
+
 def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
-    """Return the fastest sustained multiply-add and the fastest matrix product of each precision, with what each is."""
-    products = [kernel for kernel in ARITHMETIC if kernel != "fma"]
+    """Return the fastest sustained multiply-add and matrix product of each precision of a roof, with what each is."""
+    rows, products = _without_eight_bits(rows), [kernel for kernel in ARITHMETIC if kernel != "fma"]
     return [
         (what, fastest(candidates, "flop_per_s"))
         for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
@@ -189,9 +200,9 @@ def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a precision: the fastest arithmetic's sustained rate and the fastest stream's through memory.
 
     Each with its interval and kernel, and the ridge point with its interval. A bandwidth moves bytes, whatever they
-    mean: it serves all precisions.
+    mean: it serves all precisions. Those that no model is run in have no roof.
     """
-    streams, arithmetic = from_memory(rows), sustained(rows, ARITHMETIC)
+    streams, arithmetic = from_memory(rows), sustained(_without_eight_bits(rows), ARITHMETIC)
     if streams.empty or arithmetic.empty:
         return pd.DataFrame(columns=["precision"])
     bandwidth = _roof("bandwidth", "byte", streams)

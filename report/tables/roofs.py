@@ -3,7 +3,7 @@
 from report.analysis import available, datasheet
 from report.analysis.available import or_missing
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import ARITHMETIC, STREAMED_BY, STREAMS, burst, fastest, sustained
+from report.load.roofs import ARITHMETIC, STREAMED_BY, STREAMS, burst, fastest, peaks, sustained
 from report.tables.pipe import NONE, between, cited, known, named, pipe, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
@@ -28,12 +28,13 @@ def _arithmetic(machine: Machine) -> list[list[str]]:
         best = fastest(lasting, "flop_per_s")
         short = burst(machine.roof_measurements, [str(kernel)])
         short = short[short.precision == precision]
+        unit = rate_unit(str(precision))
         rows.append(
             [
                 named(machine), str(precision), ARITHMETIC[str(kernel)],
-                NONE if kernel == "fma" else str(best["size"]), si(best.flop_per_s, "FLOP/s"),
-                between(best.flop_per_s_low, best.flop_per_s_high, "FLOP/s"),
-                NONE if short.empty else si(fastest(short, "flop_per_s").flop_per_s, "FLOP/s"),
+                NONE if kernel == "fma" else str(best["size"]), si(best.flop_per_s, unit),
+                between(best.flop_per_s_low, best.flop_per_s_high, unit),
+                NONE if short.empty else si(fastest(short, "flop_per_s").flop_per_s, unit),
             ]
         )  # fmt: skip
     return rows
@@ -86,14 +87,15 @@ def datasheet_roofs(paper: Paper) -> str:
     machines = available.machines(paper)
     rows = []
     for machine in machines:
+        measured = peaks(machine.roof_measurements)
         for roof in datasheet.roofs(paper, machine):
-            measured = machine.roof(roof.precision)
+            peak = measured.get(roof.precision)
             rows.append(
                 [
                     named(machine), roof.precision + ("" if roof.confirmed else f"{SPACE}\\*"),
                     escape(roof.derivation), si(roof.peak_flop_per_s, rate_unit(roof.precision)),
                     known(roof.bandwidth_byte_per_s, si, "B/s"),
-                    percent(measured.peak_flop_per_s / roof.peak_flop_per_s) if measured else NONE,
+                    percent(peak / roof.peak_flop_per_s) if peak else NONE,
                     cited(roof.source),
                 ]
             )  # fmt: skip

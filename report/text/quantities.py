@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
+from measure.cache.words import operation
+
 SPACE = "\u00a0"
 """Stands between a number and its unit, so that no line breaks there."""
 
@@ -95,12 +97,12 @@ def listing(words: Sequence[str], most: int | None = None) -> str:
 
 
 def rate_unit(precision: str) -> str:
-    """Return the unit of a peak: integer arithmetic does operations, not floating-point operations."""
-    return "OP/s" if precision.startswith("int") else "FLOP/s"
+    """Return the unit of a peak."""
+    return f"{operation(precision)}/s"
 
 
 def ridge_unit(precision: str) -> str:
-    return "OP/B" if precision.startswith("int") else "FLOP/B"
+    return f"{operation(precision)}/B"
 
 
 def signed_percent(share: float) -> str:

@@ -11,6 +11,7 @@ from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
 from report.load import bibliography, cells, chips, workloads
 from report.load.paper import Paper, frame, load
+from report.load.roofs import measured_roofs
 
 REFERENCES = ROOT / "bib" / "references.bib"
 
@@ -25,6 +26,34 @@ def wide() -> Paper:
     """The tiny paper with more chips: generations of product lines, and chips at several precisions."""
     more = chips.read(TESTS / "data" / "more-chips.csv", bibliography.read_keys(REFERENCES))
     return replace(tiny(), chips=pd.concat([tiny().chips, more], ignore_index=True))
+
+
+EIGHT_BITS = {"cpu": {"int8": 200e9}, "gpu": {"fp8": 100e12, "int8": 100e12}}
+"""What products of 8 bits reach on the machines of ``with_eight_bits``: more than their other arithmetic."""
+
+PRINTED_EIGHT_BITS = {"fp8": 200e12, "int8": 400e12}
+"""What the datasheet of its GPU says of them."""
+
+RATE = ("flop_per_s", "flop_per_s_low", "flop_per_s_high")
+
+
+@cache
+def with_eight_bits() -> Paper:
+    """The tiny paper with products of 8 bits, measured on both machines and printed of its GPU."""
+    machines = []
+    for machine in tiny().machines:
+        rows = machine.roof_measurements
+        product = rows[rows.roof_kernel == "matmul"].tail(1)
+        added = [
+            product.assign(precision=precision, **dict.fromkeys(RATE, rate))
+            for precision, rate in EIGHT_BITS[machine.chip_kind].items()
+        ]
+        rows = pd.concat([rows, *added], ignore_index=True)
+        machines.append(replace(machine, roof_measurements=rows, roofs=measured_roofs(rows)))
+    table = tiny().chips
+    printed = table[(table.chip == "Bead 2") & (table.precision == "bf16")]
+    more = [printed.assign(precision=name, peak_flop_per_s=peak) for name, peak in PRINTED_EIGHT_BITS.items()]
+    return replace(tiny(), chips=pd.concat([table, *more], ignore_index=True), machines=tuple(machines))
 
 
 MANY = "abcdefgh"

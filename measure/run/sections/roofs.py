@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from measure.cache.records import RoofMeasurement
-from measure.cache.words import STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import STREAM_ARRAYS, SUSTAINED, operation
+from measure.machine import precisions
 from measure.machine.devices import Device
 from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
@@ -34,7 +35,8 @@ class RoofTask(Task):
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         rows = () if request.force else cache.tried(cache.folder.roof_measurements())
         known = {(row.roof_kernel, row.precision, row.size, row.pace, row.round) for row in rows}
-        listed = roofs.roof_kernels(cache.environment.device, request.precisions)
+        asked = precisions.of_products(cache.environment, request.precisions)
+        listed = roofs.roof_kernels(cache.environment.device, asked)
         tasks = [cls(*each) for each in listed if each not in known]
         if not request.quick:
             return tasks
@@ -70,4 +72,4 @@ class RoofTask(Task):
             return f"{self.size / result.latency_s / 1e9:.3f} additions/ns"
         if self.roof_kernel in STREAM_ARRAYS:
             return f"{byte / result.latency_s / 1e9:.1f} GB/s"
-        return f"{flop / result.latency_s / 1e9:.1f} GFLOP/s"
+        return f"{flop / result.latency_s / 1e9:.1f} G{operation(self.precision)}/s"

@@ -19,7 +19,7 @@ from report.findings.conclusions.conclusion import (
     of_paper,
     on_side,
 )  # fmt: skip
-from report.load.paper import BASE_PRECISION, LOWER_PRECISION, Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
 from report.text.quantities import listing, number, percent, significant
 
@@ -27,21 +27,21 @@ from report.text.quantities import listing, number, percent, significant
 @of_machine(1, "Precision", "sec-throughput", "fig-attained")
 def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a lower precision buys, by batch size."""
-    cells = available.cells(machine, None)
-    base, lower = (matching(cells, precision=precision) for precision in (BASE_PRECISION, LOWER_PRECISION))
+    cells, lower_one = available.cells(machine, None), machine.lower_precision
+    base, lower = (matching(cells, precision=precision) for precision in (BASE_PRECISION, lower_one))
     pairs = base.merge(lower, on=["model", "batch"], suffixes=("", "_lower"))
     if pairs.empty:
-        what = f"Nothing was measured at both {BASE_PRECISION} and {LOWER_PRECISION} on the {available.title(machine)}"
-        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {LOWER_PRECISION}", does="does")
+        what = f"Nothing was measured at both {BASE_PRECISION} and {lower_one} on the {available.title(machine)}"
+        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {lower_one}", does="does")
     effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain", confidence)
     advice = advised(
         effects,
-        take=f"run inference at {LOWER_PRECISION}",
+        take=f"run inference at {lower_one}",
         leave=f"at {BASE_PRECISION}",
         avoid=f"stay at {BASE_PRECISION}",
-        neither=f"expect no speed of {LOWER_PRECISION}",
+        neither=f"expect no speed of {lower_one}",
     )
-    what = f"the speed at {LOWER_PRECISION} over that at {BASE_PRECISION} is"
+    what = f"the speed at {lower_one} over that at {BASE_PRECISION} is"
     return [*effects.values()], f"{advice}: {what} {medians(effects)}.", f"{what} {medians(ends(effects))}"
 
 

@@ -15,9 +15,11 @@ def machine(**tables):
     return Machine(ENVIRONMENT, **{name: tables.get(name, table(name, [])) for name in COLUMNS})
 
 
-def rounds(variant, times, sitting="a", flags="", phase="inference", model="net", batch=1, shape=""):
+def rounds(
+    variant, times, sitting="a", flags="", phase="inference", model="net", batch=1, shape="", precision="fp32"
+):
     """The runs and samples of a cell: of each round the times of its samples."""
-    cell = (model, batch, "fp32", phase, variant)
+    cell = (model, batch, precision, phase, variant)
     runs = [(*cell, "ok", number, sitting, flags, shape) for number in range(len(times))]
     samples = [(*cell, number, at, time) for number, taken in enumerate(times) for at, time in enumerate(taken)]
     return runs, samples
@@ -26,6 +28,15 @@ def rounds(variant, times, sitting="a", flags="", phase="inference", model="net"
 def of_cells(*cells):
     runs, samples = ([row for cell in cells for row in cell[part]] for part in (0, 1))
     return machine(runs=table("runs", runs), samples=table("samples", samples))
+
+
+@pytest.mark.parametrize(
+    ("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp16", "bf16"], "bf16")]
+)
+def test_the_lower_precision_is_the_first_that_ran(ran, lower):
+    # bf16 through a variant alone is held against nothing
+    cells = [rounds("eager", [[1.0]], precision=precision) for precision in ran]
+    assert of_cells(*cells, rounds("channels_last", [[1.0]], precision="bf16")).lower == lower
 
 
 def test_medians_over_batch_sizes_take_the_models_that_have_all():

@@ -25,7 +25,16 @@ aten = torch.ops.aten
 LAUNCH_NS = 3_000
 """What a kernel takes at least."""
 
-PRECISIONS = {torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16"}
+PRECISIONS = {
+    torch.float64: "fp64",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8",
+    torch.int8: "int8",
+}
+
+FORMULAS = {**flop_registry, aten._int_mm: flop_registry[aten.mm]}
+"""The arithmetic of operators. torch's registry counts FLOP, and so leaves out products of integers."""
 
 WRITTEN_DOWN = {aten.arange, aten.linspace, aten.logspace, aten.scalar_tensor}
 
@@ -123,7 +132,7 @@ class Operators(TorchDispatchMode):
     def _kernel(self, func: Any, args: Any, kwargs: Any, result: Any, read: Any, written: Any) -> Kernel:
         """Return an operator's only kernel: it takes its launch, and its FLOP or its bytes by the device's peaks."""
         name, precision = func.overloadpacket.__name__, self._precision([*read, *written])
-        count = flop_registry.get(func.overloadpacket)
+        count = FORMULAS.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
         read_byte, written_byte = (
             sum(tensor.numel() * tensor.element_size() for tensor in each) for each in (read, written)
@@ -135,7 +144,8 @@ class Operators(TorchDispatchMode):
 
     def _precision(self, tensors: Iterable[torch.Tensor]) -> str:
         """Return the type that the tensors have, or by which the device computes with it."""
-        kinds = [PRECISIONS.get(tensor.dtype, "fp32") for tensor in tensors if tensor.is_floating_point()]
+        types = [tensor.dtype for tensor in tensors if tensor.is_floating_point() or tensor.dtype in PRECISIONS]
+        kinds = [PRECISIONS.get(dtype, "fp32") for dtype in types]
         precision = kinds[0] if kinds else "fp32"
         if precision == "fp32" and torch.backends.cuda.matmul.allow_tf32:
             precision = "tf32"

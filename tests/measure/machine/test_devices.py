@@ -1,8 +1,9 @@
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 from helpers.gpu import pretend
-from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, T4
+from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, T4, Machine
 
 from measure.cache.memory_levels import Cache
 from measure.errors import UserError
@@ -47,6 +48,7 @@ def test_a_gpu_is_known_by_its_name_memory_and_kind(monkeypatch):
     assert gpu.identity() == {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}
     assert gpu.memory_byte() == 15360 * MIB
     assert gpu.driver() == "000.00 (test double)"
+    assert gpu.capability() == "7.5"
 
 
 def test_a_slice_is_known_by_its_own_name_and_memory(monkeypatch):
@@ -54,6 +56,14 @@ def test_a_slice_is_known_by_its_own_name_and_memory(monkeypatch):
     gpu = devices.find("cuda")
     assert gpu.identity()["name"] == "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
     assert gpu.memory_byte() == 4864 * MIB
+    assert gpu.capability() == "8.0"
+
+
+def test_a_driver_that_does_not_tell_the_compute_capability_leaves_it_unknown(monkeypatch):
+    silent = dataclasses.replace(T4, untold=frozenset({"CudaComputeCapability"}))
+    pretend(monkeypatch, Machine((silent,)))
+    assert devices.find("cuda").capability() is None
+    assert devices.find("cpu").capability() is None
 
 
 def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):

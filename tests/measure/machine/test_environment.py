@@ -1,6 +1,8 @@
 import dataclasses
 
 import pytest
+from helpers.gpu import pretend
+from helpers.gpu.catalogue import MACHINES
 
 from measure.errors import UserError
 from measure.machine import devices, processor
@@ -42,6 +44,17 @@ def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypat
     again = current(devices.find("cpu"), 2)
     assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
     assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
+
+
+def test_the_compute_capability_is_recorded_and_leaves_the_identity_as_it_was(monkeypatch, untuned):
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    pretend(monkeypatch, MACHINES["t4"])
+    gpu = devices.find("cuda")
+    told = current(gpu, 2)
+    monkeypatch.setattr(gpu, "capability", lambda: None)  # as an earlier version
+    untold = current(gpu, 2)
+    assert (told.capability, untold.capability) == ("7.5", None)
+    assert (told.hardware_id, told.environment_id) == (untold.hardware_id, untold.environment_id)
 
 
 def test_a_variable_that_tunes_makes_another_environment_of_the_same_hardware(monkeypatch, environment):

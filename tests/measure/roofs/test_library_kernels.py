@@ -18,6 +18,30 @@ def test_the_products_are_those_of_their_operands(monkeypatch):
     assert torch.allclose(product, (left[:, :, None] * right[None]).sum(1), atol=1e-5)
 
 
+def product_of(monkeypatch, precision, function):
+    """The product of the operands, in numbers that hold it exactly, and what the library makes of them."""
+    made = []
+    multiply = getattr(torch, function)
+    monkeypatch.setattr(torch, function, lambda *given, **how: made.append((given, multiply(*given, **how))))
+    library_kernels.prepare("matmul", precision, 32, "cpu", 1)(1)
+    ((left, right), product) = made[0]
+    assert left.dtype == right.dtype
+    assert (left.element_size(), right.stride()) == (1, (1, 32))  # the right one's columns lie one after another
+    return (left.double()[:, :, None] * right.double()[None]).sum(1), product
+
+
+def test_a_product_of_integers_sums_them_exactly(monkeypatch):
+    expected, product = product_of(monkeypatch, "int8", "_int_mm")
+    assert product.dtype == torch.int32
+    assert torch.equal(product.double(), expected)
+
+
+def test_a_product_at_fp8_is_that_of_its_operands(monkeypatch):
+    expected, product = product_of(monkeypatch, "fp8", "_scaled_mm")
+    assert product.dtype == torch.bfloat16
+    assert torch.allclose(product.double(), expected, rtol=2**-8, atol=1e-3)  # bf16 has eight significant bits
+
+
 def test_numpy_multiplies_by_all_cores_or_not_at_all():
     cores = processor.visible_cores()
     library_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores)(1)

@@ -35,6 +35,9 @@ def test_the_work_of_a_matrix_product():
     assert flop_and_byte("matmul", "bf16", 100) == (2_000_000, 60_000)
     assert flop_and_byte("numpy_matmul", "fp32", 100)[0] == 2_000_000
     assert flop_and_byte("matmul", "tf32", 100)[1] == 120_000  # stored as fp32
+    # Two matrices of 100 * 100 bytes; the product's numbers take two bytes (bf16) or four (sums of integers)
+    assert flop_and_byte("matmul", "fp8", 100) == (2_000_000, 40_000)
+    assert flop_and_byte("matmul", "int8", 100) == (2_000_000, 60_000)
 
 
 def test_the_work_of_multiply_adds():
@@ -139,6 +142,7 @@ def test_the_working_sets_of_a_gpu():
     [
         ("matmul", "fp32", 64, SUSTAINED),
         ("matmul", "fp32", 64, BURST),
+        ("matmul", "int8", 64, SUSTAINED),
         ("fma", "fp32", 12 * 2**12, SUSTAINED),
         ("stream_read", "fp64", 6 * 2**12, SUSTAINED),
         ("stream_triad", "fp64", 6 * 2**12, BURST),
@@ -199,7 +203,7 @@ def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
 
 
 def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
-    return roofs._passes(run, threads, longest_s, beat)
+    return roofs._passes(run, threads, 16384, longest_s, beat)
 
 
 def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch):
@@ -209,7 +213,7 @@ def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch
     def run(passes):
         clock.now += 2.2 * passes  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
 
-    with pytest.raises(NotImplementedError, match=r"takes 2\.2 s here, more than 1\.5 s: the smaller ones count"):
+    with pytest.raises(NotImplementedError, match=r"of 16384 rows takes 2\.2 s here, more than 1\.5 s: the smaller"):
         passes(run, beat=lambda: beats.append(clock.now))
     assert clock.now == 2 * 2.2
     assert beats == [2.2]  # two in a row would look like a call that hangs
@@ -221,8 +225,27 @@ def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypat
     monkeypatch.setattr(roofs, "LONGEST_PRODUCT_S", 0.0)
     cpu, beat = devices.find("cpu"), lambda: None
     assert roofs.measure(cpu, "matmul", "fp32", 32, SUSTAINED, beat).latency_s > 0
-    with pytest.raises(NotImplementedError, match="a product of this size takes"):
+    with pytest.raises(NotImplementedError, match="a product of 32 rows takes"):
         roofs.measure(cpu, "matmul", "fp32", 64, SUSTAINED, beat)
+
+
+def test_no_product_is_begun_that_would_take_minutes(monkeypatch):
+    """As at int8 on a processor without instructions for it, at 10^9 operations a second."""
+    clock, begun = Clock(), []
+    monkeypatch.setattr(roofs, "time", clock)
+
+    def prepare(_device, _kernel, _precision, rows):
+        def work(passes):
+            begun.append(rows)
+            clock.now += passes * 2 * rows**3 / 1e9
+
+        return work
+
+    monkeypatch.setattr(roofs, "prepare", prepare)
+    with pytest.raises(NotImplementedError, match=r"of 1024 rows takes 2\.1 s here, more than 1\.5 s: the smaller"):
+        roofs.measure(devices.find("cpu"), "matmul", "int8", 4096, SUSTAINED, lambda: None)
+    # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
+    assert begun == [512, 512, 1024, 1024]
 
 
 def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):

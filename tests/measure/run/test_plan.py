@@ -28,6 +28,7 @@ def cache(
     counters=(),
     samples=(),
     device="cpu",
+    capability=None,
     system="Linux",
     seed=1,
 ):
@@ -42,7 +43,7 @@ def cache(
     return Cache(
         SimpleNamespace(counted=lambda: workloads),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
-        SimpleNamespace(environment_id="now", device=device, system=system),
+        SimpleNamespace(environment_id="now", device=device, capability=capability, system=system),
         Sitting(seed=seed),
     )
 
@@ -161,6 +162,18 @@ def test_memory_is_kept_too_on_a_processor_under_linux_unless_variants_are_named
     assert labels(to_do(dataclasses.replace(request, variants=("eager",)))) == both[1:]
 
 
+def test_precisions_are_those_of_the_device_unless_they_are_named():
+    request = Request([ALEXNET], [1], [], ["inference"], rounds=1)
+    fp32, fp16, bf16 = (f"alexnet batch 1 {precision}, round 1" for precision in ("fp32", "fp16", "bf16"))
+    assert labels(to_do(request)) == [fp32]
+    assert labels(to_do(request, device="cuda", capability="7.5")) == [fp16, fp32]
+    assert labels(to_do(request, device="cuda", capability="8.0")) == [bf16, fp32]
+    named = dataclasses.replace(request, precisions=["fp32"])
+    assert labels(to_do(named, device="cuda", capability="8.0")) == [fp32]
+    # What an earlier version measured is done, and what it did not ask for is new.
+    assert labels(to_do(request, device="cuda", capability="8.0", runs=[run("alexnet", 1)])) == [bf16]
+
+
 def test_what_the_cache_holds_is_not_measured_again_whatever_became_of_it():
     request = Request([ALEXNET, VGG], [1, 64], ["fp32"], ["inference"], rounds=2)
     runs = [run("alexnet", 1), run("alexnet", 1, number=1), run("vgg11", 1), run("vgg11", 64, status="oom")]
@@ -264,9 +277,18 @@ def test_what_is_stored_as_fp32_is_counted_as_that():
 
 def test_each_precision_has_its_matrix_products_and_all_share_the_memory():
     tasks = to_do(Request([], [], ["fp32", "bf16"], ["roofs"]))
-    assert {task.precision for task in tasks if task.roof_kernel == "matmul"} == {"fp32", "bf16"}
+    assert {task.precision for task in tasks if task.roof_kernel == "matmul"} == {"fp32", "bf16", "int8"}
     streams = [task for task in tasks if task.roof_kernel.startswith("stream_")]
     assert len({(task.roof_kernel, task.size, task.pace, task.round) for task in streams}) == len(streams) > 0
+
+
+def test_a_gpus_products_are_measured_at_all_that_it_has_units_for():
+    def of_products(capability, **asked):
+        tasks = to_do(Request([], [], ["fp32"], ["roofs"], **asked), device="cuda", capability=capability)
+        return {task.precision for task in tasks if task.roof_kernel == "matmul"}
+
+    assert of_products("9.0") == of_products("9.0", quick=True) == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
+    assert of_products("7.5") == {"fp32", "fp16", "int8"}
 
 
 def test_a_processor_has_its_clock_measured_once_whatever_the_precisions():

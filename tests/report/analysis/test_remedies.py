@@ -85,10 +85,10 @@ def test_a_larger_batch_is_no_remedy_where_its_throughput_is_lower():
     assert largest(larger_batch(1.6))["deep", 1].basis == HYPOTHESIS
 
 
-def at_bf16(latency_s):
+def at_bf16(latency_s, precision="bf16"):
     machine = alone()
     lower = machine.cells.assign(
-        precision="bf16", latency_s=latency_s, latency_low_s=0.99 * latency_s, latency_high_s=1.01 * latency_s
+        precision=precision, latency_s=latency_s, latency_low_s=0.99 * latency_s, latency_high_s=1.01 * latency_s
     )
     return replace(machine, cells=pd.concat([machine.cells, lower], ignore_index=True))
 
@@ -100,6 +100,8 @@ def test_a_lower_precision_that_was_measured_and_does_not_help_is_not_suggested(
     assert (slower.remedy, slower.basis) == ("nothing that was tried", NONE)
     assert (faster.remedy, faster.basis) == ("bf16", MEASURED)
     assert faster.gain == pytest.approx(2)
+    without_bf16 = largest(at_bf16(0.2, "fp16"))["deep", 1]  # on a GPU that has no units for bf16
+    assert (without_bf16.remedy, without_bf16.basis) == ("nothing that was tried", NONE)
 
 
 def test_of_several_that_help_the_remedy_is_the_one_that_helps_most():

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.charts import drawn, rows, titles
-from helpers.papers import tiny
+from helpers.papers import tiny, with_eight_bits
 from helpers.sentences import plain
 
 from report import figures
@@ -37,6 +37,12 @@ def test_the_hierarchy_has_a_slope_for_each_level_and_a_flat_for_each_kernel():
 def test_every_line_of_the_hierarchy_is_named():
     names = {plain(row["text"]) for row in rows(drawn(figures.roofs.hierarchy, tiny()), "text", "dx")}
     assert names >= {"L1, 500 GB/s", "L2, 200 GB/s", "memory, 10.0 GB/s", "fp32 multiply-add, 100 GFLOP/s"}
+
+
+def test_no_roofline_is_flat_at_what_products_of_8_bits_reach():
+    for figure in (figures.roofs.hierarchy, figures.utilisation.models_on_roof):
+        with_them, without = (drawn(figure, paper)["description"] for paper in (with_eight_bits(), tiny()))
+        assert with_them == without
 
 
 def test_the_sweep_shows_every_stream_level_and_reported_cache():

@@ -40,14 +40,19 @@ def test_an_effect_tells_its_interval_at_the_confidence_that_is_asked_for():
     assert "expect no speed of bf16" in text(unknown)
 
 
-def at_bf16(faster):
-    """Its cells at bf16 too, so many times as fast, by batch size."""
+def at_bf16(faster, precision="bf16"):
+    """Its cells at bf16 too, or at another precision, so many times as fast, by batch size."""
 
     def change(cells):
-        lower = cells.assign(precision="bf16", latency_s=cells.latency_s / cells.batch.map(faster))
+        lower = cells.assign(precision=precision, latency_s=cells.latency_s / cells.batch.map(faster))
         return pd.concat([cells, lower], ignore_index=True)
 
     return cpu(change)
+
+
+def test_where_nothing_ran_at_bf16_the_lower_precision_is_fp16():
+    found = text(settings.precision(many(), at_bf16({1: 2.0, 4: 3.0, 16: 2.0}, "fp16")))
+    assert "run inference at fp16: the speed at fp16 over that at fp32 is 2.00 (2.00 to 2.00) at batch size 1" in found
 
 
 def test_precision():

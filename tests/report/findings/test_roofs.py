@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pandas as pd
-from helpers.papers import tiny
-from helpers.sentences import plain
+from helpers.papers import tiny, with_eight_bits
+from helpers.sentences import check_whole_sentences, plain
 
 from measure.cache.memory_levels import Cache
 from report import findings
@@ -25,6 +25,27 @@ def test_other_precisions_have_the_best_product_as_their_roof_and_it_is_said():
     assert text.endswith(
         "is the fastest matrix product at fp32 (8.00 TFLOP/s), where no multiply-add in registers was measured."
     )
+
+
+def test_products_of_8_bits_stand_beside_the_datasheet_and_no_model_is_held_against_them():
+    cpu, gpu = (plain(roofs.eight_bits(with_eight_bits(), machine)) for machine in with_eight_bits().machines)
+    assert cpu == (
+        "Matrix products at precisions that no model is run in reach 200 GOP/s at int8; no model is held against them."
+    )
+    # 100 of 200 TFLOP/s, and 100 of 400 TOP/s
+    assert gpu == (
+        "Matrix products at precisions that no model is run in reach 100 TFLOP/s at fp8 (50 % of the datasheet's peak) "
+        "and 100 TOP/s at int8 (25 % of the datasheet's peak); no model is held against them."
+    )
+    assert roofs.eight_bits(tiny(), CPU) == ""
+    text = findings.roofs.measured(with_eight_bits())
+    check_whole_sentences(text)
+    assert cpu in plain(text)
+
+
+def test_no_other_finding_knows_of_products_of_8_bits():
+    for finding in (findings.machines.measured, findings.utilisation.attained):
+        assert finding(with_eight_bits()) == finding(tiny())
 
 
 def test_levels_against_what_the_system_reports():

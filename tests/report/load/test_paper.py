@@ -2,6 +2,7 @@ import gc
 import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from helpers.papers import REFERENCES, empty, tiny
 from helpers.places import ROOT, TESTS
@@ -75,6 +76,17 @@ def test_roof():
     roof = Roof(100e9, 10e9)
     assert roof.ridge_flop_per_byte == 10
     assert [roof.attainable(value) for value in (5, 10, 50)] == [50e9, 100e9, 100e9]
+
+
+@pytest.mark.parametrize(
+    ("ran", "lower"),
+    [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp32", "fp16", "bf16"], "bf16"), ([], "bf16")],
+)
+def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
+    cpu = tiny().machine("cpu")
+    measured, failed = (cpu.cells[cpu.cells.status == status].iloc[:1] for status in ("ok", "oom"))
+    cells = pd.concat([*(measured.assign(precision=each) for each in ran), failed.assign(precision="bf16")])
+    assert replace(cpu, cells=cells).lower_precision == lower
 
 
 def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():

@@ -1,14 +1,23 @@
 from dataclasses import replace
 
+import pandas as pd
 import pytest
-from helpers.papers import tiny
+from helpers.papers import tiny, with_eight_bits
 from helpers.places import TESTS
 
 from measure.cache.folders import MachineFolder
 from measure.cache.memory_levels import Cache
 from measure.cache.records import RoofMeasurement
 from report.load.paper import frame
-from report.load.roofs import fastest_arithmetic, from_memory, measured_clock, measured_roofs, memory_levels, rated
+from report.load.roofs import (
+    fastest_arithmetic,
+    from_memory,
+    measured_clock,
+    measured_roofs,
+    memory_levels,
+    peaks,
+    rated,
+)
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
@@ -114,6 +123,22 @@ def test_the_fastest_arithmetic_of_each_precision():
         ("multiply-add", "fp64", pytest.approx(20e9)),
         ("matrix product", "fp32", pytest.approx(80e9)),
     ]
+
+
+def test_products_of_8_bits_are_peaks_and_no_roofs():
+    cpu, gpu = with_eight_bits().machines
+    # Faster than all else, and yet in no roof: no model is run in them, and operations on integers are no FLOP
+    assert peaks(cpu.roof_measurements) == pytest.approx({"fp32": 100e9, "fp64": 20e9, "int8": 200e9})
+    assert peaks(gpu.roof_measurements) == pytest.approx({"fp32": 8e12, "fp8": 100e12, "int8": 100e12})
+    for machine, without in ((cpu, CPU), (gpu, GPU)):
+        pd.testing.assert_frame_equal(machine.roofs, without.roofs)
+        assert machine.roof("int8") is None
+        kernels = [(what, row.precision) for what, row in fastest_arithmetic(machine.roof_measurements)]
+        assert kernels == [(what, row.precision) for what, row in fastest_arithmetic(without.roof_measurements)]
+    alone = cpu.roof_measurements[cpu.roof_measurements.precision != "fp32"]
+    alone = alone[alone.roof_kernel != "fma"]
+    assert measured_roofs(alone).empty
+    assert peaks(alone) == pytest.approx({"int8": 200e9})
 
 
 def test_the_clock():

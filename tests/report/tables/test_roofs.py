@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pypandoc
 import pytest
-from helpers.papers import empty, tiny
+from helpers.papers import empty, tiny, with_eight_bits
 from helpers.sentences import cells
 
 from report.analysis.available import Missing
@@ -19,6 +19,16 @@ def test_arithmetic():
         [NAME, "fp64", "multiply-add", "–", "20.0 GFLOP/s", "20.0 to 20.0 GFLOP/s", "–"],
         ["Example GPU", "fp32", "matrix product (torch)", "4000", "8.00 TFLOP/s", "8.00 to 8.00 TFLOP/s", "–"],
     ]
+
+
+def test_integers_do_operations():
+    added = [row for row in cells(roofs.arithmetic(with_eight_bits())) if row[1] in ("fp8", "int8")]
+    assert added == [
+        [NAME, "int8", "matrix product (torch)", "1000", "200 GOP/s", "200 to 200 GOP/s", "–"],
+        ["Example GPU", "fp8", "matrix product (torch)", "4000", "100 TFLOP/s", "100 to 100 TFLOP/s", "–"],
+        ["Example GPU", "int8", "matrix product (torch)", "4000", "100 TOP/s", "100 to 100 TOP/s", "–"],
+    ]
+    assert roofs.measured_roofs(with_eight_bits()) == roofs.measured_roofs(tiny())  # and have no ridge point
 
 
 def test_levels():
@@ -90,6 +100,15 @@ def test_datasheet_roofs():
         "80 %",
         "[@epoch_hw]",
     ]
+
+
+def test_the_share_of_the_datasheets_peak_that_products_of_8_bits_reach():
+    rows = {row[1]: row for row in cells(roofs.datasheet_roofs(with_eight_bits())) if row[0] == "Example GPU"}
+    assert list(rows) == ["fp32", "bf16", "fp8", "int8"]
+    # 100 of 200 TFLOP/s, and 100 of 400 TOP/s
+    assert [rows["fp8"][at] for at in (3, 5)] == ["200 TFLOP/s", "50 %"]
+    assert [rows["int8"][at] for at in (3, 5)] == ["400 TOP/s", "25 %"]
+    assert rows["bf16"][5] == "–"
 
 
 def test_an_unconfirmed_datasheet_roof_is_marked():
