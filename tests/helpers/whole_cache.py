@@ -130,6 +130,23 @@ def swapped_latencies(data):
         change(table, lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row)
 
 
+PRODUCTS = ("forward_flop", "backward_flop", "flop")
+"""The columns with the FLOP of convolutions, matrix products and attention."""
+
+
+def without_products(*models, columns=PRODUCTS):
+    """The mutation after which models ask for no products: an embedding alone; of a frozen one, ``backward_flop``."""
+
+    def idle(row):
+        return row | {name: "0" for name in columns if row.get(name)} if row["model"] in models else row
+
+    def mutation(data):
+        for name in ("models", "layers", "operators"):
+            change(data / "workload" / f"{name}.csv", idle)
+
+    return mutation
+
+
 def without_machine(machine, data):
     shutil.rmtree(data / "machines" / machine)
 

@@ -15,9 +15,11 @@ from helpers.paper_text import COSTS, EVERYTHING, STEPS, told
 from helpers.papers import REFERENCES, empty, tiny
 from helpers.places import ROOT
 from helpers.published_papers import printed
-from helpers.sentences import plain
+from helpers.sentences import check_no_gap, plain
 from helpers.whole_cache import (
     MACHINES,
+    MORE,
+    PRODUCTS,
     SWAP,
     renamed,
     slower,
@@ -25,10 +27,12 @@ from helpers.whole_cache import (
     without_files,
     without_machine,
     without_phases,
+    without_products,
     write_whole,
 )
 
 from measure.cache.words import INFERENCE, STAGES, STEP
+from report import failures
 from report.load.paper import load
 
 pytestmark = pytest.mark.long
@@ -232,6 +236,23 @@ def check_said_once(texts):
             for _ in re.finditer(r"No [CG]PU has been measured yet", each.text)
         ]
         assert len(said) <= 1, (chapter, said)
+
+
+@pytest.mark.parametrize("columns", [PRODUCTS, ("backward_flop",)])
+def test_a_model_without_products_leaves_every_text_whole(asked, before, columns):
+    """An embedding alone, and a frozen network."""
+    after = by_code(asked(without_products("lean", columns=columns)))
+    assert after.keys() == before.keys()
+    for text in after.values():
+        check_no_gap(text)
+
+
+def test_of_models_without_products_alone_each_text_is_there_or_its_failure_is_said(asked, before, monkeypatch):
+    monkeypatch.delenv(failures.STRICT)
+    models = [*MORE, "lean", "broad", "deep", "tokens"]
+    after = by_code(asked(without_products(*models)))
+    assert after.keys() == before.keys()
+    assert {code for code, text in after.items() if before[code] and not text} == set()
 
 
 def test_the_committed_cache_makes_whole_sentences():
