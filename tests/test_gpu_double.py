@@ -1,5 +1,6 @@
 """Whole runs of the program on GPUs that are not there (``helpers.gpu``), each in processes of its own."""
 
+import re
 import subprocess
 import sys
 
@@ -53,6 +54,14 @@ def test_inference_is_measured_from_identification_to_csv(tmp_path):
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
         assert sample.temperature_c == 60.0
         assert (sample.clock_hz, sample.throttle) in {(1590e6, None), (900e6, "power cap")}
+
+
+def test_the_batch_sizes_of_a_round_share_a_process(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 2, 4, "-v")
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    assert [row.status for row in folder_in(tmp_path).runs()] == ["ok"] * 2 * 3
+    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", answer.stderr)
+    assert len(set(begun)) == len(begun) == 3
 
 
 def test_a_training_step_is_measured_with_its_stages_and_its_memory(tmp_path):

@@ -1,6 +1,7 @@
 """The tasks still to do, section by section: what was asked for, less what the cache holds."""
 
 import logging
+from collections.abc import Hashable
 from dataclasses import replace
 from random import Random
 
@@ -48,11 +49,23 @@ def further_tasks(request: Request, cache: Cache) -> list[Task]:
 
 
 def _in_order(block: int, tasks: list[Task], cache: Cache) -> list[Task]:
-    """Return the tasks of a block: before the rounds and after them section by section, a round in random order."""
+    """Return the tasks of a block: before the rounds and after them section by section, a round in random order.
+
+    Tasks that share a process stay together, in a random order of their own.
+    """
     chosen = [task for task in tasks if task.block == block]
-    if BEFORE < block < AFTER:
-        Random(f"{cache.sitting.seed} {block}").shuffle(chosen)
-    return chosen
+    if not BEFORE < block < AFTER:
+        return chosen
+    groups: dict[Hashable, list[Task]] = {}
+    for task in chosen:
+        shared = task.process(cache.environment.device)
+        groups.setdefault(task if shared is None else shared, []).append(task)
+    draw = Random(f"{cache.sitting.seed} {block}")
+    order = list(groups.values())
+    draw.shuffle(order)
+    for group in order:
+        draw.shuffle(group)
+    return [task for group in order for task in group]
 
 
 def measures(request: Request) -> bool:

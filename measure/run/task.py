@@ -5,7 +5,7 @@ tasks, which say what they are, do themselves and put what comes of it into the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -92,9 +92,9 @@ class Task(ABC):
 
     Of the class, ``order`` is the section's place in a plan, ``help`` what it does; a run that names no sections has
     those that are usual, and a quick one those that are ``is_quick`` too. ``is_of_machine`` is False where the result
-    is the same on every machine, ``trains`` says that training steps are run, ``is_alone`` that the process which did
-    the task does no other, ``cluster_gap`` why it cannot be done on a cluster. Of the task, ``label`` is what users
-    see, ``effort`` a guess of its time relative to other tasks', for the estimate of the time left.
+    is the same on every machine, ``trains`` says that training steps are run, ``cluster_gap`` why it cannot be done on
+    a cluster. Of the task, ``label`` is what users see, ``effort`` a guess of its time relative to other tasks', for
+    the estimate of the time left.
     """
 
     section: ClassVar[str]
@@ -104,7 +104,6 @@ class Task(ABC):
     is_quick: ClassVar[bool] = True
     is_of_machine: ClassVar[bool] = True
     trains: ClassVar[bool] = False
-    is_alone: ClassVar[bool] = False
     cluster_gap: ClassVar[str | None] = None
 
     sections: ClassVar[dict[str, "type[Task]"]] = {}
@@ -140,6 +139,15 @@ class Task(ABC):
     def round_of(self) -> Cell | None:
         """The cell that the task is one of several rounds of: it takes as long as the others, and fails with them."""
         return None
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The modules that it imports for seconds, and that its process may have imported before."""
+        return ("torch",)
+
+    def process(self, device_kind: str) -> Hashable:
+        """Return what tasks have in common that do with one process; None for a task that needs its own."""
+        return type(self), self.block
 
     @property
     def variables(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 import dataclasses
 import logging
-from itertools import chain
+from itertools import chain, groupby
 from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
@@ -95,6 +95,20 @@ def test_the_order_of_a_block_is_drawn_by_the_seed():
     # A round's sixteen cells and their profiles, then a round of sixteen: each in an order of its own.
     second, third = order(1)[32:48], order(1)[48:]
     assert [label.replace("round 2", "round 3") for label in second] != third
+
+
+def test_on_a_gpu_the_batch_sizes_that_share_a_process_stay_together():
+    request = Request([ALEXNET, VGG], [1, 2, 4, 8], ["fp32", "fp16"], ["inference", "operators"], rounds=2)
+
+    def order(seed, device):
+        timed = [task for task in to_do(request, device=device, seed=seed) if isinstance(task, InferenceTask)]
+        return [(task.round, task.model.name, task.cell.precision, task.cell.batch) for task in timed]
+
+    together = [list(group) for _, group in groupby(order(1, "cuda"), key=lambda named: named[:3])]
+    assert [len(group) for group in together] == [4] * 2 * 2 * 2  # rounds, models, precisions
+    assert len({tuple(batch for *_, batch in group) for group in together}) > 1
+    assert order(1, "cuda") == order(1, "cuda") != order(2, "cuda")
+    assert len(list(groupby(order(1, "cpu"), key=lambda named: named[:3]))) > 8
 
 
 def timed(model, batch, latencies_s, precision="fp32", variant="eager"):
