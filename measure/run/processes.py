@@ -26,6 +26,13 @@ from measure.run.task import Task
 FORKS = platform.system() == "Linux"
 """Whether processes are forks here: Windows has none, and the libraries of macOS do not survive one."""
 
+Origin = tuple[int, frozenset[tuple[str, str]]]
+
+
+def origin(task: Task) -> Origin:
+    """Return what tasks have in common whose processes are forks of one zygote: their block, and their variables."""
+    return task.block, frozenset(task.variables.items())
+
 
 class Processes:
     """Gives a worker one process after another; each runs ``main`` with a connection and ``arguments``.
@@ -39,8 +46,7 @@ class Processes:
 
     def __init__(self, main: Callable[..., None], arguments: tuple[Any, ...], log: Path) -> None:
         self._main = (log, main, *arguments)
-        self._block: int | None = None
-        self._zygotes: dict[frozenset[tuple[str, str]], _Zygote] = {}
+        self._zygotes: dict[Origin, _Zygote] = {}
 
     def begin(self, task: Task) -> "tuple[BaseProcess | Fork, Connection]":
         """Start a process for a task, with its environment variables; return it, and the connection to it.
@@ -57,13 +63,12 @@ class Processes:
         return process, ours
 
     def _zygote(self, task: Task) -> "_Zygote":
-        if task.block != self._block:
+        mine = origin(task)
+        if any(block != task.block for block, _ in self._zygotes):
             self.close()
-            self._block = task.block
-        variables = frozenset(task.variables.items())
-        if variables not in self._zygotes or not self._zygotes[variables].is_alive():
-            self._zygotes[variables] = _Zygote(task, self._main)
-        return self._zygotes[variables]
+        if mine not in self._zygotes or not self._zygotes[mine].is_alive():
+            self._zygotes[mine] = _Zygote(task, self._main)
+        return self._zygotes[mine]
 
     def close(self) -> None:
         """End what further processes would be forked from."""
