@@ -13,7 +13,7 @@ from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
 from measure.cache.words import INFERENCE, STEP, same_shape, shape_name
 from measure.models import catalog
-from measure.run.task import Cache, Columns, Failure, Request, Task, latency
+from measure.run.task import Cache, Columns, Failure, Request, Task, Tier, latency
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median, estimate_rounds
 
@@ -121,6 +121,11 @@ class RoundTask(CellTask):
     @property
     def block(self) -> int:
         return self.round
+
+    def tier(self, request: Request) -> Tier:
+        if self.round:
+            return Tier.ROUNDS if self.round < request.rounds else Tier.REST
+        return request.tier(self.model)
 
     def process(self, device_kind: str) -> Hashable:
         """Return what the batch sizes of a round share, where it takes a process seconds to begin with the device.

@@ -1,11 +1,10 @@
 """The chips' datasheet roofs: ``data/chips.csv``, checked and read."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from measure.cache.hand_kept import CHIP_KINDS, Chip
+from measure.cache.hand_kept import CHIP_KINDS, Chip, chip_names, folded
 from measure.errors import UserError
 from report.load import hand_tables
 from report.text.frame_rows import each
@@ -87,21 +86,11 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
     return fastest(alike[0]), None
 
 
-def folded(name: str) -> str:
-    """A chip's name without what does not tell it from another: outer blanks, and case."""
-    return name.strip().casefold()
-
-
-def names(row: Any) -> set[str]:
-    """All names of a row's chip, ``folded``: ``chip``, and each of ``alias``."""
-    return {folded(name) for name in (row.chip, *row.alias.split(";")) if name}
-
-
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = folded(name)
     # An empty list would choose columns rather than rows.
-    return chips[pd.Series([wanted in names(row) for row in each(chips)], chips.index, dtype=bool)]
+    return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":

@@ -11,7 +11,7 @@ from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
 from measure.machine.devices import Device
 from measure.models import catalog
-from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task
+from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task, Tier
 from measure.timing.sampling import Sampling
 
 
@@ -48,6 +48,9 @@ class WorkloadTask(Task):
     def label(self) -> str:
         how = "" if self.autocast is None else f" autocast on {self.autocast}"
         return f"workload {self.model.name} {self.precision}{how}"
+
+    def tier(self, request: Request) -> Tier:
+        return Tier.COARSE if request.tier(self.model) == Tier.FIRST else Tier.OTHERS
 
     @property
     def libraries(self) -> tuple[str, ...]:
