@@ -69,7 +69,8 @@ class Estimate:
 
     def ends_s(self, tasks: Iterable[Task]) -> list[float]:
         """Return the time from the beginning of a run to the end of each of its tasks, processes' starts among it."""
-        ends, now_s = [], 0.0
+        ends: list[float] = []
+        now_s = 0.0
         previous: Task | None = None
         for task in tasks:
             if needs_fresh(previous, task, None, self._kind):

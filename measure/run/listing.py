@@ -63,7 +63,8 @@ def tiers_as_lines(tiers: Sequence[tuple[Tier, Task]], ends_s: Sequence[float], 
 
     ``ends_s`` are the times at which the tasks are expected to end.
     """
-    lines, began_s, ends = [], 0.0, iter(ends_s)
+    lines: list[str] = []
+    began_s, ends = 0.0, iter(ends_s)
     for tier, chosen in groupby(tiers, key=itemgetter(0)):
         tasks = [task for _, task in chosen]
         done_s = list(islice(ends, len(tasks)))
