@@ -23,11 +23,11 @@ from measure.run.arguments import (
     make_sampling,
     make_seed,
     parse_threads,
-    parse_time,
     parser,
 )
 from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
-from measure.run.listing import models_as_json, models_as_lines, plan_as_json
+from measure.run.estimate import Estimate
+from measure.run.listing import models_as_json, models_as_lines, plan_as_json, tiers_as_lines
 from measure.run.memory_fit import Memory
 from measure.run.task import Cache, Request, Sitting, Task
 from measure.run.worker import Worker
@@ -44,13 +44,19 @@ def show_models(data: Path, models: Sequence[Model], as_json: bool) -> None:
         print("\n".join(models_as_lines(models, counted)))
 
 
-def show_plan(tasks: Sequence[Task], cache: Cache, torch_name: str, as_json: bool) -> None:
-    """Print what would be measured."""
+def show_plan(tasks: Sequence[Task], request: Request, cache: Cache, torch_name: str, as_json: bool) -> None:
+    """Print what would be measured, and what of it is expected to be reached within the request's budget, if any."""
     if as_json:
         print(json.dumps(plan_as_json(tasks, cache.environment, str(cache.folder.folder)), indent=2))
         return
-    for task in tasks:
-        print(task.label)
+    if request.budget_s is None:
+        lines = [task.label for task in tasks]
+    else:
+        estimate = Estimate(request, cache)
+        tiers = [(plan.tier_of(task, request, estimate), task) for task in tasks]
+        lines = tiers_as_lines(tiers, estimate.ends_s(tasks), request.budget_s)
+    for line in lines:
+        print(line)
     print(f"{len(tasks)} to measure on {cache.environment.name} ({torch_name}) into {cache.folder.folder}")
 
 
@@ -58,7 +64,7 @@ def measure(arguments: argparse.Namespace) -> int:
     """Plan, and measure what is missing."""
     began = time.monotonic()
     request = make_fresh_request(arguments)
-    deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
+    deadline = None if request.budget_s is None else began + request.budget_s
     device = devices.find(arguments.device)
     threads = parse_threads(arguments.threads)
     sampling = make_sampling(arguments)
@@ -70,7 +76,7 @@ def measure(arguments: argparse.Namespace) -> int:
     cache = Cache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
     tasks = plan.tasks_to_do(request, cache)
     if arguments.plan:
-        show_plan(tasks, cache, device.torch_name, arguments.json)
+        show_plan(tasks, request.on(environment), cache, device.torch_name, arguments.json)
         return 0
     if not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
@@ -100,7 +106,7 @@ def _do(
     stop_as_by_ctrl_c()
     memory = Memory(device.memory_byte(), cache.workloads.models)
     refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
-    progress = RunProgress(tasks, Console())
+    progress = RunProgress(tasks, Console(), deadline)
     is_of_machine = any(task.is_of_machine for task in tasks)
     alone = cache.folder.locked(progress.say) if is_of_machine else nullcontext()
     places, resume = cache.places(tasks), summary.resumption(arguments.command, arguments.force)

@@ -63,7 +63,7 @@ def untuned(monkeypatch):
 
 @pytest.fixture(scope="module")
 def forked_workers():
-    """Measuring processes are forked from one that has imported torch, which takes each of them seconds elsewhere."""
+    """What measuring processes are forks of is itself forked from one that has imported torch: that takes seconds."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["torch", "torchvision"])
     with pytest.MonkeyPatch.context() as patch:

@@ -84,6 +84,7 @@ class Workloads:
     """
 
     def __init__(self, data: Path) -> None:
+        self.data = data
         self.models_path, self.layers_path, self.operators_path = (
             file_of(record, data) for record in (Workload, Layer, Operator)
         )

@@ -194,11 +194,12 @@ class Attempt(OfCell):
 @table(f"{MACHINE}/runs.csv", key=ROUND)
 @dataclass(frozen=True)
 class Run(Attempt):
-    """One round of a cell: one model at one batch size, precision, phase and variant, in a process of its own.
+    """One round of a cell: one model at one batch size, precision, phase and variant.
 
     A cell is measured in several rounds, each in a fresh process, so that what differs between processes and over
-    hours is in its interval. All rounds but those with the status ``ok`` have a reason and no samples. All rounds of a
-    cell have inputs of one shape: measured at another one, it loses those at the shape before.
+    hours is in its interval. Under CUDA the batch sizes of a model share the process of their round. All rounds but
+    those with the status ``ok`` have a reason and no samples. All rounds of a cell have inputs of one shape: measured
+    at another one, it loses those at the shape before.
     """
 
     round: columns.Round = None

@@ -10,7 +10,7 @@ from measure.cluster.crew import Manned, connected, dismiss, manned
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
 from measure.errors import UserError
-from measure.run.arguments import make_fresh_request, make_sampling, make_seed, parse_time
+from measure.run.arguments import make_fresh_request, make_sampling, make_seed
 from measure.run.destination import check_writable, data_flag
 from measure.run.plan import SECTIONS, further_tasks
 from measure.run.runner import Summary
@@ -56,7 +56,7 @@ def measure(arguments: argparse.Namespace, station: type = Station) -> int:
     began = time.monotonic()
     request, sampling = make_fresh_request(arguments), make_sampling(arguments)
     _check(request)
-    deadline = began + parse_time("--budget", arguments.budget) if arguments.budget else None
+    deadline = None if request.budget_s is None else began + request.budget_s
     crew = Crew(arguments, sampling, station)
     with connected(arguments.cluster):
         crew.fill()

@@ -16,8 +16,8 @@ from measure.run import runner
 from measure.run.destination import machine_folder
 from measure.run.memory_fit import Memory
 from measure.run.plan import tasks_to_do
-from measure.run.progress import TimeLeft, duration
-from measure.run.task import Cache, Request, Sitting, Task
+from measure.run.progress import TimeLeft
+from measure.run.task import Cache, Request, Sitting, Task, duration
 
 
 @dataclass

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from measure.cache.conventions import ROUNDS
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.hand_kept import VECTOR, Chip, folded, names_of_chip
+from measure.cache.hand_kept import VECTOR, Chip, folded, chip_names
 from measure.cache.records import Cell, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import file_of
 from measure.cache.table import read
@@ -150,7 +150,7 @@ def page(folder: Path, installed: Libraries) -> tuple[str, bool]:
     latencies: list[str] = []
     for machine in (MachineFolder(folder / "data", name) for name in machine_names(folder / "data")):
         names = {folded(environment.name) for environment in machine.environments()}
-        sheet = [chip for chip in read(file_of(Chip, ROOT / "data"), Chip) if names & names_of_chip(chip)]
+        sheet = [chip for chip in read(file_of(Chip, ROOT / "data"), Chip) if names & chip_names(chip)]
         roofs += roof_lines(machine.roof_measurements(), sheet)
         latencies += latency_lines(machine.runs(), machine.samples())
         for status, line in without_result(machine):

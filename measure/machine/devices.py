@@ -3,6 +3,7 @@
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
 """
 
+import gc
 import platform
 import re
 from abc import ABC, abstractmethod
@@ -75,6 +76,10 @@ class Device(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until the device has done all its work."""
+
+    def release_memory(self) -> None:
+        """Free what a task has left in this process, for the next one."""
+        gc.collect()
 
     def events(self) -> Events | None:
         """Return the device's own stopwatch; None where the host's is all there is."""
@@ -250,6 +255,12 @@ class Cuda(Device):
         import torch
 
         torch.cuda.synchronize(self.torch_name)
+
+    def release_memory(self) -> None:
+        import torch
+
+        super().release_memory()
+        torch.cuda.empty_cache()  # what torch keeps of it would spare the next task its own allocations
 
     def events(self) -> "CudaEvents":
         return CudaEvents()

@@ -102,6 +102,11 @@ def _nearest(name: str, known: list[str]) -> str:
     return f"the nearest are {', '.join(near)}" if near else ""
 
 
+def imported_by(model: Model) -> tuple[str, ...]:
+    """Return the library that making a model imports; none for a user's own, which may import anything."""
+    return (model.source,) if model.source in LIBRARIES else ()
+
+
 def build(model: Model) -> "nn.Module":
     """Build a library's network in eval mode with random weights, on torch's default device.
 

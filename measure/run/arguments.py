@@ -24,17 +24,12 @@ from measure.models import catalog, own_models
 from measure.models.isolated import Isolated
 from measure.run import plan
 from measure.run.task import Request
-from measure.timing.sampling import Sampling
+from measure.timing.sampling import QUICK_ROUND, ROUND, Sampling
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
+BUDGET_BATCH_SIZES = (1, 8, 64, 256)
 TRAINING_BATCH_SIZES = (32,)
-ROUND_LIMIT_S, QUICK_ROUND_LIMIT_S = 12.0, 8.0
-"""The longest that a round is sampled, unless its fewest samples take longer: rounds differ by more than samples."""
-
-FEWEST_SAMPLES = 2
-"""Of one sample it is not known whether warm-up had ended."""
-
 SEEDS = 10**6
 """Seeds are below this."""
 
@@ -82,7 +77,7 @@ def _add_what(flags: CommandLine) -> None:
     )
     trained = [str(size) for size in TRAINING_BATCH_SIZES]
     known = ", ".join((EAGER, *variants.NAMES))
-    add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256)")
+    add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256; with --budget 8 as well)")
     add("--training-batch-sizes", "N", "inputs in one training step (default: 32)", trained)
     sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"
     add("--optimizers", "O", sgd, [variants.SGD])
@@ -146,7 +141,12 @@ def _add_how_long(flags: CommandLine) -> None:
         default="60s",
         help="give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)",
     )
-    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    flags.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper; "
+        "--plan shows what is expected to be reached",
+    )
 
 
 def _add_what_to_show(flags: CommandLine) -> None:
@@ -280,13 +280,11 @@ def check_device(request: Request, environment: Environment) -> None:
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """Say when a round of a cell has been sampled enough."""
-    sampling = Sampling(
+    return dataclasses.replace(
+        QUICK_ROUND if arguments.quick else ROUND,
         target=parse_target(arguments.target) / 2,  # what differs between rounds comes on top
         call_limit_s=parse_time("--call-limit", arguments.call_limit),
-        limit_s=ROUND_LIMIT_S,
-        fewest=FEWEST_SAMPLES,
     )
-    return dataclasses.replace(sampling, limit_s=QUICK_ROUND_LIMIT_S) if arguments.quick else sampling
 
 
 def make_seed(text: str | None) -> int:
@@ -304,7 +302,8 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     """Return what the flags ask for, checked; ``describe`` returns an own model by its name."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
     trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
-    sizes = arguments.batch_sizes or [str(size) for size in (QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES)]
+    usual_sizes = QUICK_BATCH_SIZES if arguments.quick else BUDGET_BATCH_SIZES if arguments.budget else BATCH_SIZES
+    sizes = arguments.batch_sizes or list(map(str, usual_sizes))
     usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
     for old in RENAMED_SECTIONS.keys() & (arguments.sections or ()):
         raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
@@ -322,6 +321,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         target=parse_target(arguments.target),
         quick=arguments.quick,
         force=arguments.force,
+        budget_s=parse_time("--budget", arguments.budget) if arguments.budget else None,
     )
     if arguments.native_size and plan.measures(request):
         raise UserError("--native-size: is counted, not measured; give --sections workload with it")

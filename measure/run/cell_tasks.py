@@ -3,7 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Self
@@ -12,7 +12,8 @@ from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
 from measure.cache.words import INFERENCE, STEP, same_shape, shape_name
-from measure.run.task import Cache, Columns, Failure, Request, Task, latency
+from measure.models import catalog
+from measure.run.task import Cache, Columns, Failure, Request, Task, Tier, latency
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median, estimate_rounds
 
@@ -21,12 +22,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CellTask(Task):
-    """Measure something of a cell, in a process of its own."""
+    """Measure something of a cell."""
 
     model: Model
     cell: Cell
-
-    is_alone = True
 
     @property
     def label(self) -> str:
@@ -35,6 +34,13 @@ class CellTask(Task):
     @property
     def variables(self) -> dict[str, str]:
         return variants.variables(self.cell.variant)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return (*super().libraries, *catalog.imported_by(self.model))
+
+    def process(self, device_kind: str) -> Hashable:
+        return None
 
     @property
     def columns(self) -> Columns:
@@ -115,6 +121,20 @@ class RoundTask(CellTask):
     @property
     def block(self) -> int:
         return self.round
+
+    def tier(self, request: Request) -> Tier:
+        if self.round:
+            return Tier.ROUNDS if self.round < request.rounds else Tier.REST
+        return request.tier(self.model)
+
+    def process(self, device_kind: str) -> Hashable:
+        """Return what the batch sizes of a round share, where it takes a process seconds to begin with the device.
+
+        A variant that sets something up in its first call does so by the batch size: each needs its own.
+        """
+        if device_kind != "cuda" or variants.first_call_s(self.cell.variant):
+            return None
+        return self.model, self.cell.precision, self.cell.variant, self.round
 
     @property
     def effort(self) -> float:

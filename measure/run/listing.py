@@ -3,14 +3,16 @@
 ``docs/json.md`` says what stands in the JSON; a key that does not apply is null.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from measure.cache.models import Model
 from measure.cache.records import Environment
 from measure.cache.words import shape_name
 from measure.cache.workload_records import Workload
-from measure.run.task import Task
+from measure.run.task import Task, Tier, duration
 
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
@@ -43,3 +45,33 @@ def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -
     """Return what ``--plan --json`` prints: the machine, and its tasks in their order."""
     machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
     return {"machine": machine, "tasks": [task.as_json() for task in tasks]}
+
+
+TIERS = {
+    Tier.COARSE: "Counts, and a first look at the roofs",
+    Tier.FIRST: "A round of each cell and a profile, of the first models",
+    Tier.LONG: "What of these takes long",
+    Tier.OTHERS: "A round of each cell and a profile, of the other models",
+    Tier.ROUNDS: "Further rounds",
+    Tier.REST: "The rest",
+}
+"""What a user reads of the tiers of a run with a budget."""
+
+
+def tiers_as_lines(tiers: Sequence[tuple[Tier, Task]], ends_s: Sequence[float], budget_s: float) -> list[str]:
+    """Return the tasks of a run with a budget, tier by tier, with what is expected to be reached within it.
+
+    ``ends_s`` are the times at which the tasks are expected to end.
+    """
+    lines: list[str] = []
+    began_s, ends = 0.0, iter(ends_s)
+    for tier, chosen in groupby(tiers, key=itemgetter(0)):
+        tasks = [task for _, task in chosen]
+        done_s = list(islice(ends, len(tasks)))
+        reached = sum(end_s <= budget_s for end_s in done_s)
+        how_many = "all" if reached == len(tasks) else reached or "none"
+        title = f"{TIERS[tier]}, about {duration(done_s[-1] - began_s)}"
+        lines.append(f"{title}; {how_many} of {len(tasks)} reached within {duration(budget_s)}:")
+        lines += [f"  {task.label}" for task in tasks]
+        began_s = done_s[-1]
+    return lines

@@ -9,22 +9,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from measure.cache.records import Cell
-from measure.run.task import Failure, Task
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: ``40 s``, ``12 min``, ``1 h 05 min``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+from measure.run.task import Failure, Task, duration
 
 
 class TimeLeft:
-    """Estimates the time left: a cell's later rounds take what its first took, other tasks what their effort says."""
+    """Estimates the time left: a cell's later rounds take what its first took, other tasks what their effort says.
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    It is never more than what is left until ``time.monotonic()`` passes the deadline.
+    """
+
+    def __init__(self, tasks: Iterable[Task], deadline: float | None = None) -> None:
         self._left = list(tasks)
+        self._deadline = deadline
         self._done: list[tuple[float, float]] = []
         self._cells: dict[Cell | None, float] = {}
 
@@ -46,7 +42,8 @@ class TimeLeft:
         if not latest:
             return None
         rate = sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
-        return sum(self._cells.get(task.round_of, task.effort * rate) for task in self._left)
+        left = sum(self._cells.get(task.round_of, task.effort * rate) for task in self._left)
+        return left if self._deadline is None else min(left, max(0.0, self._deadline - time.monotonic()))
 
     def text(self) -> str:
         left = self.seconds()
@@ -56,13 +53,13 @@ class TimeLeft:
 class RunProgress:
     """Shows a run's progress; a context manager, so that the terminal is left in order."""
 
-    def __init__(self, tasks: list[Task], console: Console) -> None:
+    def __init__(self, tasks: list[Task], console: Console, deadline: float | None = None) -> None:
         self._console = console
         self.total = len(tasks)
         """The tasks that are known of: rounds may call for further ones."""
         self.done = 0
         """The tasks that have ended, skipped ones among them."""
-        self._time_left = TimeLeft(tasks)
+        self._time_left = TimeLeft(tasks, deadline)
         self._began = 0.0
         self._bar = Bar(
             TextColumn("{task.description}"),

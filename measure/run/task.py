@@ -5,13 +5,14 @@ tasks, which say what they are, do themselves and put what comes of it into the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import IntEnum
 from typing import Any, ClassVar, Self
 
 from measure.cache.conventions import ROUNDS, TARGET
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.models import Model
+from measure.cache.models import QUICK, Model
 from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE, shape_name
@@ -26,12 +27,30 @@ BEFORE, AFTER = -1, 10**9
 """The blocks of what is done before all rounds, and after them."""
 
 
+class Tier(IntEnum):
+    """The order of a run with a budget: something of everything first, so that a short one has it, then more of it."""
+
+    COARSE = 0
+    """The counts of the first models, and the roof kernels that the roofs can be read from."""
+    FIRST = 1
+    """Of each of the first models a round of all its cells, and a profile."""
+    LONG = 2
+    """What of these takes a good part of the budget by itself."""
+    OTHERS = 3
+    """The same of the other models."""
+    ROUNDS = 4
+    """The further rounds that every cell has."""
+    REST = 5
+    """The other roof kernels and profiles, and more rounds of the cells that need them."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What a user asked for; ``training_models`` are those of ``models`` that are trained.
 
     Without ``variants`` or ``precisions`` those are run that are usual on the machine. Cells get ``rounds``, and
     further ones up to ``most_rounds`` while the interval between them is wider than ± ``target`` of the latency.
+    ``budget_s`` is the time that the run may take, if it has an end.
     """
 
     models: Sequence[Model]
@@ -47,6 +66,7 @@ class Request:
     target: float = TARGET
     quick: bool = False
     force: bool = False
+    budget_s: float | None = None
 
     def on(self, environment: Environment) -> "Request":
         """Return what is asked of this machine."""
@@ -55,6 +75,11 @@ class Request:
             precisions=self.precisions or precisions.usual(environment),
             variants=self.variants or usual(environment),
         )
+
+    def tier(self, model: Model) -> Tier:
+        """Return when a model has its turn: the quick selection is first where it is asked for, else all are."""
+        first = {each.name for each in self.models} & set(QUICK)
+        return Tier.FIRST if model.name in first or not first else Tier.OTHERS
 
     def cells(self, phase: str) -> list[tuple[Model, Cell]]:
         """Return the cells of inference or of training steps."""
@@ -97,9 +122,9 @@ class Task(ABC):
 
     Of the class, ``order`` is the section's place in a plan, ``help`` what it does; a run that names no sections has
     those that are usual, and a quick one those that are ``is_quick`` too. ``is_of_machine`` is False where the result
-    is the same on every machine, ``trains`` says that training steps are run, ``is_alone`` that the process which did
-    the task does no other, ``cluster_gap`` why it cannot be done on a cluster. Of the task, ``label`` is what users
-    see, ``effort`` a guess of its time relative to other tasks', for the estimate of the time left.
+    is the same on every machine, ``trains`` says that training steps are run, ``cluster_gap`` why it cannot be done on
+    a cluster. Of the task, ``label`` is what users see, ``effort`` a guess of its time relative to other tasks', for
+    the estimate of the time left.
     """
 
     section: ClassVar[str]
@@ -109,7 +134,6 @@ class Task(ABC):
     is_quick: ClassVar[bool] = True
     is_of_machine: ClassVar[bool] = True
     trains: ClassVar[bool] = False
-    is_alone: ClassVar[bool] = False
     cluster_gap: ClassVar[str | None] = None
 
     sections: ClassVar[dict[str, "type[Task]"]] = {}
@@ -141,10 +165,23 @@ class Task(ABC):
         """The place in a plan: tasks of a block are done in a random order, all of them before those of the next."""
         return BEFORE
 
+    def tier(self, request: Request) -> Tier:
+        """Return when the task has its turn in a run with a budget, which goes tier by tier."""
+        return Tier.REST
+
     @property
     def round_of(self) -> Cell | None:
         """The cell that the task is one of several rounds of: it takes as long as the others, and fails with them."""
         return None
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The modules that it imports for seconds, and that its process may have imported before."""
+        return ("torch",)
+
+    def process(self, device_kind: str) -> Hashable:
+        """Return what tasks have in common that do with one process; None for a task that needs its own."""
+        return type(self), self.block
 
     @property
     def variables(self) -> dict[str, str]:
@@ -248,3 +285,11 @@ def latency(seconds: float) -> str:
     units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
     unit, size = next((pair for pair in units if seconds >= 0.9995 * pair[1]), units[-1])
     return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: ``40 s``, ``12 min``, ``1 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

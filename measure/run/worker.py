@@ -3,10 +3,8 @@
 Whatever happens in it (no memory, a crash, a hang) is an outcome here, and the next task finds a fresh process.
 """
 
-import gc
 import logging
 import logging.handlers
-import multiprocessing
 import os
 import pickle
 import signal
@@ -16,14 +14,15 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from measure.cli.environment import in_environment
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
 from measure.models.isolated import END_LIMIT_S, MOST_MESSAGE_BYTE, START_LIMIT_S, end_with_parent
 from measure.run.oom_kills import oom_kills
+from measure.run.processes import Fork, Processes
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
@@ -92,20 +91,16 @@ class Voice:
         self.send(Beat())
 
 
-def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log: str, log_level: int) -> None:
+def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
     """Be the process's main function: answer each task with an outcome until its parent hangs up.
 
-    What libraries print goes into the file ``log``, what this package logs from ``log_level`` on to the parent.
+    What this package logs from ``log_level`` on goes to the parent.
     """
     own, voice = os.getpid(), Voice(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
     package_log.addHandler(ToParent(voice))  # type: ignore[arg-type]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=end_with_parent, daemon=True).start()
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
     try:
         device = devices.find(device_name)
         device.prepare(threads)
@@ -114,11 +109,12 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
             number, task = connection.recv()
             try:
                 outcome = task.run(device, sampling, voice.beat)
+                if task.process(device.kind) is not None:
+                    device.release_memory()
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
             if os.getpid() != own:
                 os._exit(0)  # a copy, which the model forked within its call
-            gc.collect()
             voice.send(Answer(number, outcome))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
@@ -128,22 +124,30 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
         voice.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
 
 
-class Worker:
-    """The parent's handle: starts the process when a task needs it, and again after it died.
+def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: str) -> bool:
+    """Return whether a task needs another process than the one that did ``previous``, if any, with this outcome.
 
-    Each round of a cell, and each profile, gets a process of its own: what a process draws by lot (where its memory
-    lies) and what a model leaves behind in it are no part of another's time. After a failure the next task has a fresh
-    one as well: some errors of a GPU stay with the process, and fail whatever it does next.
+    Two rounds of a cell never share one: what a process draws by lot (where its memory lies) is no part of another's
+    time. After a failure the process is left to nobody: some errors of a GPU stay with it, and fail whatever it does
+    next.
     """
+    shared = task.process(device_kind)
+    is_spent = previous is None or isinstance(outcome, Failure)
+    return is_spent or shared is None or shared != previous.process(device_kind)
+
+
+class Worker:
+    """The parent's handle: starts a process when a task needs a fresh one, and when the last has died."""
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
-        self._arguments = (device_name, threads, sampling)
+        self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        self._process: multiprocessing.process.BaseProcess | None = None
-        self._is_spent = False
-        self._number = self._oom_kills = 0
-        self._variables: dict[str, str] = {}
         self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
+        log_level = logging.getLogger("measure").getEffectiveLevel()
+        self._processes = Processes(serve, (device_name, threads, sampling, log_level), self._log)
+        self._process: BaseProcess | Fork | None = None
+        self._last: tuple[Task | None, Any] = (None, None)
+        self._number = self._oom_kills = 0
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Return the outcome of a task: its result, or a Failure.
@@ -152,16 +156,16 @@ class Worker:
         up.
         """
         self._oom_kills = oom_kills()
-        if self._is_spent or task.variables != self._variables or not (self._process and self._process.is_alive()):
+        previous, outcome = self._last
+        if needs_fresh(previous, task, outcome, self._device_kind) or not (self._process and self._process.is_alive()):
             self.stop()  # one that died between two tasks as well, such as for others' want of memory
         if self._process is None:
-            self._variables = task.variables
-            self._start(deadline)
+            self._start(task, deadline)
         self._number += 1
         with suppress(ConnectionError):  # it may have ended just now, which is read next
             self._connection.send((self._number, task))
         outcome = self._outcome(deadline)
-        self._is_spent = task.is_alone or isinstance(outcome, Failure)
+        self._last = task, outcome
         return outcome
 
     def _outcome(self, deadline: float | None) -> Any:
@@ -175,20 +179,12 @@ class Worker:
             if isinstance(message, Answer) and message.number == self._number:
                 return message.outcome
 
-    def _start(self, deadline: float | None) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
+    def _start(self, task: Task, deadline: float | None) -> None:
         began = time.monotonic()
-        log_level = logging.getLogger("measure").getEffectiveLevel()
-        self._process = context.Process(
-            target=serve, args=(theirs, *self._arguments, str(self._log), log_level), daemon=True
-        )
-        with in_environment(self._variables):
-            self._process.start()
-        theirs.close()
+        self._process, self._connection = self._processes.begin(task)
         message = self._receive(START_LIMIT_S, deadline)
         if isinstance(message, Beat):
-            _log.info("process %d is ready after %.1f s", self._process.pid, time.monotonic() - began)
+            _log.info("process %s is ready after %.1f s", self._process.pid, time.monotonic() - began)
             return
         self.stop()
         if isinstance(message, UserError):
@@ -225,7 +221,7 @@ class Worker:
             self.stop()
             return Failure("error", "the process closed its pipe, or wrote into it what cannot be read")
         code = self._process.exitcode or 0
-        _log.info("process %d died with exit code %d", self._process.pid, code)
+        _log.info("process %s died with exit code %d", self._process.pid, code)
         self._process = None
         if code == -signal.SIGKILL:
             if oom_kills() == self._oom_kills:
@@ -246,4 +242,5 @@ class Worker:
 
     def close(self) -> None:
         self.stop()
+        self._processes.close()
         self._log.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """The sampling loop: how a call is warmed up, and when it has been timed often enough."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 
@@ -44,6 +44,13 @@ class Sampling:
     call_limit_s: float = CALL_LIMIT_S
     fewest: int = 3
     most: int = 400
+
+
+ROUND = Sampling(limit_s=12.0, fewest=2)
+"""How a round is sampled: no longer, since rounds differ by more than samples, unless its fewest samples take longer. Of
+one sample it is not known whether warm-up had ended."""
+
+QUICK_ROUND = replace(ROUND, limit_s=8.0)
 
 
 @dataclass(frozen=True)

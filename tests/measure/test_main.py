@@ -166,6 +166,17 @@ def test_quick_is_a_part_of_the_default_so_that_it_measures_nothing_twice():
     assert quick.training_batch_sizes == whole.training_batch_sizes == [32]
 
 
+def test_a_budget_is_for_more_batch_sizes_unless_they_are_named():
+    def asked(*arguments):
+        request = make_request(parser().parse_args(list(arguments)))
+        return request.batch_sizes, request.budget_s
+
+    assert asked() == ([1, 64, 256], None)
+    assert asked("--budget", "20m") == ([1, 8, 64, 256], 1200.0)
+    assert asked("--budget", "20m", "--quick") == ([1, 64], 1200.0)
+    assert asked("--budget", "90s", "--batch-sizes", "2") == ([2], 90.0)
+
+
 def test_all_models_are_trained_with_sgd_unless_asked_otherwise():
     whole = make_request(parser().parse_args([]))
     assert whole.training_models == whole.models
@@ -194,6 +205,16 @@ def test_explicit_models_go_before_quick():
 
 def python(*arguments):
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_plan_of_a_budget_is_shown_tier_by_tier(tmp_path, capsys):
+    assert call("--data", tmp_path, "--plan", "--budget", "3m", *SMALL, "--sections", "inference") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("A round of each cell and a profile, of the first models, about ")
+    assert said[0].endswith("; all of 1 reached within 3 min:")
+    assert said[1] == "  squeezenet1_0 batch 1 fp32, round 1"
+    assert said[2].startswith("Further rounds, about ")
+    assert said[-1].startswith("3 to measure on ")
 
 
 def test_the_list_shows_every_model_without_torch():

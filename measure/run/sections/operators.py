@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from measure.cache.records import KernelTime, OperatorTime, Profile
+from measure.cache.words import INFERENCE
 from measure.machine.devices import Device
 from measure.profiling import profile
 from measure.profiling.profile import Profiled
 from measure.run.cell_tasks import LookTask
-from measure.run.task import Cache, Failure, latency
+from measure.run.task import Cache, Failure, Request, Tier, latency
 from measure.timing.sampling import Sampling
+
+FILLING_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,13 @@ class ProfileTask(LookTask):
     help = "time each operator of both under torch's profiler"
 
     block = 0  # in the same sitting as a plain round of its cell
+
+    def tier(self, request: Request) -> Tier:
+        """Begin with one a model and precision: of inference, at a batch size that fills most devices."""
+        fitting = [batch for batch in request.batch_sizes if batch <= FILLING_BATCH]
+        batch = max(fitting, default=min(request.batch_sizes))
+        is_one = (self.cell.phase, self.cell.batch, self.cell.variant) == (INFERENCE, batch, request.variants[0])
+        return request.tier(self.model) if is_one else Tier.REST
 
     @classmethod
     def looked_into(cls, cache: Cache) -> Sequence[Profile]:

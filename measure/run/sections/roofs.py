@@ -10,7 +10,7 @@ from measure.machine import precisions
 from measure.machine.devices import Device
 from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
-from measure.run.task import BEFORE, Cache, Columns, Failure, Request, Task, became
+from measure.run.task import BEFORE, Cache, Columns, Failure, Request, Task, Tier, became
 from measure.timing.sampling import Sampling
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
@@ -38,14 +38,23 @@ class RoofTask(Task):
         asked = precisions.of_products(cache.environment, request.precisions)
         listed = roofs.roof_kernels(cache.environment.device, asked)
         tasks = [cls(*each) for each in listed if each not in known]
-        if not request.quick:
-            return tasks
-        return [task for task in tasks if task.roof_kernel in QUICK_ROOF_KERNELS and task.pace == SUSTAINED]
+        return [task for task in tasks if task.is_quick_kernel] if request.quick else tasks
+
+    @property
+    def is_quick_kernel(self) -> bool:
+        """Whether a quick run has it too."""
+        return self.roof_kernel in QUICK_ROOF_KERNELS and self.pace == SUSTAINED
 
     @property
     def block(self) -> int:
         """Later rounds come with the cells' later ones."""
         return self.round or BEFORE
+
+    def tier(self, request: Request) -> Tier:
+        if self.round:
+            return Tier.ROUNDS
+        is_of_cache = self.roof_kernel in STREAM_ARRAYS and self.round is None
+        return Tier.COARSE if self.is_quick_kernel and not is_of_cache else Tier.REST
 
     @property
     def label(self) -> str:

@@ -10,7 +10,8 @@ from measure.cache.words import FULL_PRECISION, shape_name, stored_as
 from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
 from measure.machine.devices import Device
-from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task
+from measure.models import catalog
+from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task, Tier
 from measure.timing.sampling import Sampling
 
 
@@ -47,6 +48,13 @@ class WorkloadTask(Task):
     def label(self) -> str:
         how = "" if self.autocast is None else f" autocast on {self.autocast}"
         return f"workload {self.model.name} {self.precision}{how}"
+
+    def tier(self, request: Request) -> Tier:
+        return Tier.COARSE if request.tier(self.model) == Tier.FIRST else Tier.OTHERS
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return (*super().libraries, *catalog.imported_by(self.model))
 
     @property
     def columns(self) -> Columns:

@@ -1,4 +1,5 @@
 import dataclasses
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -126,6 +127,23 @@ def test_torch_uses_the_slice_that_was_identified_whosever_uuid_it_tells(monkeyp
     using(A100_SLICE, A100_IN_SLICES.uuid.removeprefix("GPU-"))
     with pytest.raises(pytest.fail.Exception, match="too late"):
         devices.find("cuda").prepare(1)
+
+
+def test_what_a_task_left_is_collected_before_a_gpu_gives_its_memory_back(monkeypatch):
+    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
+    pretend(monkeypatch, MACHINES["t4"])
+
+    class Network:
+        """Anything that a task has built."""
+
+    network = Network()
+    network.itself = network  # nothing but a collection frees it
+    left, given_back = weakref.ref(network), []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(left() is None))
+    gpu = devices.find("cuda")
+    del network
+    gpu.release_memory()
+    assert given_back == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import dataclasses
 import logging
-from itertools import chain
+from itertools import chain, groupby
+from pathlib import Path
 from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
@@ -9,12 +10,13 @@ from measure.cache.conventions import ROUNDS
 from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
 from measure.models import catalog
 from measure.run import plan
+from measure.run.estimate import Estimate
 from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import KILLED, Cache, Request, Sitting
+from measure.run.task import KILLED, Cache, Request, Sitting, Tier
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
@@ -41,9 +43,9 @@ def cache(
         "hardware_counter_profiles": counters,
     }
     return Cache(
-        SimpleNamespace(counted=lambda: workloads),
+        SimpleNamespace(counted=lambda: workloads, models=lambda: workloads, data=Path("nowhere")),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
-        SimpleNamespace(environment_id="now", device=device, capability=capability, system=system),
+        SimpleNamespace(environment_id="now", name="Chip", device=device, capability=capability, system=system),
         Sitting(seed=seed),
     )
 
@@ -96,6 +98,82 @@ def test_the_order_of_a_block_is_drawn_by_the_seed():
     # A round's sixteen cells and their profiles, then a round of sixteen: each in an order of its own.
     second, third = order(1)[32:48], order(1)[48:]
     assert [label.replace("round 2", "round 3") for label in second] != third
+
+
+def test_on_a_gpu_the_batch_sizes_that_share_a_process_stay_together():
+    request = Request([ALEXNET, VGG], [1, 2, 4, 8], ["fp32", "fp16"], ["inference", "operators"], rounds=2)
+
+    def order(seed, device):
+        timed = [task for task in to_do(request, device=device, seed=seed) if isinstance(task, InferenceTask)]
+        return [(task.round, task.model.name, task.cell.precision, task.cell.batch) for task in timed]
+
+    together = [list(group) for _, group in groupby(order(1, "cuda"), key=lambda named: named[:3])]
+    assert [len(group) for group in together] == [4] * 2 * 2 * 2  # rounds, models, precisions
+    assert len({tuple(batch for *_, batch in group) for group in together}) > 1
+    assert order(1, "cuda") == order(1, "cuda") != order(2, "cuda")
+    assert len(list(groupby(order(1, "cpu"), key=lambda named: named[:3]))) > 8
+
+
+def in_tiers(tasks, request, **rows):
+    """The tasks of each tier in their order, which the tiers keep."""
+    estimate = Estimate(request, cache(**rows))
+    tiers = [plan.tier_of(task, request, estimate) for task in tasks]
+    assert tiers == sorted(tiers)
+    return {tier: [task for task, its in zip(tasks, tiers, strict=True) if its == tier] for tier in Tier}
+
+
+def test_a_budget_goes_to_something_of_everything_first_then_to_more_models_and_to_more_rounds():
+    sections = plan.USUAL_SECTIONS
+    request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], sections, rounds=2, budget_s=1200.0, **TRAINED)
+    request = dataclasses.replace(request, training_models=[ALEXNET, VGG])
+    tiers = in_tiers(to_do(request), request)
+    # Nothing is counted: batches of 64 and steps are expected to take 37 s and 53 s, more than a 40th of 20 minutes.
+    assert labels(tiers[Tier.FIRST]) == [
+        "alexnet batch 1 fp32, round 1", "alexnet batch 8 fp32, round 1", "operators of alexnet batch 64 fp32",
+    ]  # fmt: skip
+    assert labels(tiers[Tier.LONG]) == ["alexnet batch 64 fp32, round 1", "training alexnet batch 32 fp32, round 1"]
+    assert labels(tiers[Tier.OTHERS]) == [
+        "operators of vgg11 batch 64 fp32", "vgg11 batch 1 fp32, round 1", "vgg11 batch 8 fp32, round 1",
+        "workload vgg11 fp32",
+    ]  # fmt: skip
+    assert tiers[Tier.OTHERS][0].section == "workload"
+    coarse = tiers[Tier.COARSE]
+    assert coarse[0].label == "workload alexnet fp32"
+    assert {task.roof_kernel for task in coarse[1:]} == {"matmul", "fma", "stream_triad", "chain"}
+    (stream,) = (task for task in coarse[1:] if task.roof_kernel == "stream_triad")
+    assert stream.round == 0
+    of_cells = [task for task in tiers[Tier.ROUNDS] if isinstance(task, InferenceTask)]
+    assert {(task.model.name, task.cell.batch, task.round) for task in of_cells} == {
+        (model, batch, 1) for model in ("alexnet", "vgg11") for batch in (1, 8)
+    }
+    assert len(to_do(request)) == len(to_do(dataclasses.replace(request, budget_s=None)))
+
+
+def test_a_long_budget_and_a_short_one_call_other_cells_long():
+    request = Request([ALEXNET], [1, 8, 64, 256], ["fp32"], ["inference"], rounds=1)
+
+    def long(budget_s):
+        asked = dataclasses.replace(request, budget_s=budget_s)
+        return {task.cell.batch for task in in_tiers(to_do(asked), asked)[Tier.LONG]}
+
+    # Expected are 5.5, 9, 37 and 69 s; a 40th of the budget is 4.5, 50 and 90 s, but 10 s are short in any.
+    assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
+
+
+def test_models_come_one_by_one_in_an_order_that_is_drawn():
+    models = catalog.find(["resnet50", "vgg11", "vgg16", "vgg19"])
+    request = Request(models, [1, 2], ["fp32", "fp16"], ["workload", "inference"], rounds=1, budget_s=3600.0)
+    orders = set()
+    for seed in range(8):
+        others = in_tiers(to_do(request, device="cuda", seed=seed), request, device="cuda")[Tier.OTHERS]
+        models_in_order = [model for model, _ in groupby(others, key=lambda task: task.columns["model"])]
+        assert len(models_in_order) == 3
+        orders.add(tuple(models_in_order))
+        for _, of_model in groupby(others, key=lambda task: task.columns["model"]):
+            kinds = [kind for kind, _ in groupby(of_model, key=lambda task: (task.section, task.columns["precision"]))]
+            assert sorted(section for section, _ in kinds) == ["inference"] * 2 + ["workload"] * 2
+            assert [section for section, _ in kinds][:2] == ["workload"] * 2
+    assert len(orders) > 1
 
 
 def timed(model, batch, latencies_s, precision="fp32", variant="eager"):

@@ -1,5 +1,6 @@
 import dataclasses
 import io
+from types import SimpleNamespace
 
 import pytest
 from helpers.tasks import changed, inference_task, training_task
@@ -19,13 +20,6 @@ def timing(*latencies_s):
     return Timing(1, tuple(map(TimedSample, latencies_s)))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
-)
-def test_durations_are_for_people(seconds, text):
-    assert progress.duration(seconds) == text
-
-
 def test_the_time_left_follows_the_effort_and_then_what_a_cell_took():
     again, other = changed(CELL, 1), changed(CELL, batch=1)
     left = progress.TimeLeft([ROOF, CELL, again, other])
@@ -39,6 +33,14 @@ def test_the_time_left_follows_the_effort_and_then_what_a_cell_took():
     assert left.seconds() == pytest.approx(33 + 5.5)
     left.skip(again)
     assert left.seconds() == pytest.approx(5.5)
+
+
+def test_no_more_time_is_left_than_the_budget_has(monkeypatch):
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 90.0))
+    left = [progress.TimeLeft([ROOF, CELL], deadline) for deadline in (100.0, 1000.0)]
+    for each in left:
+        each.done(ROOF, 8.0)  # an effort of 4, so that the cell, of 37, takes 74 s
+    assert [each.seconds() for each in left] == [10.0, 74.0]
 
 
 def test_a_training_step_is_a_cell_beside_the_forward_pass():

@@ -75,3 +75,10 @@ def test_outcomes_in_a_few_words():
 )
 def test_roofs_in_a_few_words(kernel, precision, size, words):
     assert RoofTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
+)
+def test_durations_are_for_people(seconds, text):
+    assert task.duration(seconds) == text

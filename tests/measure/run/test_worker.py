@@ -20,12 +20,15 @@ from measure.run.arguments import make_sampling, parser
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
 from measure.run.task import KILLED, Failure
-from measure.run.worker import Answer, Beat, BudgetSpent, Voice, Worker, classify
+from measure.run.worker import Answer, Beat, BudgetSpent, Voice, Worker, classify, needs_fresh
 from measure.timing.sampling import Sampling
 
 pytest.importorskip("torch", reason="a worker measures with torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
+
+from helpers.processes import has_ended, wait_until
+
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked_workers")]
@@ -61,6 +64,12 @@ def process(forked_workers):
     process.close()
 
 
+def begin_anew(process):
+    """Have what is forked next told where modules are now."""
+    process.stop()
+    process._processes.close()
+
+
 def test_a_result_comes_back(process):
     (count,) = process.run(COUNT)
     assert count.workload.parameter_count == 1_248_424  # torchvision's published count
@@ -82,7 +91,7 @@ def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_a
         "    return torch.nn.Linear(width, 2), torch.ones(batch_size, width)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    process.stop()  # the next process is told where modules are
+    begin_anew(process)
     (model,) = catalog.find(["by_values:network"])
     failure = process.run(WorkloadTask(model, (1,), "fp32", None))
     assert failure.status == "unsupported"
@@ -109,32 +118,37 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
 def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     process, monkeypatch, number, counted, status, words
 ):
-    process.run(COUNT)
-    victim = process._process.pid
+    process.run(COUNT)  # from here on a process begins at once
     kills = iter(counted)  # for want of memory: before the task, and when its process has died
     monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
-    threading.Timer(0.5, os.kill, (victim, number)).start()
+    victims = []
+
+    def kill():
+        victims.append(process._process.pid)
+        os.kill(victims[0], number)
+
+    threading.Timer(0.5, kill).start()
     failure = process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0))
     assert failure.status == status
     assert words in failure.reason
     monkeypatch.undo()
     assert isinstance(process.run(COUNT), list)
-    assert process._process.pid != victim
+    assert process._process.pid not in victims
 
 
-def test_a_failed_task_leaves_its_process_to_nobody(process):
+def test_counts_share_a_process_and_a_failed_task_leaves_its_own_to_nobody(process, own):
+    task = WorkloadTask(own("raise ValueError"), (1,), "fp32", None)
     process.run(COUNT)
     before = process._process.pid
-    # A processor has no TF32, and a roof shares its process with what comes before and after it.
-    assert process.run(RoofTask("matmul", "tf32", 64, "sustained")).status == "unsupported"
+    assert isinstance(process.run(task), Failure)
     assert process._process.pid == before
     assert isinstance(process.run(COUNT), list)
     assert process._process.pid != before
 
 
 OWN = """
-import gc, os
-from multiprocessing.connection import Connection
+import os, stat
+from contextlib import suppress
 
 import torch
 
@@ -145,9 +159,10 @@ class Mute(Exception):
 
 
 def into_the_pipe(content):
-    for each in gc.get_objects():
-        if type(each) is Connection:
-            os.write(each.fileno(), content)
+    for each in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(each).st_mode):
+                os.write(each, content)
     os._exit(3)
 
 
@@ -176,7 +191,7 @@ def own(process, monkeypatch, tmp_path):
         return model
 
     monkeypatch.syspath_prepend(tmp_path)
-    process.stop()  # the next process is told where modules are
+    begin_anew(process)
     return made
 
 
@@ -274,7 +289,7 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
     process._process = SimpleNamespace(
         is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None
     )
-    process._connection = connection
+    process._connection, process._last = connection, (COUNT, [])
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
     if spent_s == 60.0:
         assert process.run(COUNT, deadline=1000.0).status == "timeout"
@@ -300,7 +315,7 @@ def test_an_answer_to_an_earlier_task_is_passed_over(process):
     process.stop()
     process._process = SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None)
     process._connection = Behind(0.0)
-    process._is_spent, process._variables = False, {}
+    process._last = COUNT, "of the task before"
     assert [process.run(COUNT) for _ in range(2)] == ["of the task"] * 2
     process.stop()
 
@@ -359,28 +374,39 @@ if __name__ == "__main__":
 """
 
 
-def wait_until(is_so):
-    """Waits for what must happen soon; the test fails where it has not after a minute."""
-    for _ in range(600):
-        if is_so():
-            return
-        time.sleep(0.1)
-    pytest.fail("it did not happen")
+def test_cells_on_a_gpu_share_a_process_by_model_precision_variant_and_round():
+    first = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
+    (alexnet,) = catalog.find(["alexnet"])
+    for second in (changed(first, batch=64), training_task(SQUEEZENET, 32, "fp32", "eager", 0)):
+        assert not needs_fresh(first, second, "a result", "cuda")
+        assert needs_fresh(first, second, Failure("oom", "full"), "cuda")
+        for kind in ("cpu", "mps"):  # a process begins at once there, and what is in its memory counts for more
+            assert needs_fresh(first, second, "a result", kind)
+    others = [
+        changed(first, 1),
+        changed(first, precision="fp16"),
+        changed(first, variant="channels_last"),
+        inference_task(alexnet, 1, "fp32", "eager", 0),
+        profile_task(SQUEEZENET, 1, "fp32", "eager", "inference"),
+        COUNT,
+    ]
+    assert all(needs_fresh(first, other, "a result", "cuda") for other in others)
 
 
-def has_ended(pid):
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+@pytest.mark.parametrize("variant", ["compile", "channels_last+cudnn_benchmark"])
+def test_what_a_first_call_sets_up_for_one_batch_size_is_no_other_ones(variant):
+    first = inference_task(SQUEEZENET, 1, "fp32", variant, 0)
+    assert needs_fresh(first, changed(first, batch=64), "a result", "cuda")
 
 
-def test_a_task_of_other_variables_gets_another_process(process):
-    process.run(COUNT)
-    before = process._process.pid
-    process._variables = {"LD_PRELOAD": "liballocator.so"}  # as if that one had started with it
-    process.run(COUNT)
-    assert process._process.pid != before
+def test_counts_share_a_process_and_so_do_the_roofs_of_a_block():
+    roofs = [RoofTask("stream_read", "fp64", 2**30, "sustained", number) for number in (0, 0, 1)]
+    for kind in ("cpu", "cuda"):
+        assert needs_fresh(None, COUNT, None, kind)
+        assert not needs_fresh(COUNT, COUNT, [], kind)
+        assert needs_fresh(COUNT, roofs[0], [], kind)
+        assert not needs_fresh(roofs[0], roofs[1], "a result", kind)
+        assert needs_fresh(roofs[1], roofs[2], "a result", kind)
 
 
 def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
@@ -391,9 +417,10 @@ def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
     with subprocess.Popen([sys.executable, script, within, root], env=environment) as parent:
         wait_until(lambda: within.exists() and within.read_text().endswith("\n"))
         pid = int(within.read_text())
+        above = psutil.Process(pid).ppid()  # what it is forked from, where it is
         assert not has_ended(pid)
         parent.kill()
-    wait_until(lambda: has_ended(pid))
+    wait_until(lambda: has_ended(pid) and (above == parent.pid or has_ended(above)))
 
 
 def test_a_device_that_cannot_be_set_up_is_one_sentence():
@@ -408,9 +435,9 @@ def test_each_round_of_a_cell_has_a_process_of_its_own(process):
     process.run(COUNT)
     shared = process._process.pid
     process.run(quick)
-    assert process._process.pid == shared  # nothing was timed in it before
+    first = process._process.pid
     process.run(dataclasses.replace(quick, round=1))
-    assert process._process.pid != shared
+    assert len({shared, first, process._process.pid}) == 3
 
 
 def test_a_training_step_comes_back_with_its_stages(process):

@@ -1,0 +1,121 @@
+from types import SimpleNamespace
+
+import pytest
+from helpers.rows import roof_measurement, workload
+from helpers.tasks import changed, inference_task, profile_task, training_task
+
+from measure.cache.hand_kept import Chip
+from measure.cache.models import Model
+from measure.cache.schema import file_of
+from measure.cache.table import write
+from measure.run import estimate
+from measure.run.estimate import Estimate
+from measure.run.sections.roofs import RoofTask
+from measure.run.task import Cache, Request
+
+NET = Model("net", "torchvision", "plain", (3, 2, 2))
+COUNTED = workload(
+    flop=4_000_000_000,
+    traffic_byte=100_000_000,
+    parameter_count=50_000_000,
+    backward_flop=8_000_000_000,
+    backward_traffic_byte=200_000_000,
+)
+
+def measured(kernel, flop, byte, latency_s, **columns):
+    row = roof_measurement(latency_s=latency_s)
+    return type(row)(**vars(row) | {"roof_kernel": kernel, "flop": flop, "byte": byte, **columns})
+
+
+def cache(device="cpu", name="Chip", roofs=(), workloads=(COUNTED,), data=None):
+    return Cache(
+        SimpleNamespace(models=lambda: workloads, data=data),
+        SimpleNamespace(roof_measurements=lambda: roofs),
+        SimpleNamespace(environment_id="e1", device=device, name=name),
+    )
+
+
+def asked(**changes):
+    return Request([NET], [1], ["fp32"], ["inference"], **changes)
+
+
+def test_on_a_processor_a_round_takes_what_its_measured_roofs_allow():
+    roofs = [
+        measured("matmul", 2e9, 0, 0.02),  # 100 GFLOP/s
+        measured("matmul", 2e9, 0, 0.1),
+        measured("stream_read", 0, 1e9, 0.1, round=0),  # 10 GB/s
+        measured("stream_read", 0, 1e9, 0.001),  # of a cache
+    ]
+    known = Estimate(asked(), cache(roofs=roofs))
+    # A call at batch 8: 32 GFLOP take 0.32 s, 0.8 GB less; at 0.4 of the roof 0.8 s. 0.5 s for modules and as much for
+    # 50 million weights; warm-up of 2 + 2 * 3 calls is cut at 5 s and a call; six samples.
+    round_s = 1.0 + (5.0 + 0.8) + 6 * 0.8
+    assert known.seconds(inference_task(NET, 8, "fp32", "eager", 0)) == pytest.approx(round_s)
+    # At batch 64 a call takes 6.4 s: two samples, the fewest, take longer than the 12 s that a round is sampled.
+    long_s = 1.0 + (5.0 + 6.4) + 12.8
+    assert known.seconds(inference_task(NET, 64, "fp32", "eager", 0)) == pytest.approx(long_s)
+
+
+def chip(precision, peak_flop_per_s):
+    return Chip(
+        chip="Chip", alias="a driver's Chip", vendor="V", die="", chip_kind="gpu", year=2020, precision=precision,
+        unit="tensor", peak_flop_per_s=peak_flop_per_s, sparse_peak_flop_per_s=None, bandwidth_byte_per_s=1e12,
+        memory_type="", power_w=None, derivation="", verified="no", source="someone", note="",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = file_of(Chip, tmp_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, Chip, [chip("fp32", 1e13), chip("fp16", 1e14)])
+    return tmp_path
+
+
+def test_on_a_gpu_that_was_not_measured_its_datasheet_counts(data):
+    known = Estimate(asked(), cache("cuda", "A driver's chip", data=data))
+    # 100 inputs at fp16: 400 GFLOP take 4 ms, half of 10 GB at fp32 5 ms; at 0.4 of the roof 12.5 ms. Two calls, then
+    # twice the 0.2 s of a trend, and the least second of samples.
+    round_s = 0.5 + (2 * 0.0125 + 2 * 0.2) + 1.0
+    assert known.seconds(inference_task(NET, 100, "fp16", "eager", 0)) == pytest.approx(round_s)
+    # A step at fp32, forward and backward: 1.2 TFLOP take 0.12 s, at 0.4 of the roof 0.3 s, timed whole and by stages.
+    step_s = 0.5 + (2 * 0.6 + 2 * 3 * 0.6) + 6 * 0.6
+    assert known.seconds(training_task(NET, 100, "fp32", "eager", 0)) == pytest.approx(step_s)
+    # Profiled at fp16: half a second of samples, a second of steps that take twice as long, and their attribution.
+    profile_s = 0.5 + (2 * 0.0125 + 2 * 0.2) + 0.5 + 2 * 1.0 + 3.0
+    assert known.seconds(profile_task(NET, 100, "fp16", "eager", "inference")) == pytest.approx(profile_s)
+
+
+def test_what_was_measured_goes_before_the_datasheet(data):
+    slow = [measured("matmul", 1e12, 0, 1.0), measured("stream_triad", 0, 1e10, 0.1, round=0)]  # 1 TFLOP/s, 100 GB/s
+    known = Estimate(asked(), cache("cuda", "Chip", slow, data=data))
+    # A tenth of the datasheet's rates: 400 GFLOP take 0.4 s, 10 GB 0.1 s; at 0.4 of the roof 1 s.
+    assert known.seconds(inference_task(NET, 100, "fp32", "eager", 0)) == pytest.approx(0.5 + 6.0 + 6.0)
+
+
+def test_what_was_not_counted_and_what_is_no_cell_take_their_effort():
+    unknown = Estimate(asked(), cache(workloads=()))
+    for task in (inference_task(NET, 8, "fp32", "eager", 0), RoofTask("matmul", "fp32", 8, "sustained")):
+        assert unknown.seconds(task) == task.effort
+
+
+def test_the_nearest_count_stands_for_what_was_not_counted():
+    roofs = [measured("matmul", 1e11, 0, 1.0), measured("stream_triad", 0, 1e10, 1.0, round=0)]
+    larger = workload(batch=64, flop=64 * 1_000_000_000, traffic_byte=0, parameter_count=0)
+    known = Estimate(asked(), cache(roofs=roofs, workloads=(COUNTED, larger)))
+    # By the count at batch 64, which is nearer: 48 GFLOP take 0.48 s, at 0.4 of the roof 1.2 s.
+    assert known.seconds(inference_task(NET, 48, "fp32", "eager", 0)) == pytest.approx(0.5 + 6.2 + 7.2)
+
+
+@pytest.mark.parametrize(("forks", "starts_s"), [(True, [8.0, 0.0, 3.0, 8.0]), (False, [8.0, 0.0, 8.0, 8.0])])
+def test_processes_begin_where_tasks_need_fresh_ones(monkeypatch, data, forks, starts_s):
+    monkeypatch.setattr(estimate, "FORKS", forks)
+    known = Estimate(asked(), cache("cuda", "Chip", data=data))
+    first = inference_task(NET, 1, "fp32", "eager", 0)
+    tasks = [first, changed(first, batch=8), changed(first, precision="fp16"), changed(first, 1)]
+    # Importing takes 5 s, once a block where processes are forks, and beginning with the device 3 s.
+    ends_s, now_s = [], 0.0
+    for task, start_s in zip(tasks, starts_s, strict=True):
+        now_s += start_s + known.seconds(task)
+        ends_s.append(now_s)
+    assert known.ends_s(tasks) == pytest.approx(ends_s)

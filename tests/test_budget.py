@@ -1,0 +1,126 @@
+"""What a run with a budget reaches, and how much of it passes within calls, at the pace of machines that are not there.
+
+Nothing is computed: the clock, what calls reach of the roofs and what processes take to begin are assumed
+(``helpers.pace``).
+"""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+from helpers.gpu.catalogue import T4
+from helpers.pace import Pace
+from helpers.places import ROOT
+from helpers.rows import ENVIRONMENT
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.models import QUICK
+from measure.run import plan, runner
+from measure.run.arguments import make_request, make_sampling, parser
+from measure.run.memory_fit import Memory
+from measure.run.task import Cache, Sitting
+
+pytestmark = pytest.mark.long
+WORKLOADS = Workloads(ROOT / "data")
+DONE_S = 1200.0
+
+
+class Silent:
+    def begin(self, task):
+        """Say nothing."""
+
+    def end(self, task, outcome):
+        """Say nothing."""
+
+    def skip(self, task):
+        """Say nothing."""
+
+
+def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
+    """Let a run with these flags go by; return its summary, and all that it was to do."""
+    arguments = parser().parse_args(list(flags))
+    request = make_request(arguments)
+    environment = dataclasses.replace(ENVIRONMENT, device=device, name=name)
+    cache = Cache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, Sitting(seed=1))
+    tasks = plan.tasks_to_do(request, cache)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
+    store = SimpleNamespace(put=lambda task, outcome: None)
+    refusal = Memory(memory_byte, WORKLOADS.models).refusal
+    return runner.run(tasks, pace, store, Silent(), request.budget_s, refusal), tasks
+
+
+def t4(*, import_s, begin_s):
+    sampling = make_sampling(parser().parse_args([]))
+    rates = (T4.flop_per_s, T4.byte_per_s)
+    return Pace("cuda", *rates, import_s, begin_s, WORKLOADS.models(), sampling)
+
+
+GPU = ("cuda", T4.name, T4.memory_byte)
+BOTH = ("--precisions", "fp32", "fp16")
+
+
+def done_of(pace, model, section):
+    return {
+        (task.cell.batch, task.cell.precision)
+        for task in pace.done
+        if task.section == section and task.model.name == model
+    }
+
+
+def whole_models(pace, tasks):
+    """The models of which a round of each cell was done."""
+    first = [task for task in tasks if task.section in ("inference", "training") and task.round == 0]
+    return {task.model.name for task in first} - {task.model.name for task in first if task not in pace.done}
+
+
+def test_in_twenty_minutes_on_a_t4_every_section_has_something_of_all_first_models(monkeypatch, tmp_path):
+    pace = t4(import_s=6.0, begin_s=2.0)
+    summary, tasks = spend(monkeypatch, tmp_path, *GPU, pace, "--budget", "20m", *BOTH)
+    assert pace.now_s == DONE_S
+    assert summary.left > 0
+    kernels = {task.roof_kernel for task in pace.done if task.section == "roofs"}
+    assert kernels == {"matmul", "fma", "stream_triad"}
+    for model in QUICK:
+        for precision in ("fp32", "fp16"):
+            inference = {batch for batch, other in done_of(pace, model, "inference") if other == precision}
+            assert inference == {1, 8, 64, 256}, (model, precision)
+        assert done_of(pace, model, "training") == {(32, "fp32"), (32, "fp16")}
+        assert done_of(pace, model, "operators") == {(64, "fp32"), (64, "fp16")}
+    assert set(QUICK) <= whole_models(pace, tasks)
+
+
+def share(summary):
+    """The part of the time of cells that passes within their calls, which a run says at its end."""
+    return summary.executing_s / summary.cells_s
+
+
+@pytest.mark.parametrize("budget", ["20m", "3h"])
+@pytest.mark.parametrize(("import_s", "begin_s"), [(6.0, 2.0), (4.0, 4.0)])
+def test_with_a_start_of_8_s_a_gpu_is_at_work_for_70_percent_of_a_run(monkeypatch, tmp_path, import_s, begin_s, budget):
+    pace = t4(import_s=import_s, begin_s=begin_s)
+    summary, _ = spend(monkeypatch, tmp_path, *GPU, pace, "--budget", budget, *BOTH)
+    assert share(summary) >= 0.7
+
+
+PROCESSOR = ("cpu", "Processor", 8 * 2**30)
+MODELS = ("resnet18", "mobilenet_v2")
+
+
+def processor():
+    """Two cores, with the roofs that the reference machine has."""
+    sampling = make_sampling(parser().parse_args([]))
+    return Pace("cpu", {"fp32": 240e9}, 50e9, 4.0, 0.1, WORKLOADS.models(), sampling)
+
+
+def test_in_three_minutes_two_cores_have_something_of_every_section(monkeypatch, tmp_path):
+    pace = processor()
+    summary, _ = spend(monkeypatch, tmp_path, *PROCESSOR, pace, "--budget", "3m", "--models", *MODELS)
+    assert {task.section for task in pace.done} >= {"roofs", "inference", "training", "operators"}
+    for model in MODELS:
+        variants = {
+            (task.cell.batch, task.cell.variant)
+            for task in pace.done
+            if task.section == "inference" and task.model.name == model
+        }
+        assert variants >= {(batch, variant) for batch in (1, 8) for variant in ("eager", "kept_memory")}
+    assert share(summary) >= 0.7
