@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers.gpu import FORKED, environment
+from helpers.gpu import environment
 from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100_NVL, L4, MIB, T4
 from helpers.pages import Page
 from helpers.places import ROOT, TESTS
@@ -43,7 +43,7 @@ def run(machine, *arguments, **variables):
 def measure(machine, data, *arguments, precisions=("fp32",), **variables):
     what = ["--device", "cuda", "--models", "squeezenet1_0", "--precisions", *precisions, "--variants", "eager"]
     flags = [*what, *SHORT, "--data", data, *arguments]
-    return run(machine, "-m", "measure", *flags, **{FORKED: "1", **variables})
+    return run(machine, "-m", "measure", *flags, **variables)
 
 
 def folder_in(data):
@@ -87,7 +87,7 @@ def data(tmp_path_factory):
     shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
     two = ["--models", "alexnet", "squeezenet1_0", "--sections", "workload", "roofs", "inference"]
     asked = ["--device", "cuda", "--quick", "--precisions", "fp32", "--data", data, *SHORT]
-    answer = run("t4", "-m", "measure", *asked, *two, **{FORKED: "1"})
+    answer = run("t4", "-m", "measure", *asked, *two)
     assert answer.returncode == 0, answer.stderr + answer.stdout
     measured("t4", data, "--batch-sizes", 64, "--sections", "training", "operators", "hardware-counters")
     return data
@@ -282,7 +282,7 @@ def test_roofs_are_those_of_the_device(tmp_path):
     ],
 )
 def test_a_gpu_that_torch_cannot_use_is_one_sentence_and_no_row(tmp_path, machine, words):
-    answer = measure(machine, tmp_path, "--sections", "inference", "--batch-sizes", 1, **{FORKED: ""})
+    answer = measure(machine, tmp_path, "--sections", "inference", "--batch-sizes", 1)
     assert answer.returncode == 2
     assert words in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1
@@ -302,7 +302,7 @@ def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
 
 def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
     arguments = ["--sections", "inference", "--batch-sizes", 1]
-    rows = measured("t4", tmp_path, *arguments, precisions=["fp16", "bf16"], **{FORKED: ""}).runs()
+    rows = measured("t4", tmp_path, *arguments, precisions=["fp16", "bf16"]).runs()
     assert {(row.precision, row.status) for row in rows} == {("fp16", "ok"), ("bf16", "unsupported")}
     (reason,) = {row.reason for row in rows if row.precision == "bf16"}
     assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in reason

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from helpers.gpu import FORKED, environment
+from helpers.gpu import environment
 from helpers.gpu.catalogue import DRIVER
 from helpers.places import ROOT
 
@@ -199,7 +199,7 @@ def colab(tmp_path):
         if "ridgepoint" not in each.name and each.suffix != ".pth":
             (packages / each.name).symlink_to(each)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "colab"], check=True)
-    given = environment("t4", {FORKED: "1"})
+    given = environment("t4")
     found = [path for path in given["PYTHONPATH"].split(os.pathsep) if Path(path) != ROOT]
     given |= {
         "PYTHONPATH": os.pathsep.join([*found, str(packages)]),

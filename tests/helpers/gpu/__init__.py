@@ -29,10 +29,6 @@ VARIABLE = "RIDGEPOINT_TEST_GPU"
 PYTHON = "RIDGEPOINT_TEST_PYTHON"
 """The Python that ``bin/ncu`` is a program of."""
 
-FORKED = "RIDGEPOINT_TEST_FORKED"
-"""Whether measuring processes are forked from one that has imported torch, which takes each of them seconds elsewhere.
-"""
-
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-from helpers.gpu import FORKED, here, nvml, stream, torch_side, triton_side
+from helpers.gpu import here, nvml, stream, torch_side, triton_side
 from helpers.places import ROOT
 
 DATA = str(ROOT / "data") + os.sep
@@ -54,16 +54,7 @@ def refuse(event, arguments):
             raise PermissionError(f"{path}: a GPU that is not there measures nothing for {DATA}")
 
 
-def fork(multiprocessing):
-    """Let processes begin as forks of one that has imported what they need, if that is asked for."""
-    if os.environ.get(FORKED):
-        server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload(["torch", "torchvision", "measure.run.worker", "helpers.gpu.operators"])
-        multiprocessing.get_context = lambda _method=None: server
-
-
 SIDES = {
-    "multiprocessing": fork,
     "pynvml": lambda pynvml: vars(pynvml).update(nvml.answers(here(), pynvml)),
     "torch": lambda torch: torch_side.stand_in(here(), torch),
     "triton.runtime.jit": triton_side.stand_in,
