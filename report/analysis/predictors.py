@@ -170,12 +170,7 @@ class Trait:
 
 
 TRAITS = (
-    Trait(
-        "depthwise_share",
-        "the share of depthwise convolution in FLOP",
-        percent,
-        "of FLOP in depthwise convolution",
-    ),
+    Trait("depthwise_share", "the share of depthwise convolution in FLOP", percent, "of FLOP in depthwise convolution"),
     Trait("operator_calls", "the number of operator calls", lambda value: str(round(value)), "operator calls"),
     Trait("parameter_byte", "the bytes of parameters", lambda value: si(value, "B"), "of parameters"),
     Trait("traffic_intensity", "the intensity by traffic", intensity, "of traffic"),

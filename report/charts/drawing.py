@@ -39,7 +39,6 @@ UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
 FONT = re.compile(r' font-family="[^"]*"')
 
 
-
 @cache
 def _process() -> ProcessPoolExecutor:
     # not forked: a Jupyter kernel has threads, whose locks a fork would copy as they are held;

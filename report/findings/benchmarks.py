@@ -18,7 +18,7 @@ from report.text.quantities import by_number, capitalised, listing, number, perc
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
     """Name the quickest and the slowest model at the smallest and the largest batch size that all of them have."""
-    parts = []
+    parts: list[str] = []
     for batch, rows in comparable(cells).groupby("batch"):
         quick, slow = extremes(rows, "latency_s")
         least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"

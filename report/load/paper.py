@@ -199,11 +199,11 @@ class Tried(NamedTuple):
 
     def of(self, models: Collection[str]) -> "Tried":
         """Return the rows of some models alone."""
-        runs, profiles, counters = (
-            [row for row in rows if row.model in models]
-            for rows in (self.runs, self.profiles, self.hardware_counter_profiles)
+        return self._replace(
+            runs=[row for row in self.runs if row.model in models],
+            profiles=[row for row in self.profiles if row.model in models],
+            hardware_counter_profiles=[row for row in self.hardware_counter_profiles if row.model in models],
         )
-        return Tried(self.folder, self.environment, runs, profiles, counters)
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:

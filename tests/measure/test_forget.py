@@ -15,9 +15,7 @@ def data(tmp_path):
             for number in range(2):
                 folder.put_run(run(model, round_=number), samples(2, model, round_=number))
             folder.put_profile(profile(model), [operator_time(model)])
-    counted = [
-        (workload(model), [layer(model)], [operator(model)]) for model in ("lean", "deep", "mine:net")
-    ]
+    counted = [(workload(model), [layer(model)], [operator(model)]) for model in ("lean", "deep", "mine:net")]
     Workloads(tmp_path).put(counted)
     return tmp_path
 
