@@ -40,7 +40,7 @@ def training(paper: Paper) -> str:
     rows = [
         [
             escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
-            percent(row.recompute_flop / row.forward_flop) if row.recompute_flop else NONE,
+            percent(row.recompute_flop / row.forward_flop) if row.recompute_flop > 0 else NONE,
             *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
             si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
         ]

@@ -1,6 +1,7 @@
 """What training costs beside inference, in time and in memory."""
 
 from report.analysis import available
+from report.analysis.available import DataMissingError
 from report.analysis.effect import median_of
 from report.analysis.layer_costs import at_shown_batch
 from report.findings.conclusions.conclusion import Answer, of_machine, of_paper
@@ -32,7 +33,9 @@ def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
 @of_paper(3, "Memory of training", "fig-training-memory", "tbl-training", is_margin=True)
 def memory(paper: Paper) -> Answer:
     """Hold the peak of memory in training against that in inference, and say what fills it."""
-    rows = available.trained(paper)
+    trained = available.trained(paper)
+    gap = DataMissingError("The memory of no model's training step has been counted.")
+    rows = available.at_least_one(trained[trained.training_peak_byte.notna()], gap)
     effect, batch = median_of(rows.training_peak_byte / rows.inference_peak_byte), int(rows.batch.iloc[0])
     saved, parameters = (
         (rows[column].astype(float) / rows.training_peak_byte).median() for column in ("saved_byte", "parameter_byte")

@@ -18,10 +18,9 @@ def only(kind, **columns):
 def test_estimates():
     text = plain(predictors.estimates(many()))
     # a and b change places at 16: 1 - 6 * 2 / 336
-    assert (
-        "On the Example CPU (4 cores) FLOP order the models by latency closely (ρ = 0.96 (0.79 to 1.00) at batch size "
-        "16, where it is lowest). Twice the FLOP take 2.00 times as long at batch size 1 (exponent 1.00 (" in text
-    )
+    assert "On the Example CPU (4 cores) FLOP order the models by latency closely (ρ = 0.96 (" in text
+    assert " at batch size 16, where it is lowest). Twice the FLOP take 2.00 times as long at batch size 1 (" in text
+    assert "(exponent 1.00 (" in text
     # Ranks 8 1 7 2 6 3 5 4 against 1 to 8: 1 - 6 * 100 / 504
     assert "parameters order the models by latency hardly (ρ = −0.19 (" in text
     # On the GPU: 1 - 6 * 34 / 504; exponent 0.334 of the hand-made line, 2 ** 0.334
@@ -129,11 +128,12 @@ def test_too_few_models_for_any_coefficient():
 
 def test_farthest():
     text = plain(predictors.farthest(only("gpu")))
-    # c is five times and f a fifth of a straight line, which they bend: 2 ** (log2(5) - 1.5 * 2 * 1.5 * log2(5) / 42)
+    # c is five times and f a fifth of a straight line, which they bend: 2 ** (log2(5) - 1.5 * 2 * 1.5 * log2(5) / 42).
+    # Of eight models the middle: 4 and 5 million parameters of 4 bytes; 160 and 267 FLOP/B
     assert (
         "On the Example GPU at batch size 1 the slowest model for its FLOP is c, at 4.21 times the latency of the line "
-        "(25 % of FLOP in depthwise convolution against 0 %; 28.0 MB of parameters against 18.0 MB in the median "
-        "model); the quickest is f, at 0.238 times" in text
+        "(25 % of FLOP in depthwise convolution against 0 %; 28.0 MB of parameters against 18.0 MB; 100 FLOP/B of "
+        "traffic against 213 FLOP/B in the median model); the quickest is f, at 0.238 times (457 FLOP/B of" in text
     )
     assert "On the Example GPU at batch size 16 the slowest" in text
     assert "was not counted" not in text

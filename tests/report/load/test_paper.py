@@ -171,7 +171,7 @@ def test_models_are_chosen_by_names_and_globs(monkeypatch):
     whole = load(TESTS / "data", REFERENCES)
     monkeypatch.setenv("RIDGEPOINT_MODELS", "lean,d*p")
     some = load(TESTS / "data", REFERENCES)
-    assert set(some.workloads.model) == set(some.layers.model) == set(some.operators.model) == {"lean", "deep"}
+    assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
     for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
         for name in ("cells", "variants", "steps", "profiles", "operators", "kernels", "hardware_counters"):
             rows, all_rows = getattr(machine, name), getattr(all_of_it, name)
