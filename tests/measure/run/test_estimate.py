@@ -22,6 +22,7 @@ COUNTED = workload(
     backward_traffic_byte=200_000_000,
 )
 
+
 def measured(kernel, flop, byte, latency_s, **columns):
     row = roof_measurement(latency_s=latency_s)
     return type(row)(**vars(row) | {"roof_kernel": kernel, "flop": flop, "byte": byte, **columns})
