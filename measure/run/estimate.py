@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from measure.cache.hand_kept import Chip, chip_names, folded
-from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.schema import file_of
 from measure.cache.table import read

@@ -23,7 +23,7 @@ USUAL_SECTIONS = tuple(name for name, each in SECTIONS.items() if each.is_usual)
 QUICK_SECTIONS = tuple(name for name in USUAL_SECTIONS if SECTIONS[name].is_quick)
 """The sections of a quick run."""
 
-LONG_SHARE, LONG_S = 1 / 40, 10.0
+LONG_SHARE, LONG_S = 1 / 40, 15.0
 """A cell that is expected to take more than this share of a budget, and more than so many seconds, is a long one."""
 
 

@@ -54,11 +54,8 @@ class Processes:
         The process before it has ended.
         """
         ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        process: BaseProcess | Fork
-        if FORKS:
-            process = self._zygote(task).fork(theirs, task.libraries)
-        else:
-            process = _spawn(_run, task, theirs, *self._main)
+        forked = self._zygote(task).fork(theirs, task.libraries) if FORKS else None
+        process = forked or _spawn(_run, task, theirs, *self._main)
         theirs.close()
         return process, ours
 

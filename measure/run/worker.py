@@ -132,8 +132,9 @@ def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: st
     next.
     """
     shared = task.process(device_kind)
-    is_spent = previous is None or isinstance(outcome, Failure)
-    return is_spent or shared is None or shared != previous.process(device_kind)
+    if previous is None or shared is None or isinstance(outcome, Failure):
+        return True
+    return shared != previous.process(device_kind)
 
 
 class Worker:

@@ -47,8 +47,8 @@ class Sampling:
 
 
 ROUND = Sampling(limit_s=12.0, fewest=2)
-"""How a round is sampled: no longer, since rounds differ by more than samples, unless its fewest samples take longer. Of
-one sample it is not known whether warm-up had ended."""
+"""How a round is sampled: for no longer, since rounds differ by more than samples do, unless its fewest samples take
+longer. Of one sample it is not known whether warm-up had ended."""
 
 QUICK_ROUND = replace(ROUND, limit_s=8.0)
 

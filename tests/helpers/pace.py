@@ -46,7 +46,7 @@ class Pace:
     begin_s: float
     counted: Sequence[Workload]
     sampling: Sampling
-    build_s: float = 1.0
+    build_s: float = 0.5
     roof_s: float = 3.0
     attribution_s: float = 4.0
     now_s: float = 0.0

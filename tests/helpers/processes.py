@@ -7,7 +7,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-import psutil
 import pytest
 
 
@@ -39,6 +38,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def has_ended(pid: int) -> bool:
+    import psutil
+
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -156,7 +156,7 @@ def test_a_long_budget_and_a_short_one_call_other_cells_long():
         asked = dataclasses.replace(request, budget_s=budget_s)
         return {task.cell.batch for task in in_tiers(to_do(asked), asked)[Tier.LONG]}
 
-    # Expected are 5.5, 9, 37 and 69 s; a 40th of the budget is 4.5, 50 and 90 s, but 10 s are short in any.
+    # Expected are 5.5, 9, 37 and 69 s; a 40th of the budget is 4.5, 50 and 90 s, but 15 s are short in any.
     assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
 
 

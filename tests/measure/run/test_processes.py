@@ -3,13 +3,12 @@ import signal
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
-
 from helpers.processes import has_ended, speak, wait_until
 
 from measure.run import processes
 from measure.run.processes import Processes
+
+pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 
 VARIABLE = "RIDGEPOINT_PROBE"
 pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks on Linux alone")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.places import ROOT
+from helpers.processes import has_ended, wait_until
 from helpers.tasks import changed, inference_task, profile_task, training_task
 
 from measure.errors import UserError
@@ -26,9 +27,6 @@ from measure.timing.sampling import Sampling
 pytest.importorskip("torch", reason="a worker measures with torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
-
-from helpers.processes import has_ended, wait_until
-
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked_workers")]
@@ -118,16 +116,16 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory_and_the_next_task_runs(proce
 def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     process, monkeypatch, number, counted, status, words
 ):
-    process.run(COUNT)  # from here on a process begins at once
     kills = iter(counted)  # for want of memory: before the task, and when its process has died
     monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
-    victims = []
+    victims, wait = [], process._outcome
 
-    def kill():
+    def kill_and_wait(deadline):
         victims.append(process._process.pid)
         os.kill(victims[0], number)
+        return wait(deadline)
 
-    threading.Timer(0.5, kill).start()
+    monkeypatch.setattr(process, "_outcome", kill_and_wait)
     failure = process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0))
     assert failure.status == status
     assert words in failure.reason
