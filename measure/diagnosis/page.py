@@ -167,7 +167,6 @@ def page(folder: Path, installed: Libraries) -> tuple[str, bool]:
     return "\n".join(lines), is_well
 
 
-
 def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 where not all is well. Raises UserError for bad input."""
     flags = CommandLine(prog=COMMAND, description="Print a page about a GPU, from what make gpu-check found.")
