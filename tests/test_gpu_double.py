@@ -167,7 +167,7 @@ def test_hardware_counters_count_what_the_layers_ask_for(t4):
 
 
 FIGURES = {
-    "fig-hierarchy", "fig-sweep", "fig-on-roof", "fig-attained", "fig-latency-gpu", "fig-throughput", "fig-ratios",
+    "fig-on-roof", "fig-attained", "fig-latency-gpu", "fig-throughput", "fig-ratios",
     "fig-waterfall", "fig-kernel-shares", "fig-groups-on-roof", "fig-cells-on-roof", "fig-counted-bytes",
 }  # fmt: skip
 """Those that a GPU's measurements fill."""
