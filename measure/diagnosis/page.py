@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from measure.cache.conventions import ROUNDS
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.hand_kept import VECTOR, Chip, folded, chip_names
+from measure.cache.hand_kept import VECTOR, Chip, chip_names, folded
 from measure.cache.records import Cell, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import file_of
 from measure.cache.table import read

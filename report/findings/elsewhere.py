@@ -4,7 +4,7 @@ from measure.cache.words import STEP
 from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
-from report.text.frame_rows import each, highest, lowest
+from report.text.frame_rows import highest, lowest
 from report.text.quantities import by_number, listing, number, percent
 
 OVER = 1.0

@@ -1,6 +1,8 @@
 """The tables of what the models ask for, and of how it is counted."""
 
 from collections.abc import Iterable
+from math import isnan
+from operator import attrgetter
 
 from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
@@ -32,6 +34,10 @@ def models(paper: Paper) -> str:
     return pipe(header, rows + others(header, left, COUNTED_IN))
 
 
+MEMORY = attrgetter("saved_byte", "gradient_byte", "adam_byte", "inference_peak_byte", "training_peak_byte")
+"""What a training step keeps, and the peaks; not known where an earlier version counted."""
+
+
 @or_missing
 def training(paper: Paper) -> str:
     """List what a training step asks for beside inference, at one batch size."""
@@ -41,8 +47,7 @@ def training(paper: Paper) -> str:
         [
             escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
             percent(row.recompute_flop / row.forward_flop) if row.recompute_flop > 0 else NONE,
-            *(si(value, "B") for value in (row.saved_byte, row.gradient_byte, row.adam_byte)),
-            si(row.inference_peak_byte, "B"), si(row.training_peak_byte, "B"),
+            *(NONE if isnan(value) else si(value, "B") for value in MEMORY(row)),
         ]
         for row in each(shown)
     ]  # fmt: skip
