@@ -80,7 +80,9 @@ def test_the_derivations_of_the_committed_table_give_its_peaks():
         assert row.peak_flop_per_s == pytest.approx(cores * gigahertz * 1e9 * each_cycle, rel=1e-3), row.chip
 
 
-UNITS = re.compile(r"(\d+) (?:tensor cores|cores|lanes|SMs|CUs) x (?:(\d+) (?:FMA|MAC|FLOP/cycle) x )?(2 x )?([\d.]+) GHz")
+UNITS = re.compile(
+    r"(\d+) (?:tensor cores|cores|lanes|SMs|CUs) x (?:(\d+) (?:FMA|MAC|FLOP/cycle) x )?(2 x )?([\d.]+) GHz"
+)
 """Units, what one does in a cycle, twice that where it is multiply-adds, and the clock."""
 
 
