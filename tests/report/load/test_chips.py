@@ -245,7 +245,7 @@ def test_of_dies():
 def test_dies_of_the_committed_table():
     table = committed_chips()
     kept = set(chips.of_dies(chips.headline(table)).chip)
-    # Of GA102 and 2020 the RTX A6000 has the highest peak: 155 TFLOP/s at 16 bits, the A40 150 and the RTX 3090 71
+    # Of GA102 and 2020 the RTX A6000 has the highest peak: 155 TFLOP/s at 16 bits to the A40's 150, the RTX 3090's 71
     assert {"NVIDIA A100 PCIe 40GB", "NVIDIA H100 SXM", "NVIDIA RTX A6000", "AMD EPYC 9654"} <= kept
     assert kept.isdisjoint({"NVIDIA A100 SXM 80GB", "NVIDIA H200 SXM", "NVIDIA A40", "AMD Ryzen 9 7950X"})
 
