@@ -217,7 +217,8 @@ class Run(Attempt):
     peak_byte: Annotated[
         int | None,
         "the most memory allocated at once, weights, inputs and the optimiser's state among it: the allocator's on "
-        "a GPU, by a trace of allocations on a processor; known of training steps",
+        "a GPU, on an Apple one what Metal has given by the end of the step, by a trace of allocations on a processor; "
+        "known of training steps",
     ] = None
 
 
@@ -230,7 +231,9 @@ class Sample(OfCell):
     block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
     latency_s: Annotated[float, duration("the host's time of one call")]
     round: columns.Round = None
-    event_s: Annotated[float | None, Column("the device's time of one call (CUDA events)", most=DAY_S)] = None
+    event_s: Annotated[
+        float | None, Column("the device's time of one call (events of CUDA, HIP or Metal)", most=DAY_S)
+    ] = None
     load: Annotated[float | None, Column("share of the cores that others used", NUMBER, most=1)] = None
     clock_hz: Annotated[float | None, Column("as the device says at the end", least=1e6, most=1e11)] = None
     temperature_c: Annotated[float | None, Column("likewise", least=-100, most=300)] = None

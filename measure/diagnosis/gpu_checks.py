@@ -1,8 +1,9 @@
-"""From facts of NVIDIA GPUs to findings; what the driver does not tell is a finding too."""
+"""From facts of GPUs to findings; what a driver does not tell is a finding too."""
 
 from collections.abc import Iterator
 
 from measure.diagnosis import finding
+from measure.diagnosis.amd_gpus import Amd
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, untold
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
@@ -25,7 +26,7 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
         fact = f"torch {libraries.versions['torch']} cannot use it"
         yield Finding(PROBLEM, "gpu", fact, "install a torch that is built for CUDA and for this driver")
     for gpu in nvidia.gpus:
-        yield from _gpu_findings(gpu)
+        yield from _nvidia_gpu_findings(gpu)
     if nvidia.counters_admin_only is None:
         yield untold("the driver", "hardware counters", "who may read its hardware counters")
     elif nvidia.counters_admin_only and not nvidia.is_admin:
@@ -36,7 +37,26 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
         yield Finding(OK, "hardware counters", "this user may read hardware counters")
 
 
-def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
+def amd_findings(amd: Amd, libraries: Libraries) -> Iterator[Finding]:
+    if amd.unused and not libraries.cuda:
+        fact = f"an AMD GPU is here ({', '.join(amd.unused)}), and this torch is not built for ROCm"
+        advice = "to measure it, install a torch that is (pytorch.org, under Compute Platform)"
+        yield Finding(UNCHECKED, "gpu", fact, advice)
+    if not amd.gpus:
+        return
+    if libraries.cuda is False:
+        advice = "install a torch that is built for this GPU, and let this user open /dev/kfd (groups render and video)"
+        yield Finding(PROBLEM, "gpu", f"torch {libraries.versions['torch']} cannot use it", advice)
+    if amd.gap:
+        fact = f"AMD SMI tells nothing ({amd.gap}): samples have no clock, temperature or power"
+        yield Finding(UNCHECKED, "gpu", fact, "pip install amdsmi, of the version of ROCm")
+    for gpu in amd.gpus:
+        yield _gpu_load(gpu)
+        yield _gpu_heat(gpu)
+    yield Finding(UNCHECKED, "hardware counters", "they are read with Nsight Compute, on NVIDIA GPUs alone")
+
+
+def _nvidia_gpu_findings(gpu: Gpu) -> Iterator[Finding]:
     at = gpu.torch_name
     yield _gpu_load(gpu)
     if gpu.persistence is None:
@@ -53,10 +73,7 @@ def _gpu_findings(gpu: Gpu) -> Iterator[Finding]:
         yield Finding(PROBLEM, at, fact, "reset the GPU or replace it; see nvidia-smi --query --display=ECC")
     else:
         yield Finding(OK, at, f"ECC is {'on' if gpu.ecc else 'off'}")
-    if gpu.temperature_c is None:
-        yield untold("the driver", at, "the temperature")
-    else:
-        yield finding.temperature_finding(at, "the GPU has", gpu.temperature_c, gpu.limit_c)
+    yield _gpu_heat(gpu)
     if gpu.throttle == POWER_CAP:
         fact = f"the clock is lowered now ({POWER_CAP})"
         yield Finding(WARNING, at, fact, "mind rounds flagged capped, and see nvidia-smi --query --display=POWER")
@@ -76,3 +93,9 @@ def _gpu_load(gpu: Gpu) -> Finding:
     who = "" if level == OK else ", by processes that are not visible here"
     fact = f"{gpu.name} is {100 * busy:.0f} % busy, with {gigabytes(used_byte)} in use{who}"
     return judged(level, at, fact, advice)
+
+
+def _gpu_heat(gpu: Gpu) -> Finding:
+    if gpu.temperature_c is None:
+        return untold("the driver", gpu.torch_name, "the temperature")
+    return finding.temperature_finding(gpu.torch_name, "the GPU has", gpu.temperature_c, gpu.limit_c)

@@ -55,8 +55,7 @@ class Nvidia:
 
 def observe() -> Nvidia:
     """Observe the GPUs that torch would see here."""
-    names = [name for name in devices.available_names() if name.startswith("cuda:")]
-    gpus = tuple(_gpu(name, handle) for name, handle in zip(names, devices.nvidia_handles(), strict=True))
+    gpus = tuple(_gpu(f"cuda:{index}", handle) for index, handle in enumerate(devices.nvidia_handles()))
     return Nvidia(DRIVER.is_dir() or bool(gpus), gpus, counters_admin_only(), is_admin())
 
 

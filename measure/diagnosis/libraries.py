@@ -18,7 +18,7 @@ NAMES = ("torch", "torchvision", "torchaudio", "numba", "psutil", "rich")
 """As packages are called in Python and in the index alike."""
 
 ON_GPU = ("triton",)
-"""Those that are needed on an NVIDIA GPU alone."""
+"""Those that are needed on a GPU of NVIDIA or AMD alone."""
 
 CUPTI = ("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12")
 """The packages in which torch brings NVIDIA's library that sees kernels, newest first."""
@@ -64,12 +64,20 @@ class Libraries:
 
 def observe() -> Libraries:
     """Import what is installed here in a process of its own, which takes some seconds."""
-    names = (*NAMES, *ON_GPU) if devices.nvidia_handles() else NAMES
-    versions = {name: installed_version(name) for name in names}
+    has_gpu = devices.available_names()[0].startswith("cuda")
+    distributions = {name: _distribution(name) for name in ((*NAMES, *ON_GPU) if has_gpu else NAMES)}
+    versions = {name: installed_version(distribution) for name, distribution in distributions.items()}
     failures, cuda = try_imports([name for name, version in versions.items() if version])
-    asked = {name: importlib.metadata.requires(name) or [] for name, version in versions.items() if version}
+    asked = {name: importlib.metadata.requires(distributions[name]) or [] for name in versions if versions[name]}
     cupti = next(filter(None, map(installed_version, CUPTI)), None)
     return Libraries(versions, failures, unmet(versions, asked), cuda, cupti, c_compiler())
+
+
+def _distribution(name: str) -> str:
+    """Return what brings a package: Triton for ROCm is in the index under another name than Triton."""
+    if installed_version(name):
+        return name
+    return next(iter(importlib.metadata.packages_distributions().get(name, ())), name)
 
 
 def c_compiler() -> str | None:

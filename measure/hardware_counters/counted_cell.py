@@ -25,10 +25,12 @@ class CountedCell:
 
 def check(device: Device) -> None:
     """Raise UserError where hardware counters cannot be read, before anything is measured."""
-    if device.kind != "cuda":
+    if not device.is_nvidia:
+        is_gpu = device.kind == "cuda"
+        what = device.identity()["name"] if is_gpu else device.kind
         raise UserError(
-            "--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on "
-            f"{device.kind}; use --device cuda"
+            f"--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on {what}; "
+            + ("leave it out" if is_gpu else "use --device cuda")
         )
     ncu.find()
 

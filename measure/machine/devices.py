@@ -8,32 +8,23 @@ import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from measure.cache.words import TF32
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
-from measure.machine import processor
+from measure.machine import apple, processor
+from measure.machine.amd_smi import AmdSmi
+from measure.machine.events import CudaEvents, Events, MpsEvents
 from measure.machine.nvidia import ask, board_of, nvidia_handles, text_of, uuid_of
 from measure.machine.precisions import has_units
-from measure.machine.sensors import NvidiaSensors, ProcessorSensors, Sensors
+from measure.machine.rocm import driver_version, listed_name, rocm_gpus
+from measure.machine.sensors import AmdSensors, NvidiaSensors, ProcessorSensors, Sensors
 
 SWEEP = 4
 """How many times its size is read and written to clear a cache, which need not evict the oldest first."""
 
 SMALLEST_CACHE_BYTE = 2**25
 """Taken for a cache that does not say its size, or says less, as a guest's often does."""
-
-
-class Events(Protocol):
-    """A device's own stopwatch: two marks in its stream of work."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def elapsed_s(self) -> float:
-        """Between the marks, once the device is synchronised."""
 
 
 class Device(ABC):
@@ -43,6 +34,8 @@ class Device(ABC):
     torch_name: str
     is_asynchronous = False
     """Whether operators return before the device has done them."""
+    is_nvidia = False
+    """Whether it is a GPU whose hardware counters Nsight Compute reads."""
 
     @abstractmethod
     def identity(self) -> dict[str, str]:
@@ -122,7 +115,9 @@ class Cpu(Device):
 
 def _refuse_tf32(wanted: bool) -> None:
     if wanted:
-        raise NotImplementedError("tf32 is a format of NVIDIA's tensor cores (Ampere on); this device has none")
+        raise NotImplementedError(
+            "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
+        )
 
 
 def _sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
@@ -149,17 +144,110 @@ def _limit_memory(byte: int) -> None:
 LEAST_SHARE = 0.8
 """The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
 
+NO_KERNEL = ("no kernel image", "invalid device function")
+"""What CUDA and HIP say where a library is built for other GPUs."""
+
 
 class Cuda(Device):
-    """One NVIDIA GPU, ``cuda:N`` as torch counts them: by CUDA_VISIBLE_DEVICES where that is set."""
+    """One GPU as torch's CUDA device ``cuda:N``: NVIDIA's, or AMD's where torch is built for ROCm."""
 
     kind = "cuda"
     is_asynchronous = True
 
     def __init__(self, index: int) -> None:
+        self.torch_name = f"cuda:{index}"
+
+    @abstractmethod
+    def _name(self) -> str:
+        """Return what its vendor calls it."""
+
+    @abstractmethod
+    def _architecture(self) -> str:
+        """Return what kernels are built for."""
+
+    @abstractmethod
+    def _has_tf32(self) -> bool:
+        """Return whether torch multiplies fp32 as TF32 on it."""
+
+    @abstractmethod
+    def _check_that_torch_uses_it(self) -> None:
+        """Raise UserError where torch uses another GPU than the one that was identified."""
+
+    def prepare(self, threads: int) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
+                "install one that is built for this driver"
+            )
+        torch.cuda.set_device(self.torch_name)
+        self._check_that_torch_uses_it()
+        self._check_kernels()
+        torch.set_num_threads(threads)
+        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+
+    def _check_kernels(self) -> None:
+        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
+        import torch
+
+        try:
+            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
+            self.synchronize()
+        except RuntimeError as problem:
+            if not any(words in str(problem) for words in NO_KERNEL):
+                raise
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
+                f"{self._architecture()}, only for {', '.join(torch.cuda.get_arch_list())}; "
+                "install one that is built for it"
+            ) from None
+
+    def allow_tf32(self, allowed: bool) -> None:
+        import torch
+
+        _refuse_tf32(allowed and not self._has_tf32())
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed
+
+    def refuse_emulation(self, precision: str) -> None:
+        import torch
+
+        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            raise NotImplementedError(
+                f"{self._name()} has no units for bf16 ({self._architecture()}): torch would convert it to fp32 and "
+                "back"
+            )
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.cuda.synchronize(self.torch_name)
+
+    def release_memory(self) -> None:
+        import torch
+
+        super().release_memory()
+        torch.cuda.empty_cache()  # what torch keeps of it would spare the next task its own allocations
+
+    def events(self) -> Events:
+        return CudaEvents()
+
+    def cache_clearer(self) -> Callable[[], object]:
+        import torch
+
+        return _sweep(self.torch_name, torch.cuda.get_device_properties(self.torch_name).L2_cache_size)
+
+
+class Nvidia(Cuda):
+    """An NVIDIA GPU, numbered by its place on the bus among those that CUDA_VISIBLE_DEVICES names."""
+
+    is_nvidia = True
+
+    def __init__(self, index: int) -> None:
         import pynvml
 
-        self.torch_name = f"cuda:{index}"
+        super().__init__(index)
         self._nvml, self._handle = pynvml, nvidia_handles()[index]
 
     def identity(self) -> dict[str, str]:
@@ -187,22 +275,18 @@ class Cuda(Device):
         memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
         return None if memory is None else int(memory.total)
 
-    def prepare(self, threads: int) -> None:
+    def _architecture(self) -> str:
         import torch
 
-        if not torch.cuda.is_available():
-            raise UserError(
-                f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
-                "install one that is built for this driver"
-            )
-        torch.cuda.set_device(self.torch_name)
-        self._check_that_torch_uses_it()
-        self._check_kernels()
-        torch.set_num_threads(threads)
-        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+        major, minor = torch.cuda.get_device_capability(self.torch_name)
+        return f"compute capability {major}.{minor}"
+
+    def _has_tf32(self) -> bool:
+        import torch
+
+        return has_units(torch.cuda.get_device_capability(self.torch_name), TF32)
 
     def _check_that_torch_uses_it(self) -> None:
-        """Raise UserError where torch uses another GPU than the one that was identified."""
         import torch
 
         used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
@@ -217,79 +301,70 @@ class Cuda(Device):
                 f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
             )
 
-    def _check_kernels(self) -> None:
-        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
-        import torch
-
-        try:
-            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
-            self.synchronize()
-        except RuntimeError as problem:
-            if "no kernel image" not in str(problem):
-                raise
-            major, minor = torch.cuda.get_device_capability(self.torch_name)
-            raise UserError(
-                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
-                f"compute capability {major}.{minor}, only for {', '.join(torch.cuda.get_arch_list())}; "
-                "install one that is built for it"
-            ) from None
-
-    def allow_tf32(self, allowed: bool) -> None:
-        import torch
-
-        _refuse_tf32(allowed and not has_units(torch.cuda.get_device_capability(self.torch_name), TF32))
-        torch.backends.cuda.matmul.allow_tf32 = allowed
-        torch.backends.cudnn.allow_tf32 = allowed
-
-    def refuse_emulation(self, precision: str) -> None:
-        import torch
-
-        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            major, minor = torch.cuda.get_device_capability(self.torch_name)
-            raise NotImplementedError(
-                f"{self._name()} has no units for bf16 (compute capability {major}.{minor}): torch would convert it to "
-                "fp32 and back"
-            )
-
-    def synchronize(self) -> None:
-        import torch
-
-        torch.cuda.synchronize(self.torch_name)
-
-    def release_memory(self) -> None:
-        import torch
-
-        super().release_memory()
-        torch.cuda.empty_cache()  # what torch keeps of it would spare the next task its own allocations
-
-    def events(self) -> "CudaEvents":
-        return CudaEvents()
-
-    def cache_clearer(self) -> Callable[[], object]:
-        import torch
-
-        return _sweep(self.torch_name, torch.cuda.get_device_properties(self.torch_name).L2_cache_size)
-
     def sensors(self) -> Sensors:
         return NvidiaSensors(self._handle, ProcessorSensors())
 
 
-class CudaEvents:
-    """Two marks in the current stream of the current GPU, between which it takes the time."""
+class Amd(Cuda):
+    """An AMD GPU under Linux, numbered as ROCm does among those that its variables name."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self._gpu = rocm_gpus()[index]
+        self._smi = AmdSmi(self._gpu.bus)
+
+    def identity(self) -> dict[str, str]:
+        memory = {} if self._gpu.memory_byte is None else {"memory": str(self._gpu.memory_byte)}
+        return {"name": self._name(), **memory, "pci": self._gpu.pci_id}
+
+    def _name(self) -> str:
+        told = self._smi.market_name() or listed_name(self._gpu) or self._gpu.architecture
+        name = told if told.startswith("AMD ") else f"AMD {told}"  # older tables of names leave it out
+        return f"{name} (one of two dies)" if self._gpu.is_one_of_two_dies else name
+
+    def driver(self) -> str:
+        return driver_version()
+
+    def memory_byte(self) -> int:
+        """Return the size of the GPU's memory; that of the system's where they are one."""
+        return self._gpu.memory_byte or super().memory_byte()
+
+    def _architecture(self) -> str:
+        return self._gpu.architecture
+
+    def _has_tf32(self) -> bool:
         import torch
 
-        self._first, self._last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        # torch 2.7 and later say; a capability is none of AMD's, though torch calls gfx1100 11.0
+        return hasattr(torch.cuda, "is_tf32_supported") and bool(torch.cuda.is_tf32_supported())
 
-    def start(self) -> None:
-        self._first.record()
+    def allow_tf32(self, allowed: bool) -> None:
+        import torch
 
-    def stop(self) -> None:
-        self._last.record()
+        super().allow_tf32(allowed)
+        if allowed and not torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
+            raise NotImplementedError(
+                "this torch multiplies as tf32 on AMD's GPUs where HIPBLASLT_ALLOW_TF32=1 is set; set it, and measure "
+                "with --force"
+            )
 
-    def elapsed_s(self) -> float:
-        return self._first.elapsed_time(self._last) / 1e3
+    def _check_that_torch_uses_it(self) -> None:
+        import torch
+
+        used, expected = torch.cuda.get_device_properties(self.torch_name), self._gpu.unique_id
+        told = bytes.fromhex(str(used.uuid).replace("-", "")).decode("ascii", "replace")  # HIP spells the digits
+        if expected and re.fullmatch(r"[0-9a-f]{16}", told) and told != expected:
+            raise UserError(
+                f"--device {self.torch_name}: the kernel tells of {self._name()} (GPU-{expected}), but torch uses "
+                f"{used.name} (GPU-{told}); set ROCR_VISIBLE_DEVICES to the UUID of the one to measure (rocminfo lists "
+                "them)"
+            )
+
+    def cache_clearer(self) -> Callable[[], object]:
+        return _sweep(self.torch_name, self._gpu.cache_byte)
+
+    def sensors(self) -> Sensors:
+        return AmdSensors(self._smi, ProcessorSensors(), self._gpu.is_one_of_two_dies)
 
 
 class Mps(Device):
@@ -299,7 +374,9 @@ class Mps(Device):
     is_asynchronous = True
 
     def identity(self) -> dict[str, str]:
-        return {**Cpu().identity(), "gpu": "mps"}
+        chip, cores = Cpu().identity(), apple.gpu_cores()
+        name = f"{chip['name']} GPU" if cores is None else f"{chip['name']} GPU ({cores} cores)"
+        return {**chip, "name": name, "gpu": "mps"}
 
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
@@ -322,13 +399,16 @@ class Mps(Device):
 
         torch.mps.synchronize()
 
+    def events(self) -> Events:
+        return MpsEvents()
+
     def cache_clearer(self) -> Callable[[], object]:
         return _sweep(self.torch_name, 0)
 
 
 def available_names() -> list[str]:
     """Return the devices of this machine, first the one that ``auto`` takes."""
-    names = [f"cuda:{index}" for index in range(len(nvidia_handles()))]
+    names = [f"cuda:{index}" for index in range(len(rocm_gpus() or nvidia_handles()))]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         names.append("mps")
     return [*names, "cpu"]
@@ -347,4 +427,5 @@ def find(name: str) -> Device:
         raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(there)}")
     if wanted in ("cpu", "mps"):
         return Cpu() if wanted == "cpu" else Mps()
-    return Cuda(int(wanted.partition(":")[2]))
+    index = int(wanted.partition(":")[2])
+    return Amd(index) if rocm_gpus() else Nvidia(index)

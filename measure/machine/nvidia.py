@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from measure.machine.visible import chosen
+
 _log = logging.getLogger(__name__)
 
 BUS_ORDER = "PCI_BUS_ID"
@@ -57,22 +59,11 @@ def _parts(gpu: Any) -> list[Any]:
 
 
 def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
-    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID.
-
-    As CUDA does, ignore everything from the first invalid name on; the beginning of two UUIDs is one.
-    """
+    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names."""
     by_uuid: dict[str, list[Any]] = {}
     for gpu, parts_of_one in zip(gpus, parts, strict=True):
         by_uuid |= {uuid_of(part): [part] for part in parts_of_one} | {uuid_of(gpu): parts_of_one}
-    by_number = dict(zip(map(str, range(len(gpus))), parts, strict=True))
-    chosen = []
-    for name in filter(None, (part.strip() for part in visible.split(","))):
-        named = [by_number[name]] if name in by_number else []
-        named += [found for uuid, found in by_uuid.items() if uuid.startswith(name)]
-        if len(named) != 1:
-            break
-        chosen += named
-    return chosen
+    return chosen(visible, parts, by_uuid)
 
 
 def uuid_of(handle: Any) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from measure.machine.amd_smi import AmdSmi
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
@@ -214,3 +215,29 @@ class NvidiaSensors:
 
 def _scaled(value: int | None, unit: float) -> float | None:
     return None if value is None else value * unit
+
+
+class AmdSensors:
+    """An AMD GPU's readings by AMD SMI, and the load of the processor that feeds it.
+
+    The power and the energy of one die of two are not known: the driver tells those of both by the first
+    (github.com/ml-energy/zeus/pull/203).
+    """
+
+    def __init__(self, smi: AmdSmi, processor: Sensors, is_one_of_two_dies: bool) -> None:
+        self._smi = smi
+        self._processor = processor
+        self._has_power = not is_one_of_two_dies
+        self._residencies = smi.residencies()
+
+    def read(self) -> Reading:
+        before, self._residencies = self._residencies, self._smi.residencies()
+        reasons = [reason for reason, now in self._residencies.items() if now > before.get(reason, now)]
+        return replace(
+            self._processor.read(),
+            energy_j=self._smi.energy_j() if self._has_power else None,
+            clock_hz=self._smi.clock_hz(),
+            temperature_c=self._smi.temperature_c(),
+            power_w=self._smi.power_w() if self._has_power else None,
+            throttle=";".join(reasons) or None,
+        )

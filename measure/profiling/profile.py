@@ -36,8 +36,8 @@ FEWEST_STEPS, MOST_STEPS = 3, 20
 """The steps under the profiler last about ``PROFILED_S``, but there are at least and at most so many."""
 
 UNSEEN = (
-    "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none, as may be so in WSL 2 or a "
-    "container; measure with --force once it does"
+    "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (on AMD's GPUs roctracer), as "
+    "may be so in WSL 2 or a container; measure with --force once it does"
 )
 """Why a GPU has no profile where its operators ran and no kernel was recorded."""
 

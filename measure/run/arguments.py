@@ -62,7 +62,8 @@ def _add_what(flags: CommandLine) -> None:
     def add(flag: str, metavar: str, help: str, default: Sequence[str] | None = None) -> None:
         flags.add_argument(flag, nargs="+", metavar=metavar, default=default, help=help)
 
-    flags.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
+    devices = "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto"
+    flags.add_argument("--device", default="auto", help=f"{devices} (default: %(default)s)")
     add(
         "--models",
         "NAME",

@@ -56,11 +56,12 @@ def without_workspace(allocations: Iterable[Allocation]) -> list[Allocation]:
     return [allocation for allocation in allocations if not allocation.is_workspace]
 
 
-def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int | None:
+def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int:
     """Return the most memory allocated at once while a step runs that ran before, workspace and all.
 
-    ``resident`` is what lay in memory before: a GPU's allocator counts it by itself. None on a device whose
-    allocations torch does not tell.
+    ``resident`` is what lay in memory before: a GPU's allocator counts it by itself. An Apple GPU has no counter of the
+    most: there it is what Metal's driver has given this process by the end of the step. Torch's allocator keeps what
+    a step frees, unless memory is short, so this is no less; it is more by rounding and by what Metal's graphs keep.
     """
     if device.kind == "cuda":
         import torch
@@ -68,10 +69,15 @@ def peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", de
         torch.cuda.reset_peak_memory_stats(device.torch_name)
         step()
         return int(torch.cuda.max_memory_allocated(device.torch_name))
-    if device.kind == "cpu":
-        allocated, _ = peak(traced(step, device.kind))
-        return allocated + sum(tensor.numel() * tensor.element_size() for tensor in resident)
-    return None
+    if device.kind == "mps":
+        import torch
+
+        torch.mps.empty_cache()  # of what is left of the steps before
+        step()
+        device.synchronize()
+        return int(torch.mps.driver_allocated_memory())
+    allocated, _ = peak(traced(step, device.kind))
+    return allocated + sum(tensor.numel() * tensor.element_size() for tensor in resident)
 
 
 def traced(step: Callable[[], object], device_kind: str) -> list[Allocation]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from measure.machine.devices import Events
+from measure.machine.events import Events
 from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
 
 CLOCK_READINGS = 21
@@ -54,7 +54,8 @@ class Stopwatch:
         elapsed_s = self._elapsed_s(calls)
         self.executing_s += elapsed_s
         self.beat()
-        return TimedSample(elapsed_s / calls, self.events.elapsed_s() / calls if self.events else None)
+        event_s = self.events.elapsed_s() if self.events else None
+        return TimedSample(elapsed_s / calls, None if event_s is None else event_s / calls)
 
     def cost_s(self) -> float:
         """Return what timing a block takes besides its calls."""
@@ -115,9 +116,10 @@ class StagedStopwatch(Stopwatch):
 
 
 def _joined(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
-    """Make one time of several: the host's, and the device's where it has any."""
+    """Make one time of several: the host's, and the device's where it has them all."""
     events = [each.event_s for each in times if each.event_s is not None]
-    return TimedSample(how(each.latency_s for each in times), how(events) if events else None)
+    has_all = len(events) == len(times)
+    return TimedSample(how(each.latency_s for each in times), how(events) if has_all else None)
 
 
 class Windows:

@@ -121,7 +121,10 @@ def peaks(paper: Paper, machine: Machine) -> str:
     if rows.empty:
         return f"{where} the memory of a step was not measured."
     rows = rows.assign(ratio=rows.peak_byte / rows.training_peak_byte)
-    return f"{where} the measured peak of memory over the counted one is {span(rows, 'ratio')}."
+    what = "measured peak of memory over the counted one"
+    if machine.environment.device == "mps":  # it has no counter of the most
+        what = "memory that Metal has given by the end of a step over the counted peak"
+    return f"{where} the {what} is {span(rows, 'ratio')}."
 
 
 @finding

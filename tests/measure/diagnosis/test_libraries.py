@@ -81,6 +81,16 @@ def test_where_there_is_a_gpu_what_its_kernels_need_is_tried_too(monkeypatch):
     assert (seen.cupti, seen.c_compiler) == (pytest.__version__, "my-compiler")
 
 
+def test_a_package_may_come_under_another_name_than_its_own(monkeypatch):
+    brings = {"triton": ["pytest"]}  # as pytorch-triton-rocm does
+    monkeypatch.setattr(libraries.importlib.metadata, "packages_distributions", lambda: brings)
+    monkeypatch.setattr(libraries, "NAMES", ())
+    monkeypatch.setattr(libraries, "installed_version", {"pytest": pytest.__version__}.get)
+    monkeypatch.setattr(libraries, "try_imports", lambda names: ({}, None))
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: ["a GPU"])
+    assert dict(libraries.observe().versions) == {"triton": pytest.__version__}
+
+
 def test_a_compiler_is_found_as_triton_finds_it(monkeypatch, tmp_path):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

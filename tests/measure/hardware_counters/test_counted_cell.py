@@ -13,7 +13,7 @@ from measure.models import catalog
 
 pytest.importorskip("torch", reason="steps are torch's")
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
-GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0")
+GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
 (RESNET,) = catalog.find(["resnet18"])
 
 
@@ -48,6 +48,9 @@ def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_er
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on cpu; use --device cuda"):
         counted_cell.check(devices.find("cpu"))
+    amd = SimpleNamespace(kind="cuda", is_nvidia=False, identity=lambda: {"name": "AMD Instinct MI300X"})
+    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on AMD Instinct MI300X; leave it out"):
+        counted_cell.check(amd)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="is not on the PATH"):
         counted_cell.check(GPU)

@@ -74,8 +74,22 @@ def test_the_peak_of_a_step_holds_what_lay_in_memory_before():
     assert peak_byte(lambda: image.sin(), [], devices.find("cpu")) == 4000
 
 
-def test_a_device_that_does_not_tell_its_allocations_has_no_peak():
-    assert peak_byte(lambda: None, [], devices.Mps()) is None
+def test_an_apple_gpu_has_what_metal_has_given_by_the_end_of_the_step(monkeypatch):
+    given, order = [5000], []
+
+    def step():
+        order.append("step")
+        given.append(7000)  # it is freed again, which torch's allocator keeps to itself
+
+    def empty():
+        order.append("empty")
+        given[0] = 2000  # weights and inputs; 3000 were left of earlier steps
+
+    monkeypatch.setattr(torch.mps, "empty_cache", empty)
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: order.append("synchronize"))
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: sum(given))
+    assert peak_byte(step, [], devices.Mps()) == 9000
+    assert order == ["empty", "step", "synchronize"]
 
 
 @pytest.mark.gpu

@@ -41,6 +41,25 @@ def test_the_devices_own_time_stands_beside_the_hosts():
     assert timed.event_s == pytest.approx(0.002)
 
 
+class LosingEvents(Events):
+    """A device that loses the times of some blocks: those in which less than so much (s) passes."""
+
+    def __init__(self, hands, least_s):
+        super().__init__(hands)
+        self.least_s = least_s
+
+    def elapsed_s(self):
+        return None if self.last - self.first < self.least_s * 1e9 else super().elapsed_s()
+
+
+def test_a_time_that_the_device_lost_is_none():
+    hands = Hands([0.004, 0.001])
+    stopwatch = make_stopwatch(hands, events=LosingEvents(hands, 0.002))
+    assert stopwatch.time(1).event_s == pytest.approx(0.002)
+    timed = stopwatch.time(1)
+    assert (timed.latency_s, timed.event_s) == (pytest.approx(0.001), None)
+
+
 def test_caches_are_cleared_before_each_block_and_outside_of_it():
     hands = Hands([0.001])
     order = []
@@ -197,6 +216,13 @@ def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
     assert [stage.event_s for stage in timed.stages] == pytest.approx([0.05, 0.15, 0.15])
     assert stopwatch.executing_s == pytest.approx(2 * 0.5 + 2 * 0.7)
     assert stopwatch.runs(2) == 4
+
+
+def test_the_devices_time_of_a_call_is_not_the_sum_of_some_of_its_stages():
+    hands = Hands([])
+    timed = make_staged(hands, Step(hands), events=LosingEvents(hands, 0.15)).time(1)
+    assert [stage.event_s for stage in timed.stages] == [None, pytest.approx(0.1), pytest.approx(0.15)]
+    assert (timed.latency_s, timed.event_s) == (pytest.approx(0.6), None)
 
 
 def test_caches_are_cleared_before_a_call_and_not_between_its_stages():

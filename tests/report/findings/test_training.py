@@ -112,6 +112,14 @@ def test_peaks():
     assert "--sections workload training" in training.peaks(tiny())
 
 
+def test_of_an_apple_gpu_it_is_said_what_its_memory_is():
+    paper = trained(gpu=False)
+    cpu = paper.machine("cpu")
+    apple = replace(cpu, environment=replace(cpu.environment, device="mps"))
+    text = plain(training.peaks(replace(paper, machines=(apple,))))
+    assert "the memory that Metal has given by the end of a step over the counted peak is 1.05 in the median" in text
+
+
 def test_saved():
     text = plain(training.saved(tiny()))
     # broad: 4, 7.2 and 0.8 of 12 MB; deep: 32, 39.2 and 0.8 of 72; lean: 4, 35.2 and 0.8 of 40; tokens: attention 80,

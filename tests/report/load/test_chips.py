@@ -223,6 +223,27 @@ def test_a_chip_has_one_die_and_a_die_one_vendor_and_kind():
     }
 
 
+MARKET_NAMES = (
+    "AMD Instinct MI100", "AMD Instinct MI210", "AMD Instinct MI300X", "AMD Instinct MI300X VF", "AMD Instinct MI325X",
+    "AMD Instinct MI355X", "AMD Radeon RX 5700", "AMD Radeon RX 6800", "AMD Radeon RX 6900 XT", "AMD Radeon RX 7700S",
+    "AMD Radeon RX 7800 XT", "AMD Radeon RX 7900 XTX",
+)  # fmt: skip
+"""AMD's GPUs of the table, as libdrm's amdgpu.ids names them, which ROCm and AMD SMI read."""
+
+
+def test_amds_gpus_are_found_by_their_market_names():
+    table = committed_chips()
+    found = {name: set(chips.datasheet(table, name).vendor) for name in MARKET_NAMES}
+    assert found == {name: {"AMD"} for name in MARKET_NAMES}
+    assert chips.datasheet(table, "AMD Instinct MI250X (one of two dies)").empty  # its row is of both
+
+
+def test_an_apple_gpu_is_found_by_its_chip_and_the_number_of_its_cores():
+    found = chips.datasheet(committed_chips(), "Apple M1 Max GPU (32 cores)")
+    assert set(found.chip) == {"Apple M1 Max GPU (32 cores)"}
+    assert chips.datasheet(committed_chips(), "Apple M1 Max GPU (24 cores)").empty  # of a third fewer
+
+
 def test_of_dies():
     rows = [
         ("later", "X", 2022, "fp32", 9.0),
