@@ -194,8 +194,8 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
     for sample in folder.samples():
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / A100_SLICE.flop_per_s["fp32"]
-        # These are the whole board's.
-        assert (sample.power_w, sample.energy_j, sample.clock_hz, sample.throttle) == (None, None, None, None)
+        # The clock is the board's, whose power and energy are not the slice's.
+        assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
 
 
 def test_a_gpu_that_tells_no_memory_has_the_systems(tmp_path):
