@@ -281,7 +281,7 @@ def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
         ("t4", "test_devices"),
         ("gb10", "test_devices"),
         # What autocast and the scale of a loss need is not there (``helpers.gpu``); the others would be the same again.
-        ("a100-slice", "not (autocast or channels_last or inference)"),
+        ("slow", "not (autocast or channels_last)"),
     ],
 )
 def test_what_is_tested_on_a_gpu_holds_here(machine, chosen):
