@@ -36,7 +36,7 @@ def run(machine, *arguments, **variables):
     """Run a program on a machine of the catalogue; return what it answered."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=300
+        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=600
     )
 
 
