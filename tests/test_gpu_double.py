@@ -36,7 +36,7 @@ def run(machine, *arguments, **variables):
     """Run a program on a machine of the catalogue; return what it answered."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=300
+        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=600
     )
 
 
@@ -224,8 +224,8 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
     for sample in folder.samples():
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / A100_SLICE.flop_per_s["fp32"]
-        # These are the whole board's.
-        assert (sample.power_w, sample.energy_j, sample.clock_hz, sample.throttle) == (None, None, None, None)
+        # The clock is the board's, whose power and energy are not the slice's.
+        assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
 
 
 def test_a_gpu_that_tells_no_memory_has_the_systems(tmp_path):
@@ -314,7 +314,7 @@ def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
         ("t4", "test_devices"),
         ("gb10", "test_devices"),
         # What autocast and the scale of a loss need is not there (``helpers.gpu``); the others would be the same again.
-        ("a100-slice", "not (autocast or channels_last or inference)"),
+        ("slow", "not (autocast or channels_last)"),
     ],
 )
 def test_what_is_tested_on_a_gpu_holds_here(machine, chosen):

@@ -7,7 +7,7 @@ have to tell milliseconds from seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 MIB = 2**20
@@ -42,7 +42,7 @@ class Gpu:
     clock_mhz: int
     power_w: int
     capped_clock_mhz: int | None = None
-    capped_after_s: float = 0.5  # of a real one it is seconds, but tests are short
+    capped_after_s: float = 0.1  # of a real one it is seconds, but tests are short
     untold: frozenset[str] = frozenset()
     sliced: tuple["Gpu", ...] | None = None
 
@@ -201,6 +201,14 @@ GB10 = Gpu(
     clock_mhz=2400,
     power_w=140,
 )
+SLOW = replace(
+    L4,
+    flop_per_s={precision: peak / 100 for precision, peak in L4.flop_per_s.items()},
+    byte_per_s=L4.byte_per_s / 100,
+    capped_clock_mhz=None,
+)
+"""Beside a hundredth of an L4 the host takes no time, however busy it is."""
+
 P100 = Gpu(
     name="Tesla P100-PCIE-16GB",
     uuid="GPU-00000000-0000-0000-0000-000000000060",  # made up
@@ -220,11 +228,12 @@ P100 = Gpu(
 MACHINES = {
     "t4": Machine((T4,)),
     "l4": Machine((L4,)),
-    "a100-slice": Machine((A100_IN_SLICES,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0
+    "a100-slice": Machine((A100_IN_SLICES,)),
     "h100-nvl": Machine((H100_NVL,)),
     "gb10": Machine((GB10,)),
     "p100-new-wheel": Machine((P100,)),  # CUDA 13 has no code for Pascal
     "t4-old-driver": Machine((T4,), is_driver_too_old=True),
     "t4-and-l4": Machine((T4, L4)),
+    "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
     "t4-restricted": Machine((T4,), unseen_kernels=inf, are_counters_forbidden=True),
 }
