@@ -15,9 +15,7 @@ def machine(**tables):
     return Machine(ENVIRONMENT, **{name: tables.get(name, table(name, [])) for name in COLUMNS})
 
 
-def rounds(
-    variant, times, sitting="a", flags="", phase="inference", model="net", batch=1, shape="", precision="fp32"
-):
+def rounds(variant, times, sitting="a", flags="", phase="inference", model="net", batch=1, shape="", precision="fp32"):
     """The runs and samples of a cell: of each round the times of its samples."""
     cell = (model, batch, precision, phase, variant)
     runs = [(*cell, "ok", number, sitting, flags, shape) for number in range(len(times))]
@@ -30,9 +28,7 @@ def of_cells(*cells):
     return machine(runs=table("runs", runs), samples=table("samples", samples))
 
 
-@pytest.mark.parametrize(
-    ("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp16", "bf16"], "bf16")]
-)
+@pytest.mark.parametrize(("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp16", "bf16"], "bf16")])
 def test_the_lower_precision_is_the_first_that_ran(ran, lower):
     # bf16 through a variant alone is held against nothing
     cells = [rounds("eager", [[1.0]], precision=precision) for precision in ran]

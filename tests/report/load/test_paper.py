@@ -77,8 +77,7 @@ def test_roof():
 
 
 @pytest.mark.parametrize(
-    ("ran", "lower"),
-    [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp32", "fp16", "bf16"], "bf16"), ([], "bf16")],
+    ("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp32", "fp16", "bf16"], "bf16"), ([], "bf16")]
 )
 def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
     cpu = tiny().machine("cpu")
