@@ -28,7 +28,7 @@ def run(machine, *arguments, **variables):
 
 def measure(machine, data, *arguments, **variables):
     what = ["--device", "cuda", "--models", "squeezenet1_0", "--variants", "eager", "--data", data]
-    what += ["--precisions", "fp32"]
+    what += [] if "--precisions" in arguments else ["--precisions", "fp32"]
     short = ["--target", "50%", "--max-rounds", 3]  # no more of a busy host's time than it takes to see the device's
     return run(machine, "-m", "measure", *what, *short, *arguments, **variables)
 
