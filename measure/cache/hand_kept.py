@@ -96,9 +96,9 @@ def folded(name: str) -> str:
     return name.strip().casefold()
 
 
-def chip_names(chip: Any) -> set[str]:
-    """Return all names of a ``Chip``, or of a row with its columns, ``folded``: ``chip``, and each of ``alias``."""
-    return {folded(name) for name in (chip.chip, *chip.alias.split(";")) if name}
+def names_of_chip(row: Any) -> set[str]:
+    """Return all names of a row's chip, ``folded``: ``chip``, and each of ``alias``."""
+    return {folded(name) for name in (row.chip, *row.alias.split(";")) if name}
 
 
 @table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)

@@ -7,7 +7,7 @@ been done ``progress.TimeLeft`` knows better.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from measure.cache.hand_kept import Chip, chip_names, folded
+from measure.cache.hand_kept import Chip, folded, names_of_chip
 from measure.cache.records import Cell
 from measure.cache.schema import file_of
 from measure.cache.table import read
@@ -113,7 +113,7 @@ def _rates(cache: Cache) -> tuple[dict[str, float], float]:
     sheet: list[Chip] = []
     if kind != "cpu":  # a machine may have a few cores of a processor
         chips = read(file_of(Chip, cache.workloads.data), Chip)
-        sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
+        sheet = [chip for chip in chips if folded(cache.environment.name) in names_of_chip(chip)]
     timed = [(row, row.latency_s) for row in cache.rows(cache.folder.roof_measurements()) if row.latency_s]
     products = [(row, seconds) for row, seconds in timed if row.roof_kernel.endswith("matmul")]
     flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind]}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.hand_kept import CHIP_KINDS, Chip, chip_names, folded
+from measure.cache.hand_kept import CHIP_KINDS, Chip, folded, names_of_chip
 from measure.errors import UserError
 from report.load import hand_tables
 from report.text.frame_rows import each
@@ -90,7 +90,7 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = folded(name)
     # An empty list would choose columns rather than rows.
-    return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
+    return chips[pd.Series([wanted in names_of_chip(row) for row in each(chips)], chips.index, dtype=bool)]
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming, chip_names, folded
+from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming, folded, names_of_chip
 from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import TABLES, file_of
 from measure.cache.words import STEP
@@ -48,7 +48,7 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
 
     Raises UserError where a cell is wrong, or a source is not in the bibliography.
     """
-    chip_of = {name: row.chip for row in each(chips.drop_duplicates("chip")) for name in chip_names(row)}
+    chip_of = {name: row.chip for row in each(chips.drop_duplicates("chip")) for name in names_of_chip(row)}
     frames = []
     for record in (PublishedTiming, PublishedBandwidth, PublishedProduct):
         rows = _frame(hand_tables.read(file_of(record, data), record, keys), record)
