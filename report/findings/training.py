@@ -148,7 +148,7 @@ def freezing(paper: Paper) -> str:
     rows = available.trained(paper)
     last = last_layers(available.layers(paper, int(rows.batch.iloc[0])))
     # A frozen network has a backward pass without products
-    rows = rows[(rows.backward_flop > 0) & rows.model.isin(last.index)]
+    rows = rows[(rows.backward_flop > 0) & rows.saved_byte.notna() & rows.model.isin(last.index)]
     gap = DataMissingError("No model that was counted multiplies in its backward pass.")
     rows = available.at_least_one(rows, gap).set_index("model")
     last = last.loc[rows.index]

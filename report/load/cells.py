@@ -52,7 +52,8 @@ def estimated(samples: pd.DataFrame, column: str, key: Sequence[str], names: Seq
     rows = [
         (*cell, found.median, found.low, found.high, sum(map(len, rounds[cell]))) for cell, found in estimates.items()
     ]
-    return pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
+    found = pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
+    return found.astype(dict.fromkeys(names, float))  # also where no cell has an interval
 
 
 def timed(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
