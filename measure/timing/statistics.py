@@ -101,16 +101,13 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     narrower than one standard error of what the samples within them leave open. It is an interval of the median: where
     now and then a round is slow it lies a little above it, and covers it as often (``CONFIDENCE_OF_ROUNDS``).
 
-    One round has the interval of its own median. Two have none: of two medians Student's quantile is 16 times their
-    deviation, so that the interval tells nothing. Raises ValueError for no rounds, or one without values.
+    One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
     """
     if not rounds:
         raise ValueError("a median needs at least one round")
     if len(rounds) == 1:
         return estimate_median(rounds[0])
     within = [estimate_median(values, ONE_STANDARD_ERROR) for values in rounds]
-    if len(rounds) == 2:
-        return Estimate(median(each.median for each in within), None, None)
     logs = [log(each.median) for each in within]
     count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
     # The root of R/(R - 1) makes it the sample's deviation.

@@ -22,7 +22,7 @@ TIMING = ["latency", "95 % interval", "samples", "rounds", "flags"]
 def interval(low: float, high: float) -> str:
     """Write a latency's 95 % interval."""
     if pd.isna(low):
-        return "none (two rounds, or one of fewer than 6 samples)"
+        return "none (one round of fewer than 6 samples)"
     return f"{si(low, 's', 4)} to {si(high, 's', 4)}"
 
 

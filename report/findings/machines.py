@@ -123,8 +123,8 @@ def _outcome(machine: Machine) -> str:
     without = int(ok.latency_low_s.isna().sum())
     if without:
         sentences.append(
-            f"Of the measured ones {number(without, 'cell')} {by_number(without, 'has', 'have')} two rounds, or one of "
-            f"fewer than {FEWEST_SAMPLES} samples, and so no {CONFIDENCE} interval: hollow points in the figures."
+            f"Of the measured ones {number(without, 'cell')} {by_number(without, 'has', 'have')} one round of fewer "
+            f"than {FEWEST_SAMPLES} samples, and so no {CONFIDENCE} interval: hollow points in the figures."
         )
     flags = ok["flags"].str.get_dummies(";").sum()
     flagged = [f"{number(int(flags[flag]), 'cell')} {text}" for flag, text in FLAGS.items() if flag in flags]

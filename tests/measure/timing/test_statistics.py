@@ -8,7 +8,6 @@ from helpers.hands import Hands
 from measure.cache.conventions import TARGET
 from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import (
-    Estimate,
     critical,
     estimate_median,
     estimate_rounds,
@@ -93,10 +92,6 @@ def test_rounds_that_agree_leave_one_standard_error_of_their_samples():
 def test_one_round_has_the_interval_of_its_own_median():
     values = [9.0, 1.0, 5.0, 3.0, 7.0, 11.0]
     assert estimate_rounds([values]) == estimate_median(values)
-
-
-def test_two_rounds_have_a_median_and_no_interval():
-    assert estimate_rounds([[1.0, 1.2, 1.1], [1.3]]) == Estimate(pytest.approx(1.2), None, None)
 
 
 @pytest.mark.parametrize("rounds", [[], [[1.0], []]])

@@ -23,7 +23,7 @@ def test_latency():
     assert plain(lean["latency"]) == "4.0000 ms"
     assert plain(lean["95 % interval"]) == "3.800 ms to 5.000 ms"
     assert points["broad", 1]["sound"] is False
-    assert points["broad", 1]["95 % interval"] == "none (two rounds, or one of fewer than 6 samples)"
+    assert points["broad", 1]["95 % interval"] == "none (one round of fewer than 6 samples)"
 
 
 def test_without_the_device_one_short_sentence():

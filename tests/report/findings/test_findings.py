@@ -212,7 +212,7 @@ def test_machines():
     assert "No GPU has been measured yet" in findings.machines.shown(only_cpu)
     text = plain(findings.machines.outcome(tiny()))
     assert "On the Example CPU (4 cores), 8 of 9 cells were measured; 1 ran out of memory." in text
-    assert "1 cell has two rounds, or one of fewer than 6 samples" in text
+    assert "1 cell has one round of fewer than 6 samples" in text
     assert "7 cells have an interval of one round, so of one process" in text
     assert "On the Example GPU, all 2 cells that were tried were measured." in text
     assert "torch 2.14.1 on Python 3.12.1 with 2 threads (environment cpu-new" in plain(
