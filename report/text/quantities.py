@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from math import isfinite
+from math import isinf
 
 from measure.cache.words import operation
 
@@ -15,9 +15,9 @@ PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 
 def significant(value: float, digits: int = 3) -> str:
     """Format a number at so many significant digits, without an exponent: 1979.2 is ``1980``, 0.0456 is ``0.0456``.
 
-    Raises ValueError for what is no finite number.
+    Raises ValueError for what is infinite.
     """
-    if not isfinite(value):
+    if isinf(value):
         raise ValueError(f"{value} is no quantity")
     if value == 0:
         return "0"

@@ -56,7 +56,10 @@ def test_what_is_the_papers_own():
             "ridgepoint:\n  machine: [a]\n",
             "_quarto.yml:2: unknown key 'machine'; known here are chapters, machines, models, figure-width",
         ),
-        ("ridgepoint: [a]\n", "_quarto.yml:1: expected a mapping of chapters, machines, models, figure-width, found ['a']"),
+        (
+            "ridgepoint: [a]\n",
+            "_quarto.yml:1: expected a mapping of chapters, machines, models, figure-width, found ['a']",
+        ),
     ],
 )
 def test_refusals(text, message):
