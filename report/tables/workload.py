@@ -45,7 +45,7 @@ def training(paper: Paper) -> str:
     shown, left = listed(found, "training_peak_byte")
     rows = [
         [
-            escape(row.model), significant(row.backward_flop / row.forward_flop, 4),
+            escape(row.model), significant(row.backward_flop / row.forward_flop, 4) if row.forward_flop else NONE,
             percent(row.recompute_flop / row.forward_flop) if row.recompute_flop > 0 else NONE,
             *(NONE if isnan(value) else si(value, "B") for value in MEMORY(row)),
         ]
