@@ -245,8 +245,7 @@ def steps(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     rows = matching(machine.steps, status="ok", precision=precision)
     what = f"No training step on the {title(machine)} has been measured at {precision}"
     gap = missing_on(machine, what, "workload", "training", flags=f"--precisions {precision}")
-    # A step of an embedding alone multiplies nothing: its FLOP have no ratio
-    return at_least_one(rows[rows.time_ratio.notna() & rows.backward_flop.notna() & (rows.forward_flop > 0)], gap)
+    return at_least_one(rows[rows.time_ratio.notna() & rows.backward_flop.notna()], gap)
 
 
 def results_of_each(paper: Paper, part: Callable[[Machine], Result]) -> list[tuple[Machine, Result | Missing]]:

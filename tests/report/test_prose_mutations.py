@@ -19,7 +19,6 @@ from helpers.sentences import check_no_gap, plain
 from helpers.whole_cache import (
     MACHINES,
     MORE,
-    PRODUCTS,
     SWAP,
     renamed,
     slower,
@@ -238,18 +237,17 @@ def check_said_once(texts):
         assert len(said) <= 1, (chapter, said)
 
 
-@pytest.mark.parametrize("columns", [PRODUCTS, ("backward_flop",)])
-def test_a_model_without_products_leaves_every_text_whole(asked, before, columns):
-    """An embedding alone, and a frozen network."""
-    after = by_code(asked(without_products("lean", columns=columns)))
+def test_a_frozen_network_leaves_every_text_whole(asked, before):
+    after = by_code(asked(without_products("lean", columns=("backward_flop",))))
     assert after.keys() == before.keys()
     for text in after.values():
         check_no_gap(text)
 
 
-def test_of_models_without_products_alone_each_text_is_there_or_its_failure_is_said(asked, before, monkeypatch):
+@pytest.mark.parametrize("models", [("lean",), (*MORE, "lean", "broad", "deep", "tokens")])
+def test_of_models_without_products_each_text_is_there_or_its_failure_is_said(asked, before, monkeypatch, models):
+    """Embeddings, one among other models and such alone."""
     monkeypatch.delenv(failures.STRICT)
-    models = [*MORE, "lean", "broad", "deep", "tokens"]
     after = by_code(asked(without_products(*models)))
     assert after.keys() == before.keys()
     assert {code for code, text in after.items() if before[code] and not text} == set()

@@ -16,6 +16,9 @@ HALF = 0.5
 def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Hold the time of a training step over that of its forward pass against the same of the FLOP."""
     rows = at_shown_batch(available.steps(machine))
+    # A step of an embedding alone multiplies nothing: its FLOP have no ratio
+    gap = DataMissingError("No model whose training step was measured multiplies.")
+    rows = available.at_least_one(rows[rows.flop_ratio.notna()], gap)
     times, asked = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
     effect, batch = median_of(times / asked, confidence), int(rows.batch.iloc[0])
     than = {1: "expect more time than", 0: "expect the time that", -1: "expect less time than"}
