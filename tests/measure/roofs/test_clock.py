@@ -32,9 +32,12 @@ def shortest_ns(additions, precision):
 
 
 @pytest.mark.parametrize("precision", ["int64", "fp64"])
-def test_a_chain_twice_as_long_takes_twice_as_long(precision):
-    """So no compiler folded it away: a closed form would take no time whatever its length."""
-    assert shortest_ns(2**25, precision) / shortest_ns(2**24, precision) == pytest.approx(2, rel=0.25)
+def test_a_longer_chain_takes_longer(precision):
+    """So no compiler folded it away: a closed form would take no time whatever its length.
+
+    The bound is far below 512 times the length: a loaded machine reaches it, too.
+    """
+    assert shortest_ns(2**25, precision) > 20 * shortest_ns(2**16, precision)
 
 
 def test_a_floating_point_addition_takes_a_few_cycles():

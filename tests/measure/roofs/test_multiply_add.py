@@ -58,6 +58,6 @@ def shortest_s(rounds):
     return min(times)
 
 
-def test_twice_the_work_takes_twice_the_time():
-    """So no compiler folded it away."""
-    assert shortest_s(2**22) / shortest_s(2**21) == pytest.approx(2, rel=0.25)
+def test_more_work_takes_more_time():
+    """So no compiler folded it away: 512 times the work, and a bound that a loaded machine reaches, too."""
+    assert shortest_s(2**22) > 20 * shortest_s(2**13)

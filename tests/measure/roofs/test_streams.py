@@ -102,8 +102,10 @@ def shortest_s(kernel, pieces, passes):
 
 
 @pytest.mark.parametrize("kernel", STREAM_ARRAYS)
-def test_twice_the_work_takes_twice_the_time(kernel):
-    """So no pass was taken for a repetition of the one before, and no array for one that nobody reads."""
-    once = shortest_s(kernel, 20, 2**16)
-    assert shortest_s(kernel, 20, 2**17) / once == pytest.approx(2, rel=0.3)
-    assert shortest_s(kernel, 40, 2**16) / once == pytest.approx(2, rel=0.3)
+def test_more_work_takes_more_time(kernel):
+    """So no pass was taken for a repetition of the one before, and no array for one that nobody reads.
+
+    The bounds are far below 512 times the passes and 100 times the elements: a loaded machine reaches them, too.
+    """
+    assert shortest_s(kernel, 20, 2**16) > 20 * shortest_s(kernel, 20, 2**7)
+    assert shortest_s(kernel, 200, 2**14) > 5 * shortest_s(kernel, 2, 2**14)
