@@ -82,7 +82,7 @@ def peak(paper: Paper, machine: Machine) -> Answer:
     interval = None if isnan(low + high) else (low, high)
     effect = Effect(over / measured.peak_flop_per_s, lambda _: interval, 1)
     advice = {
-        1: "count on the measured peak, not with the datasheet's",
+        1: "count on the measured peak, not on the datasheet's",
         0: "count on the datasheet's peak",
         -1: "do not take the datasheet's peak for a bound",
     }[effect.side]

@@ -193,7 +193,7 @@ def test_peak():
     assert low.is_margin  # two numbers of one machine
     assert "do not take the datasheet's peak for a bound: at fp32 it is 0.640 (0.533 to 0.711)" in text(low)
     high = estimates.peak(many(), replace(machine, roofs=roofs, clock=Clock(3e9, None)))
-    assert "count on the measured peak, not with the datasheet's: at fp32 it is 1.92" in text(high)
+    assert "count on the measured peak, not on the datasheet's: at fp32 it is 1.92" in text(high)
     with pytest.raises(DataMissingError, match="no datasheet roof can be derived"):
         estimates.peak(many(), replace(machine, clock=None))
 
