@@ -86,13 +86,14 @@ def _gpu_load(gpu: Gpu) -> Finding:
     at, advice = gpu.torch_name, "end them, wait, or choose another GPU (--device cuda:N)"
     if gpu.others:
         return Finding(PROBLEM, at, f"{gpu.name} serves others: {', '.join(gpu.others)}", advice)
-    if gpu.busy is None and gpu.used_byte is None:
-        return Finding(UNCHECKED, at, f"{gpu.name} does not tell whether it serves others")
-    busy, used_byte = gpu.busy or 0.0, gpu.used_byte or 0
-    level = PROBLEM if busy >= GPU_BUSY else WARNING if used_byte >= GPU_USED_BYTE else OK
+    busy, in_use = gpu.busy or 0.0, gigabytes(gpu.used_byte or 0)
+    level = PROBLEM if busy >= GPU_BUSY else WARNING if (gpu.used_byte or 0) >= GPU_USED_BYTE else OK
     who = "" if level == OK else ", by processes that are not visible here"
-    fact = f"{gpu.name} is {100 * busy:.0f} % busy, with {gigabytes(used_byte)} in use{who}"
-    return judged(level, at, fact, advice)
+    if gpu.busy is not None:
+        return judged(level, at, f"{gpu.name} is {100 * busy:.0f} % busy, with {in_use} in use{who}", advice)
+    if level == OK:  # as under WSL 2, where a GPU at work looks like an idle one
+        return untold(gpu.name, at, "how busy it is")
+    return judged(level, at, f"{gpu.name} has {in_use} in use{who}, and does not tell how busy it is", advice)
 
 
 def _gpu_heat(gpu: Gpu) -> Finding:

@@ -15,7 +15,7 @@ from measure.errors import UserError
 from measure.machine import apple, processor
 from measure.machine.amd_smi import AmdSmi
 from measure.machine.events import CudaEvents, Events, MpsEvents
-from measure.machine.nvidia import ask, board_of, nvidia_handles, text_of, uuid_of
+from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
 from measure.machine.precisions import has_units
 from measure.machine.rocm import driver_version, listed_name, rocm_gpus
 from measure.machine.sensors import AmdSensors, NvidiaSensors, ProcessorSensors, Sensors
@@ -253,14 +253,15 @@ class Nvidia(Cuda):
     def identity(self) -> dict[str, str]:
         memory_byte = self._told_memory_byte()
         memory = {} if memory_byte is None else {"memory": str(memory_byte)}
-        bus = self._nvml.nvmlDeviceGetPciInfo(board_of(self._handle) or self._handle)
-        return {"name": self._name(), **memory, "pci": f"{bus.pciDeviceId:08x}"}
+        bus = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetPciInfo)
+        place = {} if bus is None else {"pci": f"{bus.pciDeviceId:08x}"}  # a Jetson's GPU is on no bus
+        return {"name": self._name(), **memory, **place}
 
     def _name(self) -> str:
         return text_of(self._nvml.nvmlDeviceGetName(self._handle))
 
     def driver(self) -> str | None:
-        return text_of(self._nvml.nvmlSystemGetDriverVersion())
+        return nvidia_driver()
 
     def capability(self) -> str | None:
         told = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetCudaComputeCapability)
@@ -290,6 +291,8 @@ class Nvidia(Cuda):
         import torch
 
         used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
+        if used.is_integrated and torch.cuda.device_count() == 1 == len(nvidia_handles()):
+            return  # the one GPU of a chip, which on a Jetson the driver and torch call by different names
         used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
         if uuid and board_of(self._handle) is None:
             is_same = used_uuid == uuid
@@ -398,6 +401,12 @@ class Mps(Device):
         import torch
 
         torch.mps.synchronize()
+
+    def release_memory(self) -> None:
+        import torch
+
+        super().release_memory()
+        torch.mps.empty_cache()
 
     def events(self) -> Events:
         return MpsEvents()

@@ -66,6 +66,16 @@ def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[
     return chosen(visible, parts, by_uuid)
 
 
+def nvidia_driver() -> str | None:
+    """Return the driver's version, None where it does not tell it."""
+    import pynvml
+
+    try:
+        return text_of(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return None
+
+
 def uuid_of(handle: Any) -> str:
     """Return the UUID of a GPU or a slice, empty where the driver does not tell it."""
     import pynvml

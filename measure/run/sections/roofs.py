@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from measure.cache.records import RoofMeasurement
-from measure.cache.words import STREAM_ARRAYS, SUSTAINED, operation
+from measure.cache.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED, operation
 from measure.machine import precisions
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
 from measure.run.task import BEFORE, Cache, Columns, Failure, Request, Task, Tier, became
@@ -54,7 +54,8 @@ class RoofTask(Task):
         if self.round:
             return Tier.ROUNDS
         is_of_cache = self.roof_kernel in STREAM_ARRAYS and self.round is None
-        return Tier.COARSE if self.is_quick_kernel and not is_of_cache else Tier.REST
+        is_models_roof = not is_of_cache and self.precision not in EIGHT_BITS  # no model runs at eight bits
+        return Tier.COARSE if self.is_quick_kernel and is_models_roof else Tier.REST
 
     @property
     def label(self) -> str:

@@ -50,6 +50,11 @@ class Gpu:
     def is_slice(self) -> bool:
         return self.uuid.startswith("MIG-")
 
+    @property
+    def is_integrated(self) -> bool:
+        """Whether it is a part of a chip whose memory it shares."""
+        return self.memory_byte is None
+
     def runs(self, architecture: str) -> bool:
         """Return whether it runs code for this architecture: of its own major version, and no newer than it is."""
         major, minor = divmod(int(architecture.removeprefix("sm_")), 10)
@@ -201,6 +206,21 @@ GB10 = Gpu(
     clock_mhz=2400,
     power_w=140,
 )
+ORIN = Gpu(
+    name="Orin (nvgpu)",  # nvidia-smi of JetPack 6 (github.com/ultralytics/ultralytics/pull/20680), as what follows
+    uuid="",
+    pci_device=0,
+    capability=(8, 7),
+    units=16,
+    l2_byte=4 * MIB,
+    memory_byte=None,
+    torch_memory_byte=60000 * MIB,
+    flop_per_s={"fp32": 5e12, "tf32": 20e12, "fp16": 40e12, "bf16": 40e12, "int8": 80e12, "fp64": 0.1e12},
+    byte_per_s=200e9,
+    clock_mhz=1300,
+    power_w=60,
+    untold=WHOLE_BOARD | {"UUID"},
+)
 SLOW = replace(
     L4,
     flop_per_s={precision: peak / 100 for precision, peak in L4.flop_per_s.items()},
@@ -231,6 +251,7 @@ MACHINES = {
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100-nvl": Machine((H100_NVL,)),
     "gb10": Machine((GB10,)),
+    "orin": Machine((ORIN,)),
     "p100-new-wheel": Machine((P100,)),  # CUDA 13 has no code for Pascal
     "t4-old-driver": Machine((T4,), is_driver_too_old=True),
     "t4-and-l4": Machine((T4, L4)),

@@ -95,6 +95,7 @@ class Cuda:
             total_memory=gpu.torch_memory_byte,
             multi_processor_count=gpu.units,
             L2_cache_size=gpu.l2_byte,
+            is_integrated=int(gpu.is_integrated),
             uuid=gpu.uuid.partition("-")[2],  # as torch prints it
         )
 

@@ -23,6 +23,11 @@ def test_an_idle_gpu_whose_counters_may_be_read_has_nothing_to_mend():
         ({"others": ("python (7)",)}, PROBLEM, "NVIDIA H200 serves others: python (7)"),
         ({"busy": 0.5}, PROBLEM, "50 % busy, with 0.0 GB in use, by processes that are not visible here"),
         ({"used_byte": 9 * 10**9}, WARNING, "0 % busy, with 9.0 GB in use, by processes that are not"),
+        (
+            {"used_byte": 9 * 10**9, "busy": None},
+            WARNING,
+            "has 9.0 GB in use, by processes that are not visible here, and does not tell how busy it is",
+        ),
         ({"persistence": False}, WARNING, "persistence mode is off"),
         ({"uncorrected": 2}, PROBLEM, "ECC found 2 errors"),
         ({"temperature_c": 80.0}, WARNING, "80 °C, and the limit is 87 °C"),
@@ -50,6 +55,11 @@ def test_what_the_driver_does_not_tell_is_said():
     silent = dict.fromkeys(("others", "used_byte", "busy", "persistence", "ecc", "temperature_c"))
     unknown = findings(replace(HERE, counters_admin_only=None), **silent)
     assert [finding.level for finding in unknown] == [UNCHECKED] * 5  # load, persistence, ECC, heat, counters
+
+
+def test_a_gpu_that_does_not_tell_how_busy_it_is_is_not_called_idle():
+    (finding,) = [each for each in findings(busy=None) if each.level != OK]
+    assert (finding.level, finding.fact) == (UNCHECKED, "NVIDIA H200 does not tell how busy it is")
 
 
 def test_whether_ecc_is_on_is_said():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from helpers import rocm
 from helpers.gpu import pretend
-from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, T4, Machine
+from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, ORIN, T4, Machine
 from helpers.rocm import MI250X_DIE, MI300X, RX_7900_XTX, TORCHS_UUID, pretend_smi
 
 from measure.cache.memory_levels import Cache
@@ -90,6 +90,24 @@ def test_a_gpu_that_shares_the_systems_memory_has_as_much(monkeypatch, untuned):
     assert (environment.name, environment.memory_byte) == ("NVIDIA GB10", psutil.virtual_memory().total)
 
 
+def test_the_gpu_of_a_jetson_is_known_by_its_name_alone(monkeypatch):
+    pretend(monkeypatch, MACHINES["orin"])
+    gpu = devices.find("auto")
+    assert gpu.identity() == {"name": "Orin (nvgpu)"}
+    assert gpu.driver() == "000.00 (test double)"
+
+
+def test_a_driver_that_does_not_tell_its_version_leaves_it_unknown(monkeypatch):
+    pretend(monkeypatch, MACHINES["orin"])
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+
+    def refuse():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", refuse)
+    assert devices.find("cuda").driver() is None
+
+
 def test_an_apple_gpu_has_the_memory_that_metal_lets_it_use(monkeypatch):
     torch = pytest.importorskip("torch", reason="the GPU is asked through torch")
     monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 12 * 2**30)
@@ -111,8 +129,11 @@ def using(monkeypatch):
     torch = pytest.importorskip("torch", reason="GPUs are used through torch")
 
     def use(gpu, uuid):
-        properties = SimpleNamespace(name=gpu.name, uuid=uuid, total_memory=gpu.torch_memory_byte)
+        properties = SimpleNamespace(
+            name=gpu.name, uuid=uuid, total_memory=gpu.torch_memory_byte, is_integrated=gpu.is_integrated
+        )
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
         monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
         monkeypatch.setattr(torch, "ones", lambda *_, **__: pytest.fail("it is too late to ask which GPU this is"))
@@ -136,6 +157,13 @@ def test_torch_uses_the_slice_that_was_identified_whosever_uuid_it_tells(monkeyp
     with pytest.raises(UserError, match=r"MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "):
         devices.find("cuda").prepare(1)
     using(A100_SLICE, A100_IN_SLICES.uuid.removeprefix("GPU-"))
+    with pytest.raises(pytest.fail.Exception, match="too late"):
+        devices.find("cuda").prepare(1)
+
+
+def test_the_one_gpu_of_a_chip_is_the_same_by_whatever_name(monkeypatch, using):
+    pretend(monkeypatch, MACHINES["orin"])
+    using(replace(ORIN, name="Orin"), "00000000-0000-0000-0000-000000000087")
     with pytest.raises(pytest.fail.Exception, match="too late"):
         devices.find("cuda").prepare(1)
 
