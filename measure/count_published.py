@@ -20,7 +20,7 @@ from measure.cli.flags import CommandLine
 from measure.cli.terminal import INTERRUPTED, stop_as_by_ctrl_c
 from measure.counting import count
 from measure.errors import UserError
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.models import catalog, timm_models
 from measure.run import runner, summary
 from measure.run.arguments import parse_time

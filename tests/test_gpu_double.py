@@ -311,8 +311,8 @@ def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
 @pytest.mark.parametrize(
     ("machine", "chosen"),
     [
-        ("t4", "test_devices"),
-        ("gb10", "test_devices"),
+        ("t4", "test_cuda"),
+        ("gb10", "test_cuda"),
         # What autocast and the scale of a loss need is not there (``helpers.gpu``); the others would be the same again.
         ("slow", "not (autocast or channels_last)"),
     ],

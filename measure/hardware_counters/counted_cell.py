@@ -8,7 +8,7 @@ from measure.cache.records import Cell
 from measure.errors import UserError
 from measure.hardware_counters import counted_step, ncu, raw_csv
 from measure.hardware_counters.raw_csv import Counted
-from measure.machine.devices import Device
+from measure.machine.device import Device
 
 STEPS = 2
 """The steps that are counted; more would say the same, and take longer by as much."""

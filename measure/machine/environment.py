@@ -13,7 +13,7 @@ from measure.cache.memory_levels import text_of
 from measure.cache.records import Environment
 from measure.errors import UserError
 from measure.machine import processor, system
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.machine.tuning import check_precisions, tuning
 from measure.utc import now
 

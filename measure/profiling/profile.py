@@ -12,7 +12,7 @@ from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.profiling.attribution import AttributedKernel, AttributedTime, attribute, busy_s, launched
 from measure.profiling.ranges import STAGE, ModuleRanges
 from measure.profiling.system_use import Observed, SystemUse

@@ -20,7 +20,7 @@ from measure.cache.conventions import (
 from measure.cache.words import BURST, FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.errors import in_short
 from measure.machine import processor
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.timing.sampling import Sampling, sample
 from measure.timing.statistics import estimate_median
 from measure.timing.stopwatch import Stopwatch

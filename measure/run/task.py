@@ -18,7 +18,7 @@ from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE, shape_name
 from measure.errors import one_line
 from measure.machine import precisions
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
 from measure.utc import now

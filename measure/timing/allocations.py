@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from measure.machine.devices import Device
+from measure.machine.device import Device
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from measure.cache import variants
-from measure.machine.devices import Device
+from measure.machine.device import Device
 
 EVERY_S = 1.0
 """The time between two signs of life."""

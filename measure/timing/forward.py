@@ -9,7 +9,7 @@ from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.words import FULL_PRECISION, TF32, stored_as
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.casting import torch_dtype
 from measure.timing import first_call

@@ -9,7 +9,7 @@ from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.words import SKIPPED, STAGES, STEP, UPDATE
 from measure.counting.traffic import tensors_in
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.timing import first_call, forward
 from measure.timing.allocations import peak_byte
 from measure.timing.forward import Forward

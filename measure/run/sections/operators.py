@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from measure.cache.records import KernelTime, OperatorTime, Profile
 from measure.cache.words import INFERENCE
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.profiling import profile
 from measure.profiling.profile import Profiled
 from measure.run.cell_tasks import LookTask

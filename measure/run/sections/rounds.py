@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from measure.cache.words import INFERENCE, STAGES, STEP
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.run.cell_tasks import RoundTask
 from measure.timing import forward, training
 from measure.timing.sampling import Sampling, Timing

@@ -9,7 +9,7 @@ from measure.cache.models import Model
 from measure.cache.words import FULL_PRECISION, shape_name, stored_as
 from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
-from measure.machine.devices import Device
+from measure.machine.device import Device
 from measure.models import catalog
 from measure.run.task import KILLED, Cache, Columns, Failure, Request, Task, Tier
 from measure.timing.sampling import Sampling

@@ -1,0 +1,243 @@
+"""The GPUs that torch calls CUDA devices, with their quirks: NVIDIA's, and AMD's where torch is built for ROCm."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+
+from measure.cache.words import TF32
+from measure.errors import UserError
+from measure.machine.amd_smi import AmdSmi
+from measure.machine.device import Device, refuse_tf32, swept
+from measure.machine.events import CudaEvents, Events
+from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
+from measure.machine.precisions import has_units
+from measure.machine.rocm import driver_version, listed_name, rocm_gpus
+from measure.machine.sensors import AmdSensors, NvidiaSensors, ProcessorSensors, Sensors
+
+LEAST_SHARE = 0.8
+"""The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
+
+NO_KERNEL = ("no kernel image", "invalid device function")
+"""What CUDA and HIP say where a library is built for other GPUs."""
+
+
+class Cuda(Device):
+    """One GPU as torch's CUDA device ``cuda:N``: NVIDIA's, or AMD's where torch is built for ROCm."""
+
+    kind = "cuda"
+    is_asynchronous = True
+
+    def __init__(self, index: int) -> None:
+        self.torch_name = f"cuda:{index}"
+
+    @abstractmethod
+    def _name(self) -> str:
+        """Return what its vendor calls it."""
+
+    @abstractmethod
+    def _architecture(self) -> str:
+        """Return what kernels are built for."""
+
+    @abstractmethod
+    def _has_tf32(self) -> bool:
+        """Return whether torch multiplies fp32 as TF32 on it."""
+
+    @abstractmethod
+    def _check_that_torch_uses_it(self) -> None:
+        """Raise UserError where torch uses another GPU than the one that was identified."""
+
+    def prepare(self, threads: int) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
+                "install one that is built for this driver"
+            )
+        torch.cuda.set_device(self.torch_name)
+        self._check_that_torch_uses_it()
+        self._check_kernels()
+        torch.set_num_threads(threads)
+        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
+
+    def _check_kernels(self) -> None:
+        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
+        import torch
+
+        try:
+            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
+            self.synchronize()
+        except RuntimeError as problem:
+            if not any(words in str(problem) for words in NO_KERNEL):
+                raise
+            raise UserError(
+                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
+                f"{self._architecture()}, only for {', '.join(torch.cuda.get_arch_list())}; "
+                "install one that is built for it"
+            ) from None
+
+    def allow_tf32(self, allowed: bool) -> None:
+        import torch
+
+        refuse_tf32(allowed and not self._has_tf32())
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed
+
+    def refuse_emulation(self, precision: str) -> None:
+        import torch
+
+        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            raise NotImplementedError(
+                f"{self._name()} has no units for bf16 ({self._architecture()}): torch would convert it to fp32 and "
+                "back"
+            )
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.cuda.synchronize(self.torch_name)
+
+    def release_memory(self) -> None:
+        import torch
+
+        super().release_memory()
+        torch.cuda.empty_cache()  # what torch keeps of it would spare the next task its own allocations
+
+    def events(self) -> Events:
+        return CudaEvents()
+
+    def cache_clearer(self) -> Callable[[], object]:
+        import torch
+
+        return swept(self.torch_name, torch.cuda.get_device_properties(self.torch_name).L2_cache_size)
+
+
+class Nvidia(Cuda):
+    """An NVIDIA GPU, numbered by its place on the bus among those that CUDA_VISIBLE_DEVICES names."""
+
+    is_nvidia = True
+
+    def __init__(self, index: int) -> None:
+        import pynvml
+
+        super().__init__(index)
+        self._nvml, self._handle = pynvml, nvidia_handles()[index]
+
+    def identity(self) -> dict[str, str]:
+        memory_byte = self._told_memory_byte()
+        memory = {} if memory_byte is None else {"memory": str(memory_byte)}
+        bus = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetPciInfo)
+        place = {} if bus is None else {"pci": f"{bus.pciDeviceId:08x}"}  # a Jetson's GPU is on no bus
+        return {"name": self._name(), **memory, **place}
+
+    def _name(self) -> str:
+        return text_of(self._nvml.nvmlDeviceGetName(self._handle))
+
+    def driver(self) -> str | None:
+        return nvidia_driver()
+
+    def capability(self) -> str | None:
+        told = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetCudaComputeCapability)
+        return None if told is None else ".".join(map(str, told))
+
+    def memory_byte(self) -> int:
+        """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
+        told = self._told_memory_byte()
+        return super().memory_byte() if told is None else told
+
+    def _told_memory_byte(self) -> int | None:
+        memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
+        return None if memory is None else int(memory.total)
+
+    def _architecture(self) -> str:
+        import torch
+
+        major, minor = torch.cuda.get_device_capability(self.torch_name)
+        return f"compute capability {major}.{minor}"
+
+    def _has_tf32(self) -> bool:
+        import torch
+
+        return has_units(torch.cuda.get_device_capability(self.torch_name), TF32)
+
+    def _check_that_torch_uses_it(self) -> None:
+        import torch
+
+        used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
+        if used.is_integrated and torch.cuda.device_count() == 1 == len(nvidia_handles()):
+            return  # the one GPU of a chip, which on a Jetson the driver and torch call by different names
+        used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
+        if uuid and board_of(self._handle) is None:
+            is_same = used_uuid == uuid
+        else:  # of a slice torch may tell the UUID of its board
+            is_same = used.name == self._name() and used.total_memory >= LEAST_SHARE * (told_byte or 0)
+        if not is_same:
+            raise UserError(
+                f"--device {self.torch_name}: the driver tells of {self._name()} ({uuid}), but torch uses {used.name} "
+                f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
+            )
+
+    def sensors(self) -> Sensors:
+        return NvidiaSensors(self._handle, ProcessorSensors())
+
+
+class Amd(Cuda):
+    """An AMD GPU under Linux, numbered as ROCm does among those that its variables name."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self._gpu = rocm_gpus()[index]
+        self._smi = AmdSmi(self._gpu.bus)
+
+    def identity(self) -> dict[str, str]:
+        memory = {} if self._gpu.memory_byte is None else {"memory": str(self._gpu.memory_byte)}
+        return {"name": self._name(), **memory, "pci": self._gpu.pci_id}
+
+    def _name(self) -> str:
+        told = self._smi.market_name() or listed_name(self._gpu) or self._gpu.architecture
+        name = told if told.startswith("AMD ") else f"AMD {told}"  # older tables of names leave it out
+        return f"{name} (one of two dies)" if self._gpu.is_one_of_two_dies else name
+
+    def driver(self) -> str:
+        return driver_version()
+
+    def memory_byte(self) -> int:
+        """Return the size of the GPU's memory; that of the system's where they are one."""
+        return self._gpu.memory_byte or super().memory_byte()
+
+    def _architecture(self) -> str:
+        return self._gpu.architecture
+
+    def _has_tf32(self) -> bool:
+        import torch
+
+        # torch 2.7 and later say; a capability is none of AMD's, though torch calls gfx1100 11.0
+        return hasattr(torch.cuda, "is_tf32_supported") and bool(torch.cuda.is_tf32_supported())
+
+    def allow_tf32(self, allowed: bool) -> None:
+        import torch
+
+        super().allow_tf32(allowed)
+        if allowed and not torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
+            raise NotImplementedError(
+                "this torch multiplies as tf32 on AMD's GPUs where HIPBLASLT_ALLOW_TF32=1 is set; set it, and measure "
+                "with --force"
+            )
+
+    def _check_that_torch_uses_it(self) -> None:
+        import torch
+
+        used, expected = torch.cuda.get_device_properties(self.torch_name), self._gpu.unique_id
+        told = bytes.fromhex(str(used.uuid).replace("-", "")).decode("ascii", "replace")  # HIP spells the digits
+        if expected and re.fullmatch(r"[0-9a-f]{16}", told) and told != expected:
+            raise UserError(
+                f"--device {self.torch_name}: the kernel tells of {self._name()} (GPU-{expected}), but torch uses "
+                f"{used.name} (GPU-{told}); set ROCR_VISIBLE_DEVICES to the UUID of the one to measure (rocminfo lists "
+                "them)"
+            )
+
+    def cache_clearer(self) -> Callable[[], object]:
+        return swept(self.torch_name, self._gpu.cache_byte)
+
+    def sensors(self) -> Sensors:
+        return AmdSensors(self._smi, ProcessorSensors(), self._gpu.is_one_of_two_dies)
