@@ -40,9 +40,8 @@ def missing(
     what: str, *, device: str = "", sections: Sequence[str] = (), flags: str = "", does: str = "measures them"
 ) -> DataMissingError:
     """Return the error that says what the cache lacks and which command of ``python -m measure`` fills the gap."""
-    own, _, models = options.cache_flags().partition(" --models ")
-    command = f"python -m measure{own}"
-    command += f" --models {models}" if models and "--models" not in flags else ""
+    own, models = options.cache_flags()
+    command = f"python -m measure{own}{'' if '--models' in flags else models}"
     command += f" --device {device}" if device else ""
     command += f" --sections {' '.join(sections)}" if sections else ""
     return DataMissingError(f"{what}; {command}{flags and ' '}{flags} {does}.")

@@ -15,6 +15,9 @@ from report.text.quantities import SPACE
 FEWEST = 3
 """The models that a coefficient needs: that of two is 1 or -1, whatever they are."""
 
+BLOCKS = 4
+"""Of a square of pairs half is needed: the narrower its blocks, the less beyond that is computed."""
+
 Method = Callable[[Numbers, Numbers, Numbers], Numbers]
 """From values of two quantities, and how often each point counts (rows), to a coefficient a row."""
 
@@ -52,7 +55,8 @@ def ranks(values: Numbers, weight: Numbers) -> Numbers:
 def _counted(values: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
     """Return the distinct values in ascending order, and how often each of them counts."""
     distinct, first = np.unique(np.sort(values), return_index=True)
-    return distinct, np.add.reduceat(weight.take(np.argsort(values), axis=1), first, axis=1)
+    ordered = weight.take(np.argsort(values), axis=1)
+    return distinct, ordered if len(distinct) == len(values) else np.add.reduceat(ordered, first, axis=1)
 
 
 def _ratio(above: Numbers, below: Numbers) -> Numbers:
@@ -73,7 +77,7 @@ def kendall(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
     """
     # Whole numbers below 2 ** 24 are exact at single precision, at which all of this takes half as long
     counts = weight.astype(np.float32)
-    (of_x, of_y), columns = (_places(x), _places(y)), ceil(resampling.BLOCK / len(x))
+    (of_x, of_y), columns = (_places(x), _places(y)), ceil(resampling.BLOCK / BLOCKS / len(x))
     ordered = np.zeros(len(weight))
     for start in range(0, len(x), columns):
         # A pair's two orders are the same: those with a point of an earlier block count for both
@@ -92,7 +96,7 @@ def _places(values: Numbers) -> NDArray[np.float32]:
 
 def _untied(values: Numbers, weight: Numbers) -> Numbers:
     """Return how many ordered pairs of points have different values."""
-    _, counts = _counted(values, weight)
+    counts = weight if len(np.unique(values)) == len(values) else _counted(values, weight)[1]
     return weight.sum(axis=1) ** 2 - (counts**2).sum(axis=1)
 
 

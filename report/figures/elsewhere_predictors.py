@@ -31,15 +31,15 @@ def matrix(paper: Paper) -> Any:
     rows, columns = (list(dict.fromkeys(frame[name])) for name in ("name", "predictor"))
     legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1], format=".1f")
     color = alt.Color("value:Q", scale=COLORS, title="rank correlation with the latency", legend=legend)
-    axis = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelLimit=theme.WIDTH)
+    plain: dict[str, Any] = {
+        "labelFontSize": theme.LABEL_SIZE,
+        "ticks": False,
+        "domain": False,
+        "labelLimit": theme.WIDTH,
+    }
     base = alt.Chart(frame).encode(
-        alt.X(
-            "predictor:N",
-            title=None,
-            sort=columns,
-            axis=alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelAngle=-35),
-        ),
-        alt.Y("name:N", title=None, sort=rows, axis=axis),
+        alt.X("predictor:N", title=None, sort=columns, axis=alt.Axis(labelAngle=-35, **plain)),
+        alt.Y("name:N", title=None, sort=rows, axis=alt.Axis(**plain)),
     )
     squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(
         color=alt.when("datum.settled").then(color).otherwise(alt.value("#ffffff")),

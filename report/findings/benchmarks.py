@@ -12,19 +12,20 @@ from report.findings.utilisation import named
 from report.load.cells import half_width
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text import quantities
-from report.text.frame_rows import extremes, highest, lowest, of_models
+from report.text.frame_rows import at_ends, extremes, highest, lowest, of_models
 from report.text.quantities import by_number, capitalised, listing, number, percent, si, significant
 
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
     """Name the quickest and the slowest model at the smallest and the largest batch size that all of them have."""
     parts: list[str] = []
-    for batch, rows in comparable(cells).groupby("batch"):
+    same = comparable(cells)
+    for batch, rows in at_ends({batch: same[same.batch == batch] for batch in set(same.batch)}).items():
         quick, slow = extremes(rows, "latency_s")
         least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"
         found = f"{least}, the only one measured)" if len(rows) == 1 else f"{least}) to {most}"
         parts.append(f"{'one' if parts else 'A batch'} of {batch} takes {found}")
-    return f"{', '.join([*parts[:1], *parts[1:][-1:]])}."
+    return f"{', '.join(parts)}."
 
 
 def widths(cells: pd.DataFrame) -> str:

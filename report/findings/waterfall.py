@@ -42,10 +42,9 @@ def waiting(paper: Paper, machine: Machine) -> str:
     )
 
 
-def _shares(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the terms' shares, a row a model and a column a term; and of these those of the groups of operators."""
-    shares = rows.pivot_table(index="model", columns="term", values="share", aggfunc="sum", fill_value=0.0)
-    return shares, shares[[group for group in GROUPS if group in shares]]
+def _shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the terms' shares, a row a model and a column a term."""
+    return rows.pivot_table(index="model", columns="term", values="share", aggfunc="sum", fill_value=0.0)
 
 
 @on_each_machine
@@ -56,7 +55,8 @@ def gaps(paper: Paper, machine: Machine) -> str:
 
 def _gap(machine: Machine, rows: pd.DataFrame) -> str:
     """Say how far the cells of one batch size are from the bounds of their models, and what the rest is."""
-    shares, groups = _shares(rows)
+    shares = _shares(rows)
+    groups = shares[[group for group in GROUPS if group in shares]]
     times = 1 / shares[BOUND]
     text = (
         f"On the {available.title(machine)} at batch size {rows.batch.iloc[0]}, a latency is "
@@ -92,7 +92,7 @@ def at_lower_precision(paper: Paper, machine: Machine) -> str:
 
 def lowered(machine: Machine, at_base: pd.DataFrame, at_lower: pd.DataFrame) -> str:
     """Say how far the same models are from their bounds at both precisions, at one batch size."""
-    base, lower = (1 / _shares(rows)[0][BOUND] for rows in (at_base, at_lower))
+    base, lower = (1 / _shares(rows)[BOUND] for rows in (at_base, at_lower))
     farther = median_of(lower / base)
     outcome = {1: "farther from its roof", -1: "nearer its roof", 0: "no nearer its roof, as far as these models tell"}
     return (

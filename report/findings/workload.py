@@ -10,7 +10,7 @@ from report.analysis.long_lists import ALWAYS
 from report.analysis.predictors import comparable
 from report.findings import chips
 from report.load.paper import BASE_PRECISION, Paper
-from report.text.frame_rows import each, extremes
+from report.text.frame_rows import at_ends, each, extremes
 from report.text.quantities import intensity, listing, number, percent, si, significant
 
 
@@ -121,9 +121,10 @@ def parameter_share(paper: Paper) -> str:
     """Say what part of the footprint the parameters are, at the smallest and the largest batch size."""
     rows = comparable(available.workloads(paper))
     shares = (rows.parameter_byte / rows.footprint_byte).groupby(rows.batch).median()
-    parts = [f"{percent(share)} at {batch}" for batch, share in shares.items()]
-    ends = [f"{percent(shares.iloc[0])} of the footprint at batch size {shares.index[0]}", *parts[1:][-1:]]
-    return f"In the median of {number(rows.model.nunique(), 'model')}, parameters are {listing(ends)}."
+    (batch, first), *others = at_ends(dict(zip(shares.index, shares, strict=True))).items()
+    parts = [f"{percent(first)} of the footprint at batch size {batch}"]
+    parts += [f"{percent(share)} at {batch}" for batch, share in others]
+    return f"In the median of {number(rows.model.nunique(), 'model')}, parameters are {listing(parts)}."
 
 
 @finding

@@ -53,23 +53,23 @@ FEW = 6
 """So many models a command names; of more it measures the list that it has."""
 
 
-def cache_flags() -> str:
-    """Return the flags by which ``python -m measure`` finds this cache, and measures its models where these are few.
+def cache_flags() -> tuple[str, str]:
+    """Return the flags by which ``python -m measure`` finds this cache, and those that name its models if they are few.
 
-    None for the project's own cache, which holds the usual models.
+    Neither for the project's own cache, which holds the usual models.
     """
     return _flags(os.environ.get("RIDGEPOINT_DATA", ""), Path.cwd())
 
 
 @cache
-def _flags(data: str, root: Path) -> str:
+def _flags(data: str, root: Path) -> tuple[str, str]:
     folder = Path(data)
     if not data or folder.resolve() == (root / "data").resolve():
-        return ""
+        return "", ""
     place = folder.relative_to(root) if folder.is_relative_to(root) else folder
     models = sorted({row.model for row in Workloads(folder).models()})
     named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
-    return f" --data {shlex.quote(str(place))}{named}"
+    return f" --data {shlex.quote(str(place))}", named
 
 
 def figure_width(root: Path = Path()) -> int:

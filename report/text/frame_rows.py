@@ -1,9 +1,11 @@
 """The rows of a frame: one by one or at its ends, with columns as attributes, and those with some values."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 import pandas as pd
+
+Value = TypeVar("Value")
 
 
 def each(frame: pd.DataFrame) -> Iterator[Any]:
@@ -36,3 +38,8 @@ def lowest(frame: pd.DataFrame, column: str) -> Any:
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     """Return the rows with the lowest and the highest value in a column; of equal ones the first."""
     return lowest(frame, column), highest(frame, column)
+
+
+def at_ends(values: Mapping[int, Value]) -> dict[int, Value]:
+    """Return what stands at the smallest and the largest batch size: sentences tell the ends, and pick neither."""
+    return {batch: values[batch] for batch in sorted({min(values), max(values)})}

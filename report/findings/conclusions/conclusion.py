@@ -116,11 +116,6 @@ def largest(effects: dict[int, Effect]) -> int:
     return max(effects, key=lambda batch: (effects[batch].side != 0, effects[batch].size))
 
 
-def ends(effects: dict[int, Effect]) -> dict[int, Effect]:
-    """Return the effects at the smallest and the largest batch size: what an abstract tells, which picks neither."""
-    return {batch: effects[batch] for batch in sorted({min(effects), max(effects)})}
-
-
 def medians(effects: dict[int, Effect], pairs: str = "") -> str:
     """List effects: ``1.8 (1.6 to 2.0) at batch size 1 and 2.2 (1.9 to 2.4) at 64 in the median of 20 models``."""
     (batch, first), *others = effects.items()

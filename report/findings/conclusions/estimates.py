@@ -7,12 +7,12 @@ from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import FLOP, common_batches, comparable
-from report.findings.conclusions.conclusion import LITTLE, Answer, ends, largest, medians, of_machine, of_paper
+from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.published.verdict import DIFFERS, NOT_COMPARABLE, Comparison, by_cause, comparisons
-from report.text.frame_rows import extremes, matching
+from report.text.frame_rows import at_ends, extremes, matching
 from report.text.quantities import number, si, significant
 
 
@@ -37,7 +37,7 @@ def flop(paper: Paper, machine: Machine) -> Answer:
         f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
         f"factor of {medians(effects, 'all pairs of ')}. At {batch} the extremes are {slow.model} with "
         f"{si(slow.flop_per_s, 'FLOP/s')} and {quick.model} with {si(quick.flop_per_s, 'FLOP/s')}.",
-        f"the time for a FLOP differs between two models by a factor of {medians(ends(effects), 'all pairs of ')}",
+        f"the time for a FLOP differs between two models by a factor of {medians(at_ends(effects), 'all pairs of ')}",
     )
 
 

@@ -3,9 +3,9 @@
 from measure.cache.words import INFERENCE
 from report.analysis import available, operator_shares, remedies
 from report.analysis.available import Missing, missing, missing_on, or_missing
-from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, ends, largest, medians, of_machine, on_side
+from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, largest, medians, of_machine, on_side
 from report.load.paper import Machine, Paper
-from report.text.frame_rows import matching
+from report.text.frame_rows import at_ends, matching
 from report.text.quantities import number
 
 FIRST = "before buying a faster chip"
@@ -37,7 +37,7 @@ def distance(paper: Paper, machine: Machine) -> Answer:
     return (
         [*effects.values()],
         f"{advice}: the time of a call over the least that the measured roof allows is {medians(effects)}.{why}",
-        f"the time of a call over the least that the measured roof allows is {medians(ends(effects))}",
+        f"the time of a call over the least that the measured roof allows is {medians(at_ends(effects))}",
     )
 
 
@@ -58,7 +58,7 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
         f"{advice}: under the roof, the least time of operators run one by one over that of the model as a whole is "
         f"{medians(effects)}, and no less traffic of memory can save more than that.",
         "under the roof, the least time of operators run one by one over that of the model as a whole is "
-        f"{medians(ends(effects))}",
+        f"{medians(at_ends(effects))}",
     )
 
 
@@ -78,5 +78,5 @@ def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
         f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: {what} "
         f"{medians(effects)}.",
         f"the time for a FLOP of a depthwise convolution over that for one of the same model's other convolutions is "
-        f"{medians(ends(effects))}",
+        f"{medians(at_ends(effects))}",
     )

@@ -12,7 +12,6 @@ from report.findings.conclusions.conclusion import (
     advised,
     at,
     by_batch,
-    ends,
     largest,
     medians,
     of_machine,
@@ -20,7 +19,7 @@ from report.findings.conclusions.conclusion import (
     on_side,
 )  # fmt: skip
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import matching
+from report.text.frame_rows import at_ends, matching
 from report.text.quantities import listing, number, percent, significant
 
 
@@ -42,7 +41,7 @@ def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
         neither=f"expect no speed of {lower_one}",
     )
     what = f"the speed at {lower_one} over that at {BASE_PRECISION} is"
-    return [*effects.values()], f"{advice}: {what} {medians(effects)}.", f"{what} {medians(ends(effects))}"
+    return [*effects.values()], f"{advice}: {what} {medians(effects)}.", f"{what} {medians(at_ends(effects))}"
 
 
 @of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
@@ -67,7 +66,7 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
             f"with {percent(saturation.SHARE)} of the best is {int(counts.index[0])} for {int(counts.iloc[0])} of "
             f"{number(len(saturated), 'model')}"
         )
-        briefs.append(f"{runs} {told} {medians(ends(effects))}")
+        briefs.append(f"{runs} {told} {medians(at_ends(effects))}")
         tested += effects.values()
     if not tested:
         where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
@@ -109,7 +108,7 @@ def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
     return (
         [effect for by_size in tried.values() for effect in by_size.values()],
         f"{advice}: the speed with it over that in eager mode is {medians(effects)}.",
-        f"the speed with {name} over that in eager mode is {medians(ends(effects))}",
+        f"the speed with {name} over that in eager mode is {medians(at_ends(effects))}",
     )
 
 
@@ -135,4 +134,4 @@ def device(paper: Paper, confidence: float) -> Answer:
     parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
     if parts:
         text += f", where the measured roofs would have it {listing(parts)}"
-    return [*effects.values()], f"{text}.", f"{what} {medians(ends(effects))}"
+    return [*effects.values()], f"{text}.", f"{what} {medians(at_ends(effects))}"

@@ -94,7 +94,7 @@ def test_what_a_machine_lacks_names_the_command_that_runs_there():
 
 
 def test_the_command_finds_the_cache_and_its_models(monkeypatch, tmp_path):
-    monkeypatch.setattr(options, "cache_flags", lambda: " --data mine --models lean")
+    monkeypatch.setattr(options, "cache_flags", lambda: (" --data mine", " --models lean"))
     gap = available.missing("Nothing", sections=["roofs"])
     assert str(gap) == "Nothing; python -m measure --data mine --models lean --sections roofs measures them."
     named = available.missing("Nothing", flags="--models broad")

@@ -17,8 +17,9 @@ from helpers.training_papers import trained
 from report.analysis.available import DataMissingError, Missing
 from report.analysis.effect import Effect, median_of
 from report.findings import conclusions
-from report.findings.conclusions.conclusion import Conclusion, by_batch, ends, largest, medians, on
+from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, medians, on
 from report.findings.conclusions.spread import apart, closer, median_distances, weighted_medians
+from report.text.frame_rows import at_ends
 from report.text.prose import Prose
 
 SIX = [f"model{k}" for k in range(6)]
@@ -43,7 +44,7 @@ def test_effects_by_batch():
     rows.loc[rows.model == "more", "factor"] = 50.0  # of a model that was not measured at 64
     effects = by_batch(rows, "factor")
     assert largest(effects) == 8  # 0.1 is farther from 1 than 9
-    assert list(ends(effects)) == [1, 64]
+    assert list(at_ends(effects)) == [1, 64]
     assert plain(medians(effects)) == (
         "3.00 (3.00 to 3.00) at batch size 1, 0.100 (0.100 to 0.100) at 8 and 9.00 (9.00 to 9.00) at 64 in the median "
         "of the same 6 models"

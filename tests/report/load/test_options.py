@@ -67,21 +67,21 @@ def test_models_are_chosen_by_names_and_globs(project, monkeypatch, tmp_path):
 
 def test_the_flags_of_a_cache_elsewhere(tmp_path, monkeypatch):
     monkeypatch.delenv("RIDGEPOINT_DATA", raising=False)
-    assert cache_flags() == ""
+    assert cache_flags() == ("", "")
     monkeypatch.setenv("RIDGEPOINT_DATA", str(ROOT / "data"))
     monkeypatch.chdir(ROOT)
-    assert cache_flags() == ""
+    assert cache_flags() == ("", "")
     elsewhere = tmp_path / "my data"
     monkeypatch.setenv("RIDGEPOINT_DATA", str(elsewhere))
-    assert cache_flags() == f" --data '{elsewhere}'"
+    assert cache_flags() == (f" --data '{elsewhere}'", "")
     monkeypatch.chdir(tmp_path)
     Workloads(elsewhere).put([(workload(model), [layer(model)], []) for model in ("mine:net", "lean")])
-    assert cache_flags() == " --data 'my data' --models lean mine:net"
+    assert cache_flags() == (" --data 'my data'", " --models lean mine:net")
     many = [(workload(f"net{number}"), [layer(f"net{number}")], []) for number in range(FEW)]
     Workloads(tmp_path / "more").put(many)
     Workloads(tmp_path / "more").put([(workload("one"), [layer("one")], [])])
     monkeypatch.setenv("RIDGEPOINT_DATA", str(tmp_path / "more"))
-    assert cache_flags() == " --data more"
+    assert cache_flags() == (" --data more", "")
 
 
 def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):
