@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from measure.cache.table import as_text
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, check_one_output
 from measure.comparing import comparison, sides
 from measure.comparing.comparison import RUNS, Comparison
-from measure.comparing.comparison_text import show
+from measure.comparing.comparison_text import as_markdown, show
 from measure.comparing.sides import Side
 from measure.errors import UserError
 from measure.run.arguments import parse_percent
@@ -38,6 +38,7 @@ def parser() -> CommandLine:
     )
     flags.add_argument("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
+    flags.add_argument("--markdown", action="store_true", help="print Markdown instead, as for a comment on a change")
     flags.add_argument(
         "--fail-on-regression",
         metavar="PERCENT",
@@ -49,8 +50,8 @@ def parser() -> CommandLine:
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
-    if arguments.json and arguments.csv == "-":
-        raise UserError("--csv - and --json: both write to standard output; name a file for --csv")
+    ways = {"--csv -": arguments.csv == "-", "--json": arguments.json, "--markdown": arguments.markdown}
+    check_one_output(ways)
     allowed = None
     if arguments.fail_on_regression is not None:
         allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
@@ -76,6 +77,8 @@ def main(argv: Sequence[str]) -> int:
     regressed = [] if allowed is None else [row for row in cells if row.regressed_by(allowed) or row.no_longer_runs]
     if arguments.json:
         print(json.dumps(as_json(a, b, rows), indent=2, allow_nan=False))
+    elif arguments.markdown:
+        print("\n".join(as_markdown(a, b, rows)))
     elif arguments.csv != "-":
         show(a, b, rows)
     if regressed:

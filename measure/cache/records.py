@@ -110,6 +110,11 @@ class Environment:
     ] = None
     capability: columns.Capability = None
 
+    @property
+    def label(self) -> str:
+        """The machine and what runs on it, as commands print it."""
+        return f"{self.name} ({self.device}, {self.threads} threads, torch {self.torch})"
+
 
 @table(
     f"{MACHINE}/roofs.csv",

@@ -3,7 +3,7 @@
 import argparse
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from measure.cli.suggestion import did_you_mean, unknown
@@ -77,3 +77,10 @@ class CommandLine(argparse.ArgumentParser):
             what = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
             return UserError(f"{what}{did_you_mean(word, self._flags) or f'; see {self.prog} --help'}")
         return UserError(f"{' '.join(message.removeprefix('argument ').split())}; see {self.prog} --help")
+
+
+def check_one_output(ways: Mapping[str, bool]) -> None:
+    """Raise UserError where more than one of the ways to print was chosen: they share standard output."""
+    chosen = [flag for flag, is_chosen in ways.items() if is_chosen]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)}: print in different ways; give one of them")

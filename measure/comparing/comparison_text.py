@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
 from measure.cache.words import LOADED
+from measure.cli.tables import aligned, markdown
 from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
@@ -12,6 +13,11 @@ from measure.run.task import latency
 
 if TYPE_CHECKING:
     from measure.cli.console import Console
+
+NAMED = 8
+"""How many cells without a row in the table are named."""
+
+NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 LABELS = {RUNS: Cell._fields, ROOFS: ("roof_kernel", "size", "precision", "pace")}
 """The columns that say which cell or roof a row is."""
@@ -48,10 +54,8 @@ def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
 
 def described(side: Side) -> str:
     environment = side.environment
-    return (
-        f"{environment.name} ({environment.device}, {environment.threads} threads, torch {environment.torch}), "
-        f"{side.folder}@{environment.environment_id}, first measured {environment.recorded_at[:10]}"
-    )
+    since = f"first measured {environment.recorded_at[:10]}"
+    return f"{environment.label}, {side.folder}@{environment.environment_id}, {since}"
 
 
 def _changed_environment(a: Side, b: Side) -> str:
@@ -64,14 +68,32 @@ def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> N
     compared = [row for row in rows if row.ratio is not None]
     if compared:
         console.print()
-        lines = [(*LABELS[table], "A", "B", "B/A", "95 % interval", "change", "flags")]
-        lines += [_cells(row) for row in compared]
+        lines = _lines(table, compared)
         styles = [None, *(STYLES.get(row.change or "") for row in compared)]
-        for line, style in zip(aligned(lines), styles, strict=True):
+        for line, style in zip(aligned(lines, NUMBERS), styles, strict=True):
             console.print(line, style=style)
     console.print()
     for line in summary(table, rows):
         console.print(line)
+
+
+def as_markdown(a: Side, b: Side, rows: Sequence[Comparison]) -> list[str]:
+    """Return the sides, the tables and what they leave out as lines of Markdown, as for a comment on a change."""
+    said = [f"- {name}: {described(side)}" for name, side in (("A", a), ("B", b))]
+    said.append(f"- {_changed_environment(a, b)}")
+    for table in LABELS:
+        shown = [row for row in rows if row.table == table]
+        compared = [row for row in shown if row.ratio is not None]
+        if compared:
+            said += ["", *markdown(_lines(table, compared), NUMBERS)]
+        if shown:
+            said += ["", *(f"- {line}" if line[0] != " " else f"  - {line.strip()}" for line in summary(table, shown))]
+    return said
+
+
+def _lines(table: str, compared: Sequence[Comparison]) -> list[tuple[str, ...]]:
+    """Return the cells of a table's lines, the head first."""
+    return [(*LABELS[table], "A", "B", "B/A", "95 % interval", "change", "flags"), *map(_cells, compared)]
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
@@ -96,24 +118,6 @@ def _change(row: Comparison) -> str:
     if row.basis == PROCESS and row.change in STYLES:
         return f"{row.change} in one process"
     return row.change or "not tested"
-
-
-NAMED = 8
-"""How many cells without a row in the table are named."""
-
-NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
-
-
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Align lines of cells in columns; numbers, by the first line, on the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if head in NUMBERS else cell.ljust(width)
-            for head, cell, width in zip(lines[0], line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
 
 
 def summary(table: str, rows: Sequence[Comparison]) -> list[str]:

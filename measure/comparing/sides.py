@@ -1,13 +1,13 @@
 """One side of a comparison: a machine's measurements in one environment, found by the name that a user gives."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Cell, Environment, RoofMeasurement, Run, Sample
+from measure.cache.records import Cell, Environment, RoofMeasurement
+from measure.cache.rounds import Rounds, of_cells
 from measure.cli.suggestion import did_you_mean
 from measure.comparing.difference import Repeats, error_of_interval, joined, repeats
 from measure.errors import UserError
@@ -137,30 +137,18 @@ def _read(folder: Path, environment: Environment) -> Side:
     for row in roofs:
         by_kernel[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
     return Side(
-        folder, environment, _cells(runs, samples), {kernel: _roof(rounds) for kernel, rounds in by_kernel.items()}
+        folder,
+        environment,
+        {cell: _measured(rounds) for cell, rounds in of_cells(runs, samples).items()},
+        {kernel: _roof(rounds) for kernel, rounds in by_kernel.items()},
     )
 
 
-def _cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Measured]:
-    latencies: dict[Cell, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for sample in samples:
-        latencies[Cell.of(sample)][sample.round].append(sample.latency_s)
-    rounds: dict[Cell, list[Run]] = defaultdict(list)
-    for run in runs:
-        rounds[Cell.of(run)].append(run)
-    return {
-        cell: _measured(runs, [latencies[cell][run.round] for run in runs if run.status == "ok"])
-        for cell, runs in rounds.items()
-    }
-
-
-def _measured(runs: list[Run], latencies: list[list[float]]) -> Measured:
-    timed = [values for values in latencies if values]
-    if timed:
-        flags = frozenset(flag for run in runs if run.flags for flag in run.flags.split(";"))
-        return Measured("ok", None, repeats(timed), flags, runs[0].input_shape)
-    failed = next((run for run in runs if run.status != "ok"), runs[0])
-    return Measured(failed.status, failed.reason, None, input_shape=failed.input_shape)
+def _measured(rounds: Rounds) -> Measured:
+    run = rounds.deciding
+    if rounds.latencies:
+        return Measured("ok", None, repeats(rounds.latencies), rounds.flags, run.input_shape)
+    return Measured(run.status, run.reason, None, input_shape=run.input_shape)
 
 
 def _roof(rounds: list[RoofMeasurement]) -> Measured:

@@ -78,7 +78,8 @@ def test_json_holds_both_environments_and_every_row(caches, capsys):
     ("arguments", "words"),
     [
         (["--fail-on-regression", "5"], "--fail-on-regression: '5' is not a percentage; use 5% or 2.5%"),
-        (["--csv", "-", "--json"], "both write to standard output; name a file for --csv"),
+        (["--csv", "-", "--json"], "--csv - and --json: print in different ways; give one of them"),
+        (["--json", "--markdown"], "--json and --markdown: print in different ways; give one of them"),
         (["--csv", "/nowhere/rows.csv"], "--csv: /nowhere/rows.csv cannot be written"),
     ],
 )

@@ -2,7 +2,7 @@ import pytest
 from helpers.comparing import ENVIRONMENT, NEWER
 
 from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
-from measure.comparing.comparison_text import aligned, described, show, summary
+from measure.comparing.comparison_text import as_markdown, described, show, summary
 from measure.comparing.difference import OTHERS, PROCESS, ROUNDS
 from measure.comparing.sides import Side
 
@@ -30,16 +30,20 @@ def both(model, ratio, change, basis=ROUNDS, **values):
     )
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
-    assert aligned([("model", "B/A", "change"), ("a", "1.000", ""), ("longer name", "12.000", "slower")]) == [
-        "model           B/A  change",
-        "a             1.000",
-        "longer name  12.000  slower",
-    ]
-
-
 def test_a_side_names_its_folder_and_environment():
     assert described(A) == ("Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01")
+
+
+def test_markdown_has_the_sides_the_table_and_the_summary():
+    lines = as_markdown(A, B, [both("my_net", 1.25, SLOWER), row("gone", a_status="ok")])
+    assert lines[0] == f"- A: {described(A)}"
+    assert lines[4].startswith("| model | batch | precision | phase | variant | A | B | B/A |")
+    assert lines[5] == "| :--- | ---: | :--- | :--- | :--- | ---: | ---: | ---: | ---: | :--- | :--- |"
+    assert lines[6].startswith(
+        r"| my\_net | 1 | fp32 | inference | eager | 10.0 ms | 12.5 ms | 1.250 | 1.240 to 1.260 |"
+    )
+    assert "- 1 cell compared: 1 slower, 0 faster, 0 within error; geometric mean of B/A 1.250" in lines
+    assert lines[-2:] == ["- 1 cell only in A:", "  - gone batch 1 fp32 inference eager"]
 
 
 def test_the_table_is_plain_text_where_it_is_piped(capsys):
