@@ -1,10 +1,13 @@
-"""The command ``python -m measure add-machine FOLDER|ZIP``: checks another person's measurements and adds them."""
+"""The command ``python -m measure add-machine FOLDER|ZIP``: checks other people's measurements and adds them."""
 
+import argparse
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from measure.adding import handed_in, placing, plausibility
 from measure.adding.handed_in import HandedIn
@@ -21,16 +24,24 @@ from measure.run.destination import check_folder, data_flag
 NAMED = 5
 """How many names a line holds; of the others it gives the number."""
 
+MOST_ALIKE = 1000
+"""So many machines may come by one name; the second is called NAME-2."""
+
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure add-machine",
         description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
         "cache. Earlier measurements of the same machine are kept. Files that are not tables are left out, and nothing "
-        "is added if a row cannot have been measured.",
+        "is added of a machine of which a row cannot have been measured. Of several each becomes a machine of its own, "
+        "named as it comes, also where they are of one kind.",
     )
     flags.add_argument(
-        "source", metavar="FOLDER|ZIP", type=Path, help="the machine's folder from data/machines, or a zip of it"
+        "sources",
+        metavar="FOLDER|ZIP",
+        type=Path,
+        nargs="+",
+        help="the machine's folder from data/machines, or a zip of it",
     )
     flags.add_argument(
         "--machine",
@@ -42,37 +53,86 @@ def parser() -> CommandLine:
     return flags
 
 
+@dataclass(frozen=True)
+class Added:
+    """A machine that was added as ``name``: how many rows of each table, and the files that are no tables.
+
+    ``measured`` are the models, batch sizes and, where known, input shapes of its rows.
+    """
+
+    name: str
+    environment: Environment
+    rows: Mapping[type, int]
+    left_out: Sequence[str]
+    measured: set[tuple[str, int, str | None]]
+
+
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0. Raises UserError for bad input, with nothing added."""
+    """Return exit code 0. Raises UserError for bad input; of several machines the sound ones are added then."""
     asked = parser().parse_args(argv)
     check_folder(asked.data, "--data")
     if asked.machine is not None:
+        if len(asked.sources) > 1:
+            raise UserError("--machine: names one machine; give one folder or zip with it")
         check_folder_name(asked.machine)
     counted = Workloads(asked.data).models()
-    with handed_in.opened(asked.source) as given:
+    done, failed = [], []
+    for source in asked.sources:
+        try:
+            added = _add(source, asked, counted)
+        except UserError as problem:
+            if len(asked.sources) == 1:
+                raise
+            print(problem, file=sys.stderr)
+            failed.append(str(source))
+            continue
+        _report(asked.data, added)
+        done.append(added)
+    if done:
+        _say_not_counted(set().union(*(each.measured for each in done)), counted, asked.data)
+        print(f"Next: python -m report{data_flag(asked.data)}")
+    if failed:
+        raise UserError(f"{len(failed)} of {len(asked.sources)} were not added: {_listed(failed)}; mend and add them")
+    return 0
+
+
+def _add(source: Path, asked: argparse.Namespace, counted: Sequence[Workload]) -> Added:
+    """Check the machine in a folder or zip, and put it into the cache."""
+    with handed_in.opened(source) as given:
         with given.named():
             plausibility.check(given.folder, counted, datetime.now(UTC))
             tables = MachineFolder(asked.data, "", given.folder).tables()
         newest = max(tables[Environment], key=lambda row: row.recorded_at)
-        name = asked.machine or _name(asked.data, given, newest)
+        if len(asked.sources) > 1:
+            names = _own_names(given.name or source.stem)
+        else:
+            names = iter([asked.machine or _name(asked.data, given, newest)])
+        name, rows = _put(asked, names, tables)
+    measured = {
+        (row.model, row.batch, row.input_shape)
+        for record in (Run, Profile, HardwareCounterProfile)
+        for row in tables[record]
+    }
+    return Added(name, newest, rows, given.left_out, measured)
+
+
+def _put(asked: argparse.Namespace, names: Iterator[str], tables: placing.Tables) -> tuple[str, Mapping[type, int]]:
+    """Put a machine under the first of the names that is free, or holds it already."""
+    for name in names:
+        check_folder_name(name)
         check_folder(MachineFolder(asked.data, name).folder, "--machine")
-        added = placing.put(asked.data, name, tables, asked.replace)
-    _report(asked.data, name, newest, added, given.left_out)
-    not_counted = _not_counted(tables, counted)
-    missing = {(model, batch) for model, batch, shape in not_counted if shape == MEASURED_SHAPES.get(model, shape)}
-    earlier = {f"{model} at {shape}" for model, batch, shape in not_counted if (model, batch) not in missing}
-    if earlier:
-        named = _listed(sorted(earlier))
-        print(f"Not counted here, at inputs of an earlier version, and so without FLOP and bytes: {named}")
-    if missing:
-        models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
-        print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")
-        print(
-            f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
-            f"--batch-sizes {' '.join(map(str, batches))}{data_flag(asked.data)}"
-        )
-    print(f"Next: python -m report{data_flag(asked.data)}")
-    return 0
+        try:
+            return name, placing.put(asked.data, name, tables, asked.replace)
+        except placing.TakenError as problem:
+            taken = problem
+    raise taken
+
+
+def _own_names(name: str) -> Iterator[str]:
+    """Yield the name that one of several machines comes with, as a folder may be called, and then with numbers."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:60] or "machine"
+    yield plain
+    yield from (f"{plain}-{number}" for number in range(2, MOST_ALIKE))
 
 
 def _name(data: Path, given: HandedIn, environment: Environment) -> str:
@@ -85,24 +145,33 @@ def _name(data: Path, given: HandedIn, environment: Environment) -> str:
     return name
 
 
-def _report(
-    data: Path, name: str, environment: Environment, added: Mapping[type, int], left_out: Sequence[str]
-) -> None:
-    place = MachineFolder(data, name).folder
-    parts = [f"{count} in {FILES[record]}" for record, count in added.items() if count]
+def _report(data: Path, added: Added) -> None:
+    place = MachineFolder(data, added.name).folder
+    parts = [f"{count} in {FILES[record]}" for record, count in added.rows.items() if count]
     if parts:
-        print(f"Added {environment.name} to {place}; rows: {', '.join(parts)}")
+        print(f"Added {added.environment.name} to {place}; rows: {', '.join(parts)}")
     else:
         print(f"{place} holds all of this already; nothing was added")
-    if left_out:
-        print(f"Left out, not tables of a machine: {_listed([repr(path) for path in left_out])}")
+    if added.left_out:
+        print(f"Left out, not tables of a machine: {_listed([repr(path) for path in added.left_out])}")
 
 
-def _not_counted(tables: Mapping[type, Sequence[Any]], counted: Iterable[Workload]) -> set[tuple[str, int, str | None]]:
-    """Return the models, batch sizes and input shapes, where known, that were measured but not counted."""
-    rows = [row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record]]
+def _say_not_counted(measured: set[tuple[str, int, str | None]], counted: Iterable[Workload], data: Path) -> None:
+    """Name the models that were measured but not counted, with the command that counts them."""
     known = {(row.model, row.batch, shape) for row in counted for shape in (row.input_shape, None)}
-    return {(row.model, row.batch, row.input_shape) for row in rows} - known
+    not_counted = measured - known
+    missing = {(model, batch) for model, batch, shape in not_counted if shape == MEASURED_SHAPES.get(model, shape)}
+    earlier = {f"{model} at {shape}" for model, batch, shape in not_counted if (model, batch) not in missing}
+    if earlier:
+        named = _listed(sorted(earlier))
+        print(f"Not counted here, at inputs of an earlier version, and so without FLOP and bytes: {named}")
+    if missing:
+        models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
+        print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")
+        print(
+            f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
+            f"--batch-sizes {' '.join(map(str, batches))}{data_flag(data)}"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,6 +15,10 @@ from measure.errors import UserError
 Tables = Mapping[type, Sequence[Any]]
 
 
+class TakenError(UserError):
+    """A folder holds another machine, or other results of the same cells."""
+
+
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
     """Return the folder that already holds this machine, ``name`` where several do."""
     holders = [
@@ -43,10 +47,10 @@ def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]
 
 
 def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
-    """Join the rows of both. Raises UserError where they are of two machines, or differ on a cell."""
+    """Join the rows of both. Raises TakenError where they are of two machines, or differ on a cell."""
     hardware = {row.hardware_id for row in known[Environment]}
     if hardware and hardware != {row.hardware_id for row in new[Environment]}:
-        raise UserError(
+        raise TakenError(
             f"{place}: holds another machine ({known[Environment][0].name!r}); name another folder with --machine "
             "NAME, or use --replace to put this one in its place"
         )
@@ -56,7 +60,7 @@ def joined(place: Path, known: Tables, new: Tables) -> dict[type, list[Any]]:
         differing = [row for row, other in _beside(known[record], rows) if other not in (None, row)]
         if differing:
             example = " ".join(str(getattr(differing[0], column)) for column in TABLES[record].key[1:])
-            raise UserError(
+            raise TakenError(
                 f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as "
                 f"{example!r}; use --replace to replace the old folder, or keep both with --machine NAME"
             )

@@ -168,3 +168,35 @@ def test_an_unknown_column_or_word_is_named(data, given, capsys):
     path.write_text(whole.replace("variant", "<b>"))
     assert add(data, given) == 2
     assert f"{path}, line 1: unknown column '<b>'" in capsys.readouterr().err
+
+
+def test_several_machines_of_one_kind_become_machines_of_their_own(data, tmp_path, capsys):
+    folders = [machine_in(tmp_path / pupil / "tesla-t4").folder for pupil in ("anna", "ben", "carl")]
+    for latency, folder in zip(("0.25", "0.5"), folders[1:], strict=True):
+        table = folder / "samples.csv"
+        table.write_text(table.read_text().replace("0.1,", f"{latency},"))
+    archive = zipped(tmp_path / "dora's results.zip", folders[0])  # the same again
+    assert call(*map(str, folders), str(archive), "--data", str(data)) == 0
+    assert machine_names(data) == ["dora-s-results", "tesla-t4", "tesla-t4-2", "tesla-t4-3"]
+    output = capsys.readouterr().out
+    assert output.count("Added Chip, of 2 cores to ") == 4
+    assert output.count("Next: ") == output.count("Not counted here") == 1
+    assert call(*map(str, folders), "--data", str(data)) == 0
+    assert machine_names(data) == ["dora-s-results", "tesla-t4", "tesla-t4-2", "tesla-t4-3"]
+    assert capsys.readouterr().out.count("holds all of this already") == 3
+
+
+def test_of_several_machines_the_sound_ones_are_added_and_the_others_named(data, given, tmp_path, capsys):
+    broken = machine_in(tmp_path / "broken" / "rack").folder
+    (broken / "runs.csv").write_text("colour\n")
+    assert call(str(broken), str(given), str(tmp_path / "nowhere.zip"), "--data", str(data)) == 2
+    assert machine_names(data) == ["box"]
+    *problems, last = capsys.readouterr().err.splitlines()
+    assert f"{broken}/runs.csv, line 1: unknown column 'colour'" in problems[0]
+    assert "nowhere.zip: cannot be read" in problems[1]
+    assert f"2 of 3 were not added: {broken}, {tmp_path}/nowhere.zip; mend and add them" in last
+
+
+def test_one_name_is_for_one_machine(data, given, capsys):
+    assert call(str(given), str(given), "--machine", "box", "--data", str(data)) == 2
+    assert "--machine: names one machine; give one folder or zip with it" in capsys.readouterr().err
