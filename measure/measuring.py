@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,6 +12,7 @@ from pathlib import Path
 from measure.cache.folders import Workloads
 from measure.cache.models import Model
 from measure.cli.terminal import INTERRUPTED, log_to_stderr, stop_as_by_ctrl_c
+from measure.diagnosis.host_checks import warning_of_load
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run import plan, runner
@@ -85,6 +87,8 @@ def measure(arguments: argparse.Namespace) -> int:
     for section in {type(task) for task in tasks}:
         section.check(device)
     check_writable(arguments.data)
+    if any(task.is_of_machine for task in tasks) and (warning := warning_of_load()):
+        print(warning, file=sys.stderr)
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}", flush=True)
     return _do(request, tasks, cache, device, Worker(device.torch_name, threads, sampling), arguments, deadline)
 

@@ -15,6 +15,9 @@ from measure.machine.sensors import Conditions, ProcessorSensors
 WINDOW_S = 1.0
 """How long the load is watched."""
 
+GLANCE_S = 0.25
+"""How long it is watched before a run."""
+
 CPUS = "devices/system/cpu"
 
 BUSY_CORE = 0.05
@@ -95,6 +98,15 @@ def observe() -> tuple[Processor, Memory]:
         swap_used_byte=swap.used,
         swap_moved_byte=swap.sin + swap.sout - swap_before.sin - swap_before.sout,
     )
+
+
+def load_cores(window_s: float = GLANCE_S) -> float | None:
+    """Watch for so long how many cores other processes use; None where this system does not tell."""
+    sensors = ProcessorSensors()
+    opening = sensors.read()
+    time.sleep(window_s)
+    load = Conditions.between(opening, sensors.read(), None).load
+    return None if load is None else load * processor.visible_cores()
 
 
 def _on_battery() -> bool | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from measure.diagnosis import finding
+from measure.diagnosis import finding, host
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, level_of, untold
 from measure.diagnosis.host import Memory, Processor
 
@@ -31,6 +31,17 @@ def _load(processor: Processor) -> Finding:
     fact = f"others use {processor.load_cores:.2f} of {processor.logical_cores} cores{who}"
     level = level_of(processor.load_cores, LOAD_CORES)
     return judged(level, "load", fact, "end them, or wait until they are done")
+
+
+def warning_of_load() -> str | None:
+    """Return a sentence for a run that would begin beside others' work; None where hardly anything runs."""
+    load_cores = host.load_cores()
+    if load_cores is None or level_of(load_cores, LOAD_CORES) != PROBLEM:
+        return None
+    return (
+        f"Other programs use {load_cores:.1f} of this machine's cores: what is measured beside them takes longer, and "
+        "is flagged loaded (python -m measure doctor names them)"
+    )
 
 
 def _stolen(processor: Processor) -> Finding:

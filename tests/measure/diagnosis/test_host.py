@@ -4,6 +4,7 @@ import pytest
 
 from measure.diagnosis import host
 from measure.machine import processor
+from measure.machine.sensors import Reading
 
 psutil = pytest.importorskip("psutil", reason="load and memory need psutil")
 
@@ -12,6 +13,14 @@ def write(root, files):
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(f"{text}\n")
+
+
+def test_the_load_is_what_others_took_of_the_cores(monkeypatch):
+    # Of 8 s of all cores' time 2 s were idle, and this process took 4 s: a quarter of 4 cores is others'
+    readings = [Reading(core_s=0.0, idle_s=0.0, process_s=0.0), Reading(core_s=8.0, idle_s=2.0, process_s=4.0)]
+    monkeypatch.setattr(host.ProcessorSensors, "read", lambda _: readings.pop(0))
+    monkeypatch.setattr(processor, "visible_cores", lambda: 4)
+    assert host.load_cores(0.0) == 1.0
 
 
 def test_governors_are_named_once_each(tmp_path):

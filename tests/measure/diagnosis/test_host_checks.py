@@ -3,13 +3,25 @@ from dataclasses import replace
 import pytest
 from helpers.sound_machine import IDEAL, ROOMY
 
+from measure.diagnosis import host
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING
-from measure.diagnosis.host_checks import memory_findings, processor_findings
+from measure.diagnosis.host_checks import memory_findings, processor_findings, warning_of_load
 
 
 def found(subject, **changes):
     (finding,) = [each for each in processor_findings(replace(IDEAL, **changes)) if each.subject == subject]
     return finding
+
+
+@pytest.mark.parametrize("load_cores", [None, 0.0, 0.4])
+def test_a_run_beside_little_else_begins_without_a_warning(monkeypatch, load_cores):
+    monkeypatch.setattr(host, "load_cores", lambda: load_cores)
+    assert warning_of_load() is None
+
+
+def test_a_run_beside_others_work_begins_with_a_warning(monkeypatch):
+    monkeypatch.setattr(host, "load_cores", lambda: 1.6)
+    assert warning_of_load().startswith("Other programs use 1.6 of this machine's cores: ")
 
 
 def test_a_quiet_machine_with_a_steady_clock_has_nothing_to_mend():
