@@ -21,7 +21,7 @@ lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/zizmor --offline --quiet --strict-collection --config .github/zizmor.yml .github
+	$(BIN)/zizmor --offline --quiet --strict-collection --config .github/zizmor.yml .github action.yml
 
 # Of the three only the page goes to standard output; it says what failed before.
 gpu-check: .venv/.test
