@@ -1,4 +1,20 @@
 """Measure deep networks on this machine and keep the results as CSV.
 
-Importing this package alone imports neither torch nor pandas.
+Importing this package alone imports neither torch nor pandas. ``measure.model(network, inputs)`` answers for a network
+that is at hand in Python.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from measure.answering.notebook import model
+
+__all__ = ["model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "model":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from measure.answering.notebook import model
+
+    return model

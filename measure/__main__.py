@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from measure.cli.suggestion import did_you_mean
 from measure.cli.terminal import answer
-from measure.cli.verbs import VERBS
+from measure.cli.verbs import VERBS, module_of
 from measure.errors import UserError
 
 
@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> int:
 
     What the command needs is imported here, where Ctrl-C is answered already.
     """
-    module, rest = "measuring", words
+    module, rest = "measure.measuring", words
     if words and not words[0].startswith("-"):
         verb, *rest = words
         if verb not in VERBS:
@@ -30,8 +30,8 @@ def run(words: Sequence[str]) -> int:
                 f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure"
                 + did_you_mean(verb, VERBS)
             )
-        module = verb.replace("-", "_")
-    code: int = importlib.import_module(f"measure.{module}").main(rest)
+        module = module_of(verb)
+    code: int = importlib.import_module(module).main(rest)
     return code
 
 

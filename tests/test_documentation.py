@@ -22,10 +22,12 @@ from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
 from measure import __main__ as measure_command
-from measure import count_published, doctor, import_ncu
+from measure import count_published, doctor, import_ncu, one_model
+from measure.answering import notebook
 from measure.cache import dictionary, table
 from measure.cache.hand_kept import PublishedTiming
-from measure.cli.verbs import VERBS
+from measure.cache.rates import Rates
+from measure.cli.verbs import VERBS, module_of
 from measure.machine import devices
 from measure.run.arguments import parser as measure_parser
 from report import __main__ as report_command
@@ -127,6 +129,21 @@ def compare_an_example_with_its_copy(words, scratch):
     assert measure_command.main(["compare", *words, "--data", str(scratch)]) == 0
 
 
+@rule("python", "-m", "measure", "model")
+def ask_for_what_is_named(words, _scratch):
+    """It measures for a minute: tests/measure/test_one_model.py asks for a small network."""
+    said = one_model.parser().parse_args(filled(words, {"NAME": "resnet50"}))
+    (model,) = one_model.make_request(said.model, one_model.as_quick_run(said)).models
+    assert model.name == said.model
+
+
+@rule("python", "-m", "measure", "show")
+def show_an_example(words, scratch):
+    shutil.copytree(TESTS / "data", scratch)
+    words = filled(words, {"resnet18": "lean", "resnet50": "lean"})
+    assert measure_command.main(["show", *words, "--data", str(scratch)]) == 0
+
+
 @rule("python", "-m", "measure", "doctor")
 def parse_what_watches_the_machine(words, _scratch):
     """It watches the machine for seconds and tries its libraries: tests/measure/test_doctor.py has its findings."""
@@ -150,7 +167,8 @@ def forget_an_example(words, scratch):
 def add_an_example(words, scratch):
     machine = TESTS / "data" / "machines" / "example-cpu"
     packed = shutil.make_archive(str(scratch / machine.name), "zip", machine.parent, machine.name)
-    words = filled(words or [machine], {"FOLDER_OR_ZIP": machine, "FILE.zip": packed})  # the verb alone is its name
+    values = {"FOLDER_OR_ZIP": machine, "FILE.zip": packed, "handed-in/*.zip": packed}
+    words = filled(words or [machine], values)  # the verb alone is its name
     assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0
 
 
@@ -251,6 +269,12 @@ def find_it_in_our_own_words(words, _scratch):
     assert f"ncu {shlex.join(words)}" in import_ncu.parser().description
 
 
+def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
+    monkeypatch.setattr(notebook, "_rates", lambda *_: Rates({"fp32": 1e12}, 1e11, "stream_copy"))
+    exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
+    assert capsys.readouterr().out.startswith("Sequential on ")
+
+
 @pytest.mark.parametrize("text", ALL)
 def test_commands(text, tmp_path, monkeypatch):
     words = ALL[text]
@@ -284,7 +308,7 @@ def options(parser):
 
 
 def test_every_flag_in_the_text_is_one_that_is_offered():
-    verbs = [importlib.import_module(f"measure.{verb.replace('-', '_')}").parser() for verb in VERBS]
+    verbs = [importlib.import_module(module_of(verb)).parser() for verb in VERBS]
     offered = set().union(*map(options, [measure_parser(), report_command.parser(ROOT), *verbs]))
     for document in DOCUMENTS:
         for span in spans(read(document)):

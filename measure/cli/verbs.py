@@ -1,6 +1,8 @@
 """The commands beside measuring."""
 
 VERBS = {
+    "model": "model NAME   counts, roof, latency, costliest layers of one model, and what to try first",
+    "show": "show         the cells in the cache, with their latencies and intervals",
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
     "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
@@ -9,4 +11,9 @@ VERBS = {
     "forget": "forget MODEL  remove from the cache what was measured and counted of a model",
     "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
 }
-"""What each does; each is the module of its name in ``measure``, whose ``main`` takes its arguments."""
+"""What each does."""
+
+
+def module_of(verb: str) -> str:
+    """Return the module whose ``main`` takes a verb's arguments; ``measure.model`` is a function, and none."""
+    return "measure.one_model" if verb == "model" else f"measure.{verb.replace('-', '_')}"

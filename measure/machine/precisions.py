@@ -27,6 +27,12 @@ def usual(environment: Environment) -> tuple[str, ...]:
     return (FULL_PRECISION, "bf16" if _says_units(environment, "bf16") else "fp16")
 
 
+def lower(environment: Environment) -> str:
+    """Return the precision of 16 bits that a device is tried in first."""
+    *_, last = usual(environment)
+    return last if last != FULL_PRECISION else "fp16" if environment.device == "mps" else "bf16"
+
+
 def of_products(environment: Environment, asked: Collection[str]) -> list[str]:
     """Return the precisions of matrix products: those asked for, all that a GPU has units for, a processor's int8."""
     every = (*PRECISIONS, *EIGHT_BITS)

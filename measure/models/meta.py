@@ -1,8 +1,12 @@
 """The meta device, on which a tensor has a shape and no memory, for networks that read numbers while they are built."""
 
+import copy
 from typing import TYPE_CHECKING, Any
 
+from measure.cache.call import Call, mapped
+
 if TYPE_CHECKING:
+    import torch
     from torch.overrides import TorchFunctionMode
 
 
@@ -31,3 +35,29 @@ def allocating_nothing() -> "TorchFunctionMode":
             return func(*args, **kwargs)
 
     return AllocatingNothing()
+
+
+def _on_meta(tensor: "torch.Tensor") -> "torch.Tensor":
+    return tensor.to("meta")
+
+
+def moved(call: Call) -> Call:
+    """Move a network to the meta device, and its inputs."""
+    network = call.network.to("meta")
+    for module in network.modules():  # tensors outside buffers would stay behind; a number fits any device
+        plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
+        vars(module).update(mapped(plain, _on_meta))
+    return Call(network, mapped(call.inputs, _on_meta), mapped(call.keywords, _on_meta))
+
+
+def copied(call: Call) -> Call:
+    """Return a copy on the meta device, which takes no memory for weights; the network stays as it is."""
+    from torch import nn
+
+    hollow: dict[int, torch.Tensor] = {}
+    for parameter in call.network.parameters():
+        hollow[id(parameter)] = nn.Parameter(_on_meta(parameter.detach()), parameter.requires_grad)
+    for buffer in call.network.buffers():
+        hollow[id(buffer)] = _on_meta(buffer)
+    network: nn.Module = copy.deepcopy(call.network, dict(hollow))
+    return moved(Call(network, call.inputs, call.keywords))

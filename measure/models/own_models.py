@@ -146,14 +146,7 @@ def _on_meta(function: Function, batch: int) -> Call:
         call = _called(function, batch)
     _check_placement(call)
 
-    def moved(tensor: "torch.Tensor") -> "torch.Tensor":
-        return tensor.to("meta")
-
-    network = call.network.eval().to("meta")
-    for module in network.modules():  # tensors outside buffers would stay behind; a number fits any device
-        plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
-        vars(module).update(mapped(plain, moved))
-    return Call(network, mapped(call.inputs, moved), mapped(call.keywords, moved))
+    return meta.moved(Call(call.network.eval(), call.inputs, call.keywords))
 
 
 def _called(function: Function, batch: int) -> Call:

@@ -7,6 +7,7 @@ been done ``progress.TimeLeft`` knows better.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from measure.cache import rates
 from measure.cache.hand_kept import Chip, chip_names, folded
 from measure.cache.records import Cell
 from measure.cache.schema import file_of
@@ -114,14 +115,12 @@ def _rates(cache: Cache) -> tuple[dict[str, float], float]:
     if kind != "cpu":  # a machine may have a few cores of a processor
         chips = read(file_of(Chip, cache.workloads.data), Chip)
         sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
-    timed = [(row, row.latency_s) for row in cache.rows(cache.folder.roof_measurements()) if row.latency_s]
-    products = [(row, seconds) for row, seconds in timed if row.roof_kernel.endswith("matmul")]
+    found = rates.measured(cache.rows(cache.folder.roof_measurements()))
     flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind]}
     flop_per_s |= _greatest((chip.precision, chip.peak_flop_per_s) for chip in sheet)
-    flop_per_s |= _greatest((row.precision, row.flop / seconds) for row, seconds in products)
-    streams = [row.byte / seconds for row, seconds in timed if row.round is not None]
-    byte_per_s = max(streams or [chip.bandwidth_byte_per_s for chip in sheet] or [UNKNOWN_BYTE_PER_S[kind]])
-    return flop_per_s, byte_per_s
+    flop_per_s |= found.flop_per_s
+    of_sheet = max((chip.bandwidth_byte_per_s for chip in sheet), default=UNKNOWN_BYTE_PER_S[kind])
+    return flop_per_s, found.byte_per_s or of_sheet
 
 
 def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:

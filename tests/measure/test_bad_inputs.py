@@ -285,6 +285,22 @@ COMMANDS = [
         "machine.csv has no environment",
         text("data/machines/example-gpu/machine.csv", header(Environment)),
     ),
+    # show
+    Bad("measure show resnet51 --data {root}/data", "'resnet51'"),
+    Bad("measure show --machine exmple-cpu --data {root}/data", "did you mean example-cpu?"),
+    Bad("measure show --json --csv --data {root}/data", "--json and --csv"),
+    Bad("measure show --data {root}/file", "{root}/file is a file", put("file", b"")),
+    Bad(
+        "measure show --data {root}/data",
+        "machine.csv has no environment",
+        text("data/machines/example-gpu/machine.csv", header(Environment)),
+    ),
+    # model
+    Bad("measure model resnet51 --data {root}/data", "NAME: no model is called 'resnet51'"),
+    Bad("measure model vgg* --data {root}/data", "'vgg*' selects 3 models"),
+    Bad("measure model resnet50 --batch-sizes 0 --data {root}/data", "--batch-sizes: '0'"),
+    Bad("measure model resnet50 --json --markdown --data {root}/data", "--json and --markdown"),
+    Bad("measure model resnet50 --data {root}/file", "{root}/file is a file", put("file", b"")),
     # doctor
     Bad("measure doctor --data {root}/file", "{root}/file is a file", put("file", b"")),
     Bad("measure doctor --fix", "there is no flag --fix"),

@@ -1,0 +1,85 @@
+"""The cells in a machine's cache, each with its latency, its interval, and what is held against it."""
+
+from dataclasses import dataclass
+
+from measure.cache.folders import MachineFolder
+from measure.cache.records import Cell, Environment, Run
+from measure.cache.rounds import Rounds, of_cells
+from measure.cache.words import INFERENCE, STEP
+from measure.errors import UserError
+from measure.timing.statistics import estimate_rounds
+
+
+@dataclass(frozen=True)
+class TimedCell:
+    """A cell, as ``docs/json.md`` names its columns.
+
+    ``latency_s`` is the median of the rounds' medians; one that failed has none, and a ``reason``. The ends of its 95 %
+    interval are None where there are too few rounds and samples for one.
+    """
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    status: str
+    reason: str | None
+    latency_s: float | None
+    latency_low_s: float | None
+    latency_high_s: float | None
+    inputs_per_s: float | None
+    rounds: int
+    flags: tuple[str, ...]
+    input_shape: str | None
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.model, self.batch, self.precision, self.phase, self.variant)
+
+
+def newest(folder: MachineFolder) -> Environment:
+    """Return the environment of a folder that was recorded last. Raises UserError where it has none."""
+    known = folder.environments()
+    if not known:
+        raise UserError(f"{folder.folder / 'machine.csv'} has no environment; measure with python -m measure")
+    return max(known, key=lambda row: row.recorded_at)
+
+
+def timed_cells(folder: MachineFolder, environment: Environment) -> list[TimedCell]:
+    """Return the cells that an environment measured, training steps as a whole, in the order of their models.
+
+    Raises UserError for a table that cannot be read.
+    """
+    runs = [run for run in folder.runs() if _is_shown(run, environment)]
+    rounds = of_cells(runs, folder.samples(runs))
+    return [_timed(cell, of_cell) for cell, of_cell in sorted(rounds.items(), key=_order)]
+
+
+def _is_shown(run: Run, environment: Environment) -> bool:
+    return run.environment_id == environment.environment_id and run.phase in (INFERENCE, STEP)
+
+
+def _order(pair: tuple[Cell, Rounds]) -> tuple[str, str, str, str, int]:
+    cell, _ = pair
+    return cell.model, cell.phase, cell.precision, cell.variant, cell.batch
+
+
+def _timed(cell: Cell, rounds: Rounds) -> TimedCell:
+    run = rounds.deciding
+    median_s = low_s = high_s = None
+    if rounds.latencies:
+        estimate = estimate_rounds(rounds.latencies)
+        median_s, low_s, high_s = estimate.median, estimate.low, estimate.high
+    return TimedCell(
+        **cell._asdict(),
+        status=run.status,
+        reason=run.reason,
+        latency_s=median_s,
+        latency_low_s=low_s,
+        latency_high_s=high_s,
+        inputs_per_s=None if median_s is None else cell.batch / median_s,
+        rounds=len(rounds.latencies),
+        flags=tuple(sorted(rounds.flags)),
+        input_shape=run.input_shape,
+    )

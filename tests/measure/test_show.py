@@ -1,0 +1,83 @@
+import csv
+import io
+import json
+
+import pytest
+from helpers.comparing import ENVIRONMENT, machine, put
+
+from measure import __main__ as command
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two machines: one ran alexnet in three rounds, the other found no memory for it."""
+    for number, latency_s in enumerate((0.1, 0.1, 0.1)):
+        put(machine(tmp_path, "box"), number, [latency_s] * 6)
+    put(machine(tmp_path, "rack"), 0, [], status="oom", reason="too large")
+    return tmp_path
+
+
+def call(data, *arguments):
+    return command.main(["show", *arguments, "--data", str(data)])
+
+
+def test_each_machine_has_a_table_of_its_cells(data, capsys):
+    assert call(data) == 0
+    title, blank, head, row, _, other, _, none, _, failed = capsys.readouterr().out.splitlines()
+    assert title == f"{ENVIRONMENT.label}, {data}/machines/box"
+    assert " ".join(head.split()) == "model batch precision phase variant latency 95 % interval inputs/s rounds flags"
+    assert " ".join(row.split()) == "alexnet 1 fp32 inference eager 100 ms 100 ms to 100 ms 10 3"
+    assert (blank, none) == ("", "No cell of it has a result.")
+    assert other.endswith("machines/rack")
+    assert failed == "alexnet batch 1 fp32 inference eager: oom, too large"
+
+
+def test_models_and_machines_are_chosen(data, capsys):
+    assert call(data, "alex*", "--machine", "box") == 0
+    output = capsys.readouterr().out
+    assert "alexnet" in output
+    assert "rack" not in output
+
+
+def test_markdown(data, capsys):
+    assert call(data, "--markdown", "--machine", "box") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "| :--- | ---: | :--- | :--- | :--- | ---: | ---: | ---: | ---: | :--- |"
+    assert lines[4] == "| alexnet | 1 | fp32 | inference | eager | 100 ms | 100 ms to 100 ms | 10 | 3 |  |"
+
+
+def test_json_is_one_object(data, capsys):
+    assert call(data, "--json") == 0
+    box, rack = json.loads(capsys.readouterr().out)["machines"]
+    assert box["environment"]["torch"] == ENVIRONMENT.torch
+    (cell,) = box["cells"]
+    assert (cell["latency_s"], cell["rounds"], cell["flags"]) == (0.1, 3, [])
+    assert rack["cells"][0]["latency_s"] is None
+
+
+def test_csv_is_one_table(data, capsys):
+    assert call(data, "--csv") == 0
+    box, rack = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (box["machine"], box["latency_s"], box["flags"]) == ("box", "0.1", "")
+    assert (rack["machine"], rack["latency_s"], rack["reason"]) == ("rack", "", "too large")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["resnet50"], "MODEL: 'resnet50' is not one of alexnet"),
+        (["--machine", "bix"], "--machine: 'bix' is not one of box, rack"),
+        (["--json", "--csv"], "--json and --csv: print in different ways; give one of them"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(data, capsys, arguments, words):
+    assert call(data, *arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert words in output.err
+    assert output.err.count("\n") == 1
+
+
+def test_an_empty_cache_says_how_to_fill_it(tmp_path, capsys):
+    assert call(tmp_path) == 2
+    assert f"{tmp_path} holds no machine; measure one with python -m measure --data" in capsys.readouterr().err
