@@ -1,5 +1,7 @@
 """What others' measurements of GPUs say, beside their datasheets and the exact counts of their models."""
 
+from measure.cache.published_counts import PublishedCount
+from measure.cache.schema import TABLES
 from measure.cache.words import STEP
 from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
@@ -86,12 +88,12 @@ def farthest(paper: Paper) -> str:
 
 @finding
 def gaps(paper: Paper) -> str:
-    """Name the models that others timed and that could not be counted."""
+    """Say how many models that others timed could not be counted, and where they are listed."""
     timed = elsewhere.timings(paper).model.nunique()
-    names = sorted(set(paper.elsewhere.not_counted.model))
-    if not names:
+    lost = paper.elsewhere.not_counted.model.nunique()
+    if not lost:
         return f"Each of the {number(timed, 'model')} that others timed was counted."
     return (
-        f"Of {number(timed, 'model')} that others timed {len(names)} could not be counted, most since today's "
-        f"libraries have none of that name: {listing(names)}."
+        f"Of {number(timed, 'model')} that others timed {lost} could not be counted, most since today's "
+        f"libraries have none of that name; data/{TABLES[PublishedCount].path} lists them with the reason."
     )

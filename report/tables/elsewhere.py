@@ -5,6 +5,7 @@ import pandas as pd
 
 from report.analysis import elsewhere
 from report.analysis.available import or_missing
+from report.engine import columns
 from report.load.paper import Paper
 from report.tables.pipe import NONE, cited, pipe
 from report.text.frame_rows import highest
@@ -27,7 +28,7 @@ def devices(paper: Paper) -> str:
             [
                 escape(device), computed, str(found.model.nunique()), percent(found.attained.median()),
                 percent(found.peak_share.median()), percent(best.peak_share, 3),
-                escape(f"{best.model} ({best.computed}, {best.batch})"), _cited(found),
+                _breakable(f"{best.model} ({best.computed}, {best.batch})"), _cited(found),
             ]
         )  # fmt: skip
     return pipe("Device | Precision | Models > | Of roof > | Of peak > | Highest > | By | Source", lines)
@@ -50,6 +51,11 @@ def contradictions(paper: Paper) -> str:
     ]  # fmt: skip
     header = "Source | Device | Contradict themselves > | Of > | Rate × time over batch > | Farthest from 1"
     return pipe(header, lines or [[NONE] * 6])
+
+
+def _breakable(text: str) -> str:
+    """Return a text as a cell that may break where timm's long names have a dash: other columns need room, too."""
+    return escape(text).replace("_", "_" + columns.BREAK)
 
 
 def _cited(rows: pd.DataFrame) -> str:

@@ -45,8 +45,8 @@ def test_families():
 
 def test_gaps():
     assert plain(elsewhere.gaps(timed_elsewhere())) == (
-        "Of 29 models that others timed 1 could not be counted, most since today's libraries have none of that name: "
-        "timm:torn."
+        "Of 29 models that others timed 1 could not be counted, most since today's libraries have none of that name; "
+        "data/published/measurements/counts.csv lists them with the reason."
     )
 
 

@@ -1,7 +1,9 @@
 from helpers.elsewhere_papers import timed_elsewhere
 from helpers.sentences import cells, plain
 
+from report.engine.columns import BREAK
 from report.tables import elsewhere
+from report.tables.elsewhere import _breakable
 
 
 def test_devices():
@@ -11,6 +13,10 @@ def test_devices():
     assert first == ["Bead 2", "fp16", "28", "26 %", "26 %", "102 %", "timm:oak11 \\(fp16, 8\\)", "[@epoch_hw]"]
     # On Cog 3 oaks reach 3 / 2 of 40 to 51 %, elms half of 10 to 21 %: between 10.5 and 60 % lies the median
     assert second == ["Cog 3", "fp16", "24", "35 %", "35 %", "76.5 %", "timm:oak11 \\(fp16, 8\\)", "[@epoch_hw]"]
+
+
+def test_a_long_name_lets_the_line_break():
+    assert _breakable("vit_tiny_r") == f"vit\\_{BREAK}tiny\\_{BREAK}r"
 
 
 def test_contradictions():
