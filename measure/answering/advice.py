@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from measure.answering.cells import TimedCell
 from measure.answering.demands import LayerDemand
+from measure.answering.quantities import percent
 from measure.cache import variants
 from measure.cache.conventions import ROUNDS
 from measure.cache.records import Environment, Profile
@@ -96,13 +97,13 @@ def _hypotheses(
     if profile.system_s and KEPT_MEMORY in variants.usual(environment):
         share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
         if share >= SYSTEM_SHARE:
-            found.append(_variant(KEPT_MEMORY, f"the operating system takes {share:.0%} of a call's time", base))
+            found.append(_variant(KEPT_MEMORY, f"the operating system takes {percent(share)} of a call's time", base))
     times_s: dict[str, float] = defaultdict(float)
     for layer in layers:
         times_s[layer.layer_kind] += layer.time_s or 0.0
     if whole_s := sum(times_s.values()):
         kind = max(times_s, key=lambda kind: times_s[kind])
-        why = f"layers of the kind {kind} take {times_s[kind] / whole_s:.0%} of its operators' time"
+        why = f"layers of the kind {kind} take {percent(times_s[kind] / whole_s)} of its operators' time"
         if kind in PRODUCTS:
             lower = precisions.lower(environment)
             found.append(Advice(lower, why=why, flags=f"{_cell_flags(base)} --precisions {base.precision} {lower}"))

@@ -55,7 +55,7 @@ def test_what_is_not_certain_is_no_measured_advice(other):
 
 def test_a_hypothesis_says_why_and_how_to_test_it():
     found = advised()
-    assert found.why == "layers of the kind convolution take 75% of its operators' time"
+    assert found.why == "layers of the kind convolution take 75 % of its operators' time"
     assert found.flags == (
         "--models alexnet --sections inference --batch-sizes 1 --precisions fp32 --variants eager channels_last"
     )
@@ -63,7 +63,7 @@ def test_a_hypothesis_says_why_and_how_to_test_it():
 
 def test_where_the_operating_system_takes_long_memory_is_to_be_kept():
     found = advised(profile=replace(PROFILE, system_s=0.5))
-    assert (found.remedy, found.why) == ("kept_memory", "the operating system takes 25% of a call's time")
+    assert (found.remedy, found.why) == ("kept_memory", "the operating system takes 25 % of a call's time")
     on_gpu = advised(profile=replace(PROFILE, system_s=0.5), environment=CUDA)
     assert on_gpu.remedy == "channels_last"
 
