@@ -1,6 +1,5 @@
 """The command ``python -m measure forget MODEL``: removes models from the cache."""
 
-import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.cli.flags import CommandLine
-from measure.cli.suggestion import unknown
+from measure.cli.suggestion import chosen, unknown
 from measure.run.destination import check_folder
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
@@ -41,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     tried = {folder.folder: folder.tried() for folder in folders}
     counted = [] if asked.machine else workloads.models()
     rows = [row for tables in tried.values() for table in tables.values() for row in table]
-    models = _chosen(asked.models, {row.model for row in (*rows, *counted)})
+    models = chosen("MODEL", asked.models, {row.model for row in (*rows, *counted)})
     for place, tables in tried.items():
         _say(place, models, {WORDS[record]: table for record, table in tables.items()})
     _say(workloads.models_path.parent, models, {"counts": counted})
@@ -62,11 +61,3 @@ def _say(place: Path, models: Collection[str], tables: Mapping[str, Sequence[Any
     counts = {what: sum(row.model in models for row in rows) for what, rows in tables.items()}
     if parts := [f"{what}: {count}" for what, count in counts.items() if count]:
         print(f"{place}: {', '.join(parts)}")
-
-
-def _chosen(patterns: Sequence[str], known: Collection[str]) -> set[str]:
-    """Return the models of the cache that names or globs mean. Raises UserError for one that means none."""
-    for pattern in patterns:
-        if not fnmatch.filter(known, pattern):
-            raise unknown("MODEL", pattern, sorted(known))
-    return {model for pattern in patterns for model in fnmatch.filter(known, pattern)}

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import fnmatch
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.cache.table import as_text
 from measure.cli.flags import CommandLine, check_one_output
-from measure.cli.suggestion import unknown
+from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
 from measure.errors import UserError
 from measure.run.destination import check_folder, data_flag
@@ -74,11 +73,7 @@ def _chosen(machines: list[Machine], patterns: Sequence[str]) -> list[Machine]:
     """Return the machines with their cells of some models. Raises UserError for a pattern that fits no model's name."""
     if not patterns:
         return machines
-    known = sorted({cell.model for _, _, cells in machines for cell in cells})
-    for pattern in patterns:
-        if not fnmatch.filter(known, pattern):
-            raise unknown("MODEL", pattern, known)
-    wanted = {model for pattern in patterns for model in fnmatch.filter(known, pattern)}
+    wanted = chosen("MODEL", patterns, {cell.model for _, _, cells in machines for cell in cells})
     kept = [(folder, each, [cell for cell in cells if cell.model in wanted]) for folder, each, cells in machines]
     return [machine for machine in kept if machine[-1]]
 

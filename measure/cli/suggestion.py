@@ -1,6 +1,7 @@
 """Suggests the known name that a user may have meant by an unknown one."""
 
 import difflib
+import fnmatch
 from collections.abc import Iterable
 
 from measure.errors import UserError
@@ -32,3 +33,14 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
             f"{what}: {name!r} is not one of the {len(known)}; the nearest are {', '.join(nearest(name, known, 0))}"
         )
     return UserError(f"{what}: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")
+
+
+def chosen(what: str, patterns: Iterable[str], known: Iterable[str]) -> set[str]:
+    """Return the known names that names or globs, given for ``what``, mean. Raises UserError for one without any."""
+    known, found = sorted(known), set()
+    for pattern in patterns:
+        meant = fnmatch.filter(known, pattern)
+        if not meant:
+            raise unknown(what, pattern, known)
+        found.update(meant)
+    return found

@@ -1,6 +1,7 @@
 import pytest
 
-from measure.cli.suggestion import did_you_mean, nearest, unknown
+from measure.cli.suggestion import chosen, did_you_mean, nearest, unknown
+from measure.errors import UserError
 
 # Likeness is twice the letters in common over all letters (Ratcliff and Obershelp, as difflib has it).
 
@@ -39,3 +40,10 @@ def test_of_many_known_names_the_nearest_are_told():
     )
     few = known[:-1]
     assert "is not one of fig-roofs, fig-roof, fig-on-roof, tbl-0, " in str(unknown("--figures", "fig-rofs", few))
+
+
+def test_names_and_globs_mean_what_is_known():
+    assert chosen("MODEL", ["vgg*", "lean"], ["vgg11", "vgg16", "lean", "deep"]) == {"vgg11", "vgg16", "lean"}
+    assert chosen("MODEL", [], ["lean"]) == set()
+    with pytest.raises(UserError, match="MODEL: 'gone' is not one of deep, lean"):
+        chosen("MODEL", ["lean", "gone"], ["lean", "deep"])
