@@ -13,7 +13,7 @@ from measure.answering import text
 from measure.answering.answer import answer, first_cell
 from measure.cache import rates
 from measure.cache.folders import Workloads
-from measure.cache.words import EAGER, FULL_PRECISION, STREAM_ARRAYS, SUSTAINED
+from measure.cache.words import EAGER, FULL_PRECISION, STREAM_ARRAYS
 from measure.cli.flags import CommandLine, check_one_output
 from measure.cli.tables import aligned, markdown
 from measure.cli.terminal import stop_as_by_ctrl_c
@@ -21,7 +21,7 @@ from measure.diagnosis.host_checks import warning_of_load
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.roofs.roofs import MATMUL_ROWS
+from measure.roofs import roofs
 from measure.run import arguments, plan, runner
 from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
 from measure.run.memory_fit import Memory
@@ -31,9 +31,6 @@ from measure.run.task import Cache, Request, Sitting, Task
 from measure.run.worker import Worker
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
-
-COARSE_ROWS = 1
-"""The place of the matrices in ``MATMUL_ROWS`` whose product is measured where no roof is known: large, but no more."""
 
 
 def parser() -> CommandLine:
@@ -80,15 +77,17 @@ def main(argv: Sequence[str]) -> int:
     table = markdown if said.markdown else aligned
     try:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
+        found = answer(cache, request)
         if not said.json:  # what is counted is told before what takes longer
-            print("\n".join(text.heading(answer(cache, request), table)), flush=True)
+            print("\n".join(text.heading(found, table)), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
-        if measuring and (warning := warning_of_load()):
-            print(warning, file=sys.stderr)
-        _do(measuring, cache, worker, device)
+        if measuring:
+            if warning := warning_of_load():
+                print(warning, file=sys.stderr)
+            _do(measuring, cache, worker, device)
+            found = answer(cache, request)
     finally:
         worker.close()
-    found = answer(cache, request)
     if said.json:
         print(json.dumps(dataclasses.asdict(found), indent=2, allow_nan=False))
     else:
@@ -118,28 +117,19 @@ def make_request(name: str, quick: argparse.Namespace) -> Request:
 def tasks_to_do(cache: Cache, request: Request) -> list[Task]:
     """Return what the cache lacks: counts, a coarse roof, a round of each cell, a profile of the first."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    coarse = {RoofTask(*each) for each in roofs.coarse_kernels(cache.environment.device, request.precisions)}
 
     def is_needed(task: Task) -> bool:
         if isinstance(task, RoofTask):
-            return _is_coarse(task, cache.environment.device) and _is_unknown(task, request, known)
+            return task in coarse and _is_unknown(task, known)
         return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
 
     return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
 
 
-def _is_coarse(task: RoofTask, device_kind: str) -> bool:
-    """Return whether a roof kernel is one of those that a first roof is read from."""
-    if task.roof_kernel in STREAM_ARRAYS:
-        return task.round == 0
-    is_product = task.roof_kernel == "matmul" and task.pace == SUSTAINED
-    return is_product and task.size == MATMUL_ROWS[device_kind][COARSE_ROWS]
-
-
-def _is_unknown(task: RoofTask, request: Request, known: rates.Rates) -> bool:
-    """Return whether no roof is known of what a kernel measures, and one is needed."""
-    if task.roof_kernel in STREAM_ARRAYS:
-        return known.byte_per_s is None
-    return task.precision in request.precisions and task.precision not in known.flop_per_s
+def _is_unknown(task: RoofTask, known: rates.Rates) -> bool:
+    """Return whether no roof is known of what a kernel measures."""
+    return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
 
 def _do(tasks: Sequence[Task], cache: Cache, worker: Worker, device: devices.Device) -> None:

@@ -1,5 +1,6 @@
 """The cells in a machine's cache, each with its latency, its interval, and what is held against it."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from measure.cache.folders import MachineFolder
@@ -65,21 +66,33 @@ def _order(pair: tuple[Cell, Rounds]) -> tuple[str, str, str, str, int]:
     return cell.model, cell.phase, cell.precision, cell.variant, cell.batch
 
 
-def _timed(cell: Cell, rounds: Rounds) -> TimedCell:
-    run = rounds.deciding
+def timed_cell(
+    cell: Cell,
+    latencies: Sequence[Sequence[float]],
+    flags: Iterable[str],
+    input_shape: str | None,
+    status: str = "ok",
+    reason: str | None = None,
+) -> TimedCell:
+    """Return a cell by the latencies (s) of the samples of each of its rounds, of which a failed one has none."""
     median_s = low_s = high_s = None
-    if rounds.latencies:
-        estimate = estimate_rounds(rounds.latencies)
+    if latencies:
+        estimate = estimate_rounds(latencies)
         median_s, low_s, high_s = estimate.median, estimate.low, estimate.high
     return TimedCell(
         **cell._asdict(),
-        status=run.status,
-        reason=run.reason,
+        status=status,
+        reason=reason,
         latency_s=median_s,
         latency_low_s=low_s,
         latency_high_s=high_s,
         inputs_per_s=None if median_s is None else cell.batch / median_s,
-        rounds=len(rounds.latencies),
-        flags=tuple(sorted(rounds.flags)),
-        input_shape=run.input_shape,
+        rounds=len(latencies),
+        flags=tuple(sorted(flags)),
+        input_shape=input_shape,
     )
+
+
+def _timed(cell: Cell, rounds: Rounds) -> TimedCell:
+    run = rounds.deciding
+    return timed_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from measure.answering import roofline_picture, text
 from measure.answering.answer import Answer
-from measure.answering.cells import TimedCell
+from measure.answering.cells import timed_cell
 from measure.answering.demands import demands, layer_demands, reached
 from measure.cache.call import Call
 from measure.cache.models import OWN, Model
-from measure.cache.rates import Rates
-from measure.cache.words import EAGER, INFERENCE, STREAM_ARRAYS, SUSTAINED
+from measure.cache.rates import Rates, measured
+from measure.cache.records import Cell, RoofMeasurement
+from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Layer, Workload
 from measure.cli.tables import aligned
 from measure.counting.count import count_network, identity
@@ -24,7 +25,6 @@ from measure.models import meta
 from measure.models.casting import torch_dtype
 from measure.roofs import roofs
 from measure.timing.sampling import QUICK_ROUND, Timing, sample
-from measure.timing.statistics import estimate_median
 from measure.timing.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 PRECISIONS = ("fp32", "fp16", "bf16")
-
-COARSE_ROWS = 1
-"""The place in ``roofs.MATMUL_ROWS`` of the matrices whose product gives the roof: large, but a matter of seconds."""
 
 
 class NotebookAnswer(Answer):
@@ -78,7 +75,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     rates = _rates(device.torch_name, precision)
     asked = demands([workload], rates, [precision])
-    timing = _timed(call, device)
+    timing, cell = _timed(call, device), Cell(named.name, batch, precision, INFERENCE, EAGER)
     environment = current(device, torch.get_num_threads())
     return NotebookAnswer(
         model=named.name,
@@ -86,7 +83,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
         environment=environment,
         rates=rates,
         demands=asked,
-        cells=reached([_cell(workload, timing)], asked),
+        cells=reached([timed_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
         layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, rates, []),
         advice=None,
     )
@@ -148,51 +145,28 @@ def _timed(call: Call, device: Device) -> Timing:
             module.training = was_training
 
 
-def _cell(workload: Workload, timing: Timing) -> TimedCell:
-    estimate = estimate_median(timing.latencies_s)
-    return TimedCell(
-        model=workload.model,
-        batch=workload.batch,
-        precision=workload.precision,
-        phase=INFERENCE,
-        variant=EAGER,
-        status="ok",
-        reason=None,
-        latency_s=estimate.median,
-        latency_low_s=estimate.low,
-        latency_high_s=estimate.high,
-        inputs_per_s=workload.batch / estimate.median,
-        rounds=1,
-        flags=timing.flags,
-        input_shape=workload.input_shape,
-    )
-
-
 @cache
 def _rates(torch_name: str, precision: str) -> Rates:
-    """Measure the sustained rate of matrix products at a precision, and the fastest stream through memory."""
+    """Measure a first roof at a precision, as far as its kernels run here."""
     device = devices.find(torch_name)
-    rows = roofs.MATMUL_ROWS[device.kind][COARSE_ROWS]
+    rows = []
     with _settings_kept(device):
-        peak = _rate(device, "matmul", precision, rows, "flop")
-        streams = {
-            kernel: _rate(device, kernel, wide, size, "byte")
-            for kernel, wide, size, _, number in roofs.roof_kernels(device.kind, [precision])
-            if kernel in STREAM_ARRAYS and number == 0
-        }
-    known = {kernel: rate for kernel, rate in streams.items() if rate is not None}
-    fastest = max(known, key=lambda kernel: known[kernel], default=None)
-    return Rates({} if peak is None else {precision: peak}, None if fastest is None else known[fastest], fastest)
-
-
-def _rate(device: Device, kernel: str, precision: str, size: int, work: str) -> float | None:
-    """Return the FLOP or bytes a second of a roof kernel; None where it does not run here."""
-    try:
-        timing = roofs.measure(device, kernel, precision, size, SUSTAINED, lambda: None)
-    except NotImplementedError:
-        return None
-    flop, byte = roofs.flop_and_byte(kernel, precision, size)
-    return (flop if work == "flop" else byte) / timing.latency_s if timing.latency_s else None
+        for kernel, of, size, pace, number in roofs.coarse_kernels(device.kind, [precision]):
+            try:
+                timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
+            except NotImplementedError:
+                continue
+            flop, byte = roofs.flop_and_byte(kernel, of, size)
+            named: dict[str, Any] = {
+                "environment_id": "",
+                "roof_kernel": kernel,
+                "precision": of,
+                "size": size,
+                "pace": pace,
+            }
+            work: dict[str, Any] = {"flop": flop, "byte": byte, "status": "ok", "reason": None, "round": number}
+            rows.append(RoofMeasurement(**named, **work, **timing._asdict()))
+    return measured(rows)
 
 
 @contextmanager

@@ -39,6 +39,9 @@ CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
 """How long a call lasts at least, so that starting the threads, some 10 µs for each, vanishes in it."""
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
+COARSE_ROWS = 1
+"""The place of the one whose product gives a first roof."""
+
 BURST_ROWS = 2
 """So many of them, the smallest, take milliseconds: the others are no burst."""
 
@@ -92,6 +95,19 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str,
         sustained += [("chain", precision, size) for precision, size in CHAINS]
     rounds = [(*task, SUSTAINED, number) for number in range(ROUNDS) for task in through_memory]
     return [*rounds, *((*task, SUSTAINED, None) for task in sustained), *((*task, BURST, None) for task in burst)]
+
+
+def coarse_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str, int | None]]:
+    """List those of them that a first roof is read from: a product at each precision, each stream through memory once.
+
+    The matrices of the product are large, but no larger than takes a moment.
+    """
+    rows = MATMUL_ROWS[device_kind][COARSE_ROWS]
+    return [
+        (kernel, precision, size, pace, number)
+        for kernel, precision, size, pace, number in roof_kernels(device_kind, precisions)
+        if number == 0 or (kernel, size, pace) == ("matmul", rows, SUSTAINED)
+    ]
 
 
 def _working_sets(device_kind: str) -> list[int]:

@@ -339,3 +339,13 @@ def test_a_precision_that_a_device_has_not_is_unsupported():
     with pytest.raises(NotImplementedError, match="tf32 is a format of NVIDIA") as caught:
         roofs.prepare(devices.find("cpu"), "matmul", "tf32", 64)
     assert classify(caught.value).status == "unsupported"
+
+
+def test_a_first_roof_is_read_from_a_product_at_each_precision_and_each_stream_once():
+    found = roofs.coarse_kernels("cpu", ["fp32", "bf16"])
+    products = [("matmul", "fp32", 1024, "sustained", None), ("matmul", "bf16", 1024, "sustained", None)]
+    assert [each for each in found if each[0] == "matmul"] == products
+    streams = [each for each in found if each not in products]
+    assert {kernel for kernel, *_ in streams} == set(STREAM_ARRAYS)
+    assert len(streams) == len(STREAM_ARRAYS)
+    assert {number for *_, number in streams} == {0}
