@@ -1,24 +1,26 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
 import os
+import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import chdir
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from measure.cache.project import ROOT, project_folder
 from measure.cli.flags import CommandLine
 from measure.cli.suggestion import unknown
 from measure.cli.terminal import answer
 from measure.errors import UserError
 
-PROJECT = Path(__file__).resolve().parent.parent
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
 """The formats that each verb writes."""
 
 
-def parser(project: Path) -> CommandLine:
+def parser() -> CommandLine:
     """Return the flags of `python -m report`."""
     flags = CommandLine(
         prog="python -m report",
@@ -50,14 +52,14 @@ def parser(project: Path) -> CommandLine:
     add("--models", metavar="NAME", help=models, **names)
     labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
     add("--figures", metavar="LABEL", help=labels, **names)
-    data = "the folder with the cached measurements (default: data in the project)"
-    add("--data", type=Path, default=project / "data", metavar="DIR", help=data)
+    data = "the folder with the cached measurements (default: data)"
+    add("--data", type=Path, default=Path("data"), metavar="DIR", help=data)
     strict = (
         "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence says so in its "
         "place, and the rest of the paper is rendered"
     )
     add("--strict", action="store_true", help=strict)
-    out = "the folder to write to (default: _site in the project; for figures, _site/figures)"
+    out = "the folder to write to (default: _site; for figures, _site/figures)"
     add("--out", type=Path, metavar="DIR", help=out)
     return flags
 
@@ -69,12 +71,13 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     from report.engine.project import read_project
     from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
-    out = out or read_project(project).output_directory
+    out = out or Path.cwd() / read_project(project).output_folder
     _require(project, data, out)
+    _progress(f"rendering the paper of {data}")
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
-            "there is no quarto on the PATH or beside this Python; install it with pip install 'ridgepoint[quarto]' "
+            "there is no quarto on the PATH or beside this Python; install it with pip install 'ridgepoint-report[quarto]' "
             "or from quarto.org, or use --engine embedded, which needs nothing more"
         )
     if quarto and (reason := outdated(quarto)):
@@ -92,8 +95,9 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
     from report.charts.figure_files import write_figures
     from report.engine.project import read_project
 
-    out = out or read_project(project).output_directory / "figures"
+    out = out or Path.cwd() / read_project(project).output_folder / "figures"
     _require(project, data, out)
+    _progress(f"drawing the figures of {data}")
     return write_figures(project, labels, formats, out, _progress)
 
 
@@ -155,15 +159,41 @@ def _progress(step: str) -> None:
     print(step, file=sys.stderr, flush=True)
 
 
-def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int:
-    """Run the command line; its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C."""
+def main(arguments: Sequence[str] | None = None, project: Path | None = None) -> int:
+    """Run the command line on a project, this one unless another is given.
+
+    Its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     return answer("python -m report", lambda: run(words, project))
 
 
-def run(words: Sequence[str], project: Path) -> int:
+def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
-    flags = parser(project).parse_args(words)
+    flags = parser().parse_args(words)
+    if project:
+        return carry_out(flags, project)
+    with sources() as project:
+        return carry_out(flags, project)
+
+
+@contextmanager
+def sources() -> Iterator[Path]:
+    """Yield the folder of this project, in which cells run and leave pictures: of an installed copy, a copy of that."""
+    there = project_folder()
+    if there == ROOT:
+        yield there
+        return
+    with TemporaryDirectory() as temporary:
+        root = Path(temporary).resolve() / there.name
+        shutil.copytree(there, root)
+        package = Path(__file__).parent
+        shutil.copytree(package, root / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        yield root
+
+
+def carry_out(flags: Any, project: Path) -> int:
+    """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
     from measure.cli.environment import in_environment
     from report import failures

@@ -21,6 +21,7 @@ import yaml
 from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
+import ridgepoint
 from measure import __main__ as measure_command
 from measure import count_published, doctor, import_ncu, one_model
 from measure.answering import notebook
@@ -40,7 +41,7 @@ DOCUMENTS = sorted(
         ROOT / "notebooks/colab.ipynb",
     ]
 )
-PROGRAMS = ("python", "make", "pip", "quarto", "ncu", "git")
+PROGRAMS = ("python", "ridgepoint", "make", "pip", "quarto", "ncu", "git")
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -197,13 +198,24 @@ def compare_what_is_written(words, _scratch):
 @rule("python", "-m", "report")
 def parse_what_renders(words, _scratch):
     """The browser tests have the paper rendered once by the same command; here its flags are read."""
-    assert report_command.parser(ROOT).parse_args(words).verb == "render"
+    assert report_command.parser().parse_args(words).verb == "render"
+
+
+@rule("ridgepoint", "measure")
+def plan_it_by_the_other_name(words, scratch):
+    assert ridgepoint.PARTS["measure"]([*words, "--plan", "--data", str(scratch)]) == 0
+
+
+@rule("ridgepoint", "report")
+def parse_what_renders_by_the_other_name(words, scratch):
+    """tests/test_ridgepoint.py renders with it."""
+    parse_what_renders(words, scratch)
 
 
 @rule("python", "-m", "report", "figures")
 def write_named_figures(words, scratch):
     """All of them take a minute: without names the flags are read."""
-    flags = report_command.parser(ROOT).parse_args(["figures", *filled(words, {"DIR": scratch})])
+    flags = report_command.parser().parse_args(["figures", *filled(words, {"DIR": scratch})])
     if flags.figures:
         assert report_command.main(["figures", *filled(words, {"DIR": scratch})]) == 0
         assert {file.stem for file in scratch.iterdir()} == set(flags.figures)
@@ -245,8 +257,8 @@ def find_the_extras(words, _scratch):
     """Nothing is installed: the project is named, and its extras are declared."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (project,) = [word for word in words if word != "-e"]
-    name, extras = re.fullmatch(r"([\w.]+)\[([\w,]+)\]", project).groups()
-    assert name in (".", "ridgepoint")
+    name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", project).groups()
+    assert name in (".", "ridgepoint-report")
     assert set(extras.split(",")) <= set(declared)
 
 
@@ -309,7 +321,7 @@ def options(parser):
 
 def test_every_flag_in_the_text_is_one_that_is_offered():
     verbs = [importlib.import_module(module_of(verb)).parser() for verb in VERBS]
-    offered = set().union(*map(options, [measure_parser(), report_command.parser(ROOT), *verbs]))
+    offered = set().union(*map(options, [measure_parser(), report_command.parser(), *verbs]))
     for document in DOCUMENTS:
         for span in spans(read(document)):
             if span.startswith("--"):

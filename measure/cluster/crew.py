@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from measure.cache.project import DISTRIBUTION
 from measure.cache.records import Environment
 from measure.cluster.places import Place
 from measure.cluster.station import Station
@@ -39,7 +40,7 @@ def connected(address: str) -> Iterator[None]:
     try:
         import ray
     except ImportError:
-        raise UserError("--cluster: needs Ray; install it with pip install 'ridgepoint[cluster]'") from None
+        raise UserError("--cluster: needs Ray; install it with pip install 'ridgepoint-report[cluster]'") from None
     try:
         _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
@@ -127,8 +128,8 @@ def _reason(problem: Exception) -> str:
     if isinstance(cause, UserError):
         return str(cause)
     if "No module named" in str(problem):
-        version = importlib.metadata.version("ridgepoint")
-        return f"its Python lacks a package that is here; install ridgepoint[cluster] {version} there"
+        version = importlib.metadata.version(DISTRIBUTION)
+        return f"its Python lacks a package that is here; install {DISTRIBUTION}[cluster] {version} there"
     return in_short(cause)
 
 

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 from measure.cache.conventions import ROUNDS
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import VECTOR, Chip, chip_names, folded
+from measure.cache.project import kept_by_hand
 from measure.cache.records import Cell, Profile, RoofMeasurement, Run, Sample
-from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.words import BURST, INFERENCE, STEP, STREAM_ARRAYS
 from measure.cli.flags import CommandLine
@@ -26,7 +26,7 @@ from measure.diagnosis.finding import gigabytes
 from measure.diagnosis.libraries import Libraries
 from measure.errors import UserError, one_line
 from measure.machine import devices
-from measure.machine.environment import ROOT, version
+from measure.machine.environment import version
 from measure.run.task import latency
 from measure.timing.statistics import estimate_rounds
 from measure.utc import now
@@ -150,7 +150,7 @@ def page(folder: Path, installed: Libraries) -> tuple[str, bool]:
     latencies: list[str] = []
     for machine in (MachineFolder(folder / "data", name) for name in machine_names(folder / "data")):
         names = {folded(environment.name) for environment in machine.environments()}
-        sheet = [chip for chip in read(file_of(Chip, ROOT / "data"), Chip) if names & chip_names(chip)]
+        sheet = [chip for chip in read(kept_by_hand(Chip, folder / "data"), Chip) if names & chip_names(chip)]
         roofs += roof_lines(machine.roof_measurements(), sheet)
         latencies += latency_lines(machine.runs(), machine.samples())
         for status, line in without_result(machine):

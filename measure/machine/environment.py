@@ -6,19 +6,16 @@ import platform
 import re
 import subprocess
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from measure.cache.memory_levels import text_of
+from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
 from measure.errors import UserError
 from measure.machine import processor, system
 from measure.machine.device import Device
 from measure.machine.tuning import check_precisions, tuning
 from measure.utc import now
-
-ROOT = Path(__file__).parents[2]
-"""The clone, or the folder of installed packages."""
 
 
 def _hash(facts: dict[str, Any], length: int) -> str:
@@ -37,7 +34,7 @@ def installed_version(package: str) -> str | None:
 @cache
 def version() -> str:
     """Return this program's version, with the commit where it runs from a clone, and ``+`` where files differ."""
-    installed = installed_version("ridgepoint") or "unknown"
+    installed = installed_version(DISTRIBUTION) or "unknown"
     described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
     if not (ROOT / ".git").exists():
         return installed
@@ -52,7 +49,7 @@ def current(device: Device, threads: int) -> Environment:
     """Describe this machine as it is now. Raises UserError if torch is missing or a variable changes precisions."""
     torch_version = installed_version("torch")
     if torch_version is None:
-        raise UserError("torch is not installed; install it with pip install 'ridgepoint[measure]'")
+        raise UserError("torch is not installed; install it with pip install 'ridgepoint-report[measure]'")
     identity = device.identity()
     hardware_id = _hash(identity, 12)
     check_precisions()

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from measure.cache import rates
 from measure.cache.hand_kept import Chip, chip_names, folded
+from measure.cache.project import kept_by_hand
 from measure.cache.records import Cell
-from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.words import FULL_PRECISION, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
@@ -113,7 +113,7 @@ def _rates(cache: Cache) -> tuple[dict[str, float], float]:
     kind = cache.environment.device
     sheet: list[Chip] = []
     if kind != "cpu":  # a machine may have a few cores of a processor
-        chips = read(file_of(Chip, cache.workloads.data), Chip)
+        chips = read(kept_by_hand(Chip, cache.workloads.data), Chip)
         sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
     found = rates.measured(cache.rows(cache.folder.roof_measurements()))
     flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind]}

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError
 from report.engine.settings import DOCUMENT_SCHEMA, read_settings
-
-SETTINGS_FILE = "_quarto.yml"
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,14 @@ class Project:
         return str(options.get("output-file", f"{Path(self.document).stem}.{name}"))
 
     @property
+    def output_folder(self) -> Path:
+        """The folder that is rendered to: by Quarto below the project, by `python -m report` below the current one."""
+        return Path((self.settings.get("project") or {}).get("output-dir", "_site"))
+
+    @property
     def output_directory(self) -> Path:
-        """The folder that Quarto, and without `--out` the embedded engine too, renders to."""
-        return self.root / (self.settings.get("project") or {}).get("output-dir", "_site")
+        """The folder that Quarto renders to."""
+        return self.root / self.output_folder
 
     @property
     def ridgepoint(self) -> dict[str, Any]:
@@ -118,7 +122,7 @@ def read_project(root: Path) -> Project:
     """Read `root/_quarto.yml` and the front matter of the document that it renders."""
     file = root / SETTINGS_FILE
     if not file.is_file():
-        raise UserError(f"there is no {SETTINGS_FILE} in {root}; run this from a clone of the project")
+        raise UserError(f"there is no {SETTINGS_FILE} in {root}; work in a clone of the project")
     passed_over: list[str] = []
     settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA, passed_over)
     documents = (settings.get("project") or {}).get("render") or ["index.qmd"]

@@ -5,10 +5,11 @@ import sys
 
 import pypdfium2
 import pytest
+from helpers.places import ROOT
 
 import report.engine.quarto
 from report import failures
-from report.__main__ import PROJECT, main
+from report.__main__ import main
 from report.engine.chapters import FILTER
 
 SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
@@ -17,8 +18,11 @@ BOOK = "@book{knuth1984, author = {Knuth, Donald}, title = {The TeXbook}, publis
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, monkeypatch):
+    """Makes a project, and is in its folder."""
+
     def make(text="text\n", **chapters):
+        monkeypatch.chdir(tmp_path)
         (tmp_path / "_quarto.yml").write_text(SETTINGS)
         (tmp_path / "books.bib").write_text(BOOK)
         (tmp_path / "data").mkdir(exist_ok=True)
@@ -46,17 +50,13 @@ def refusal(capsys, project, *arguments):
     return lines[0].removeprefix("python -m report: ")
 
 
-def test_the_project_is_the_folder_above_the_package():
-    assert (PROJECT / "_quarto.yml").is_file()
-
-
 def test_help_imports_no_engine():
     code = (
         "import sys\nfrom report.__main__ import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('yaml', 'pypandoc', 'jupyter_client', 'typst') if name in sys.modules])"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "--engine" in run.stdout
     assert run.stdout.splitlines()[-1] == "[]"
 
@@ -67,7 +67,7 @@ def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
     assert main(["--formats", "html", "--out", str(out)], root) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{out / 'index.html'}  0.0 MB\n"
-    assert printed.err == f"running the cells of index.qmd\nwriting {out / 'index.html'}\n"
+    assert printed.err == f"rendering the paper of data\nrunning the cells of index.qmd\nwriting {out / 'index.html'}\n"
     page = (out / "index.html").read_text("utf-8")
     assert "<p>See data.</p>" in page
     assert "as PDF" not in page  # none was asked for
@@ -127,7 +127,7 @@ def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatc
 
 def test_quarto_where_there_is_none(project, no_quarto, capsys):
     message = refusal(capsys, project(), "--engine", "quarto")
-    assert "pip install 'ridgepoint[quarto]'" in message
+    assert "pip install 'ridgepoint-report[quarto]'" in message
     assert "quarto.org" in message
     assert "--engine embedded" in message
 
@@ -186,7 +186,7 @@ def test_a_chapter_that_is_wrong(project, no_quarto, capsys, chapter, message):
 
 
 def test_check_reads_every_table_and_says_what_is_in_it(capsys):
-    assert main(["check", "--data", str(PROJECT / "tests" / "data")]) == 0
+    assert main(["check", "--data", str(ROOT / "tests" / "data")]) == 0
     # tests/data by hand: 5 roofs of 4 chips, 4 models, a CPU with 9 cells in its newest environment and a GPU with 2.
     said = "is sound: 5 roofs of 4 chips, 4 models counted, 2 machines with 11 cells"
     assert said in capsys.readouterr().out
@@ -194,7 +194,7 @@ def test_check_reads_every_table_and_says_what_is_in_it(capsys):
 
 def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
     data = tmp_path / "data"
-    shutil.copytree(PROJECT / "tests" / "data", data)
+    shutil.copytree(ROOT / "tests" / "data", data)
     chips = data / "chips.csv"
     lines = chips.read_text("utf-8").splitlines()
     chips.write_text("\n".join([*lines, lines[-1]]) + "\n", "utf-8")
@@ -204,7 +204,7 @@ def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
 
 def test_check_refuses_layers_that_do_not_sum_to_their_model(capsys, tmp_path):
     data = tmp_path / "data"
-    shutil.copytree(PROJECT / "tests" / "data", data)
+    shutil.copytree(ROOT / "tests" / "data", data)
     layers = data / "workload" / "layers.csv"
     lines = layers.read_text("utf-8").splitlines()
     layers.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
@@ -226,7 +226,7 @@ def chapters(project):
         machine.mkdir(parents=True)
         (machine / "machine.csv").touch()
         (root / FILTER.parent).mkdir(parents=True, exist_ok=True)
-        shutil.copy(PROJECT / FILTER, root / FILTER)
+        shutil.copy(ROOT / FILTER, root / FILTER)
         (root / "_quarto.yml").write_text(
             f"{SETTINGS}number-sections: true\nfilters:\n  - at: pre-ast\n    path: {FILTER}\n{settings}"
         )

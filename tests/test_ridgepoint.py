@@ -1,0 +1,112 @@
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers.places import ROOT, TESTS
+
+from measure.machine.environment import version
+from ridgepoint import main
+
+
+def test_each_part_has_its_own_command_line(capsys):
+    assert main(["report", "check", "--data", str(TESTS / "data")]) == 0
+    assert " is sound: " in capsys.readouterr().out
+    assert main(["measure", "show", "--data", str(TESTS / "data"), "--models", "lean"]) == 0
+    assert "lean" in capsys.readouterr().out
+    assert main(["measure", "--no-such-flag"]) == 2
+    assert "there is no flag --no-such-flag" in capsys.readouterr().err
+
+
+def test_its_version_names_the_commit(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ridgepoint {version()}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mesure"], "ridgepoint: part: 'mesure' is not one of measure, report; did you mean measure?"),
+        (["--data", "x", "report"], "ridgepoint: there is no flag --data; see ridgepoint --help"),
+    ],
+)
+def test_words_that_name_no_part(words, message, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_alone_it_says_what_it_takes(capsys):
+    assert main([]) == 2
+    said = capsys.readouterr().err
+    assert "ridgepoint measure --help" in said
+    assert "_site" in said
+
+
+# Committed files alone, so that what a wheel holds does not hang on what lies about in a clone.
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """An environment into which a wheel of the committed files was installed, without what it depends on."""
+    folder = tmp_path_factory.mktemp("wheel")
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("not a clone, or no git on this machine")
+    source = folder / "source"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    alone = ["--no-deps", "--no-index", "--no-build-isolation"]
+    prefix = folder / "environment"
+    done = subprocess.run(
+        [*pip, "install", *alone, "--ignore-installed", "--prefix", prefix, source], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return prefix
+
+
+@pytest.fixture
+def ridgepoint(installed, tmp_path):
+    """Runs the installed command in an empty folder, as the only copy of the program."""
+    (packages,) = installed.glob("lib/python*/site-packages")
+    command = next(path for path in (installed / "bin" / "ridgepoint", installed / "local/bin/ridgepoint") if path.exists())
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, command, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    return run
+
+
+@pytest.mark.long
+def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(ridgepoint, installed, tmp_path):
+    shutil.copytree(TESTS / "data" / "machines", tmp_path / "data" / "machines")
+    shutil.copytree(TESTS / "data" / "workload", tmp_path / "data" / "workload")
+    done = ridgepoint("report", "--engine", "embedded", "--formats", "html", "--chapters", "introduction", "chips")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[0] == "rendering the paper of data"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data"]
+    page = (tmp_path / "_site" / "index.html").read_text("utf-8")
+    assert "NVIDIA H200" in page  # the chips are those of the installed table
+    # Nothing was written where the program lies
+    assert not list(installed.rglob("_figures"))
+
+
+@pytest.mark.long
+def test_an_installed_copy_measures_into_the_folder_it_is_called_in(ridgepoint, tmp_path):
+    asked = ["--device", "cpu", "--sections", "workload", "--models", "alexnet", "--batch-sizes", "1"]
+    done = ridgepoint("measure", *asked)
+    assert done.returncode == 0, done.stderr
+    assert " into data/machines/" in done.stdout.splitlines()[0]
+    assert (tmp_path / "data" / "workload" / "models.csv").is_file()
+
+
+def test_an_installed_copy_says_what_is_missing(ridgepoint):
+    done = ridgepoint("report")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "python -m report: there is no data folder data; measure first with python -m measure, or give --data\n"
+    )
