@@ -44,6 +44,17 @@ def test_the_paper_is_rendered_by_a_quarto_that_can():
     assert steps[-1]["with"]["path"] == output
 
 
+def test_a_clone_without_pages_publishes_nothing():
+    """Nor does what waits for the page run: a job whose needed one was passed over is passed over, too."""
+    found = jobs("publish.yml")
+    variable, value = re.fullmatch(r"vars\.(\w+) == '(\w+)'", found["render"]["if"]).groups()
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"variable `{variable}`" in told
+    assert f"`{value}`" in told
+    assert found["deploy"]["needs"] == "render"
+    assert "if" not in found["deploy"]
+
+
 @pytest.mark.parametrize("name", ["tests.yml", "publish.yml"])
 def test_jobs_wait_for_jobs_that_there_are(name):
     found = jobs(name)
