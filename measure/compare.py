@@ -1,18 +1,22 @@
-"""The command ``python -m measure compare A B``: what changed between two caches, beyond chance."""
+"""The command ``python -m measure compare A B``: what differs between two caches, or machine by machine, beyond chance."""
 
+import argparse
 import csv
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from measure.cache.records import Cell
 from measure.cache.table import as_text
 from measure.cli.flags import CommandLine, check_one_output
-from measure.comparing import comparison, sides
+from measure.cli.tables import aligned, markdown
+from measure.comparing import comparison, matrix, matrix_text, sides
 from measure.comparing.comparison import RUNS, Comparison
 from measure.comparing.comparison_text import as_markdown, show
+from measure.comparing.matrix import Pair
 from measure.comparing.sides import Side
 from measure.errors import UserError
 from measure.run.arguments import parse_percent
@@ -33,6 +37,8 @@ def parser() -> CommandLine:
         "that is not the newest",
     )
     flags.add_argument("b", metavar="B", help="what to compare A with, named alike")
+    more = "further machines: then each is compared with each, over the cells that all have"
+    flags.add_argument("more", metavar="C", nargs="*", help=more)
     flags.add_argument(
         "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
     )
@@ -56,6 +62,10 @@ def main(argv: Sequence[str]) -> int:
     if arguments.fail_on_regression is not None:
         allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
     check_folder(arguments.data, "--data")
+    if arguments.more:
+        if allowed is not None:
+            raise UserError("--fail-on-regression: compares two; name A and B alone")
+        return _compare_many(arguments)
     a, b = sides.find(arguments.a, arguments.b, arguments.data)
     rows = comparison.compare(a, b)
     compared = [row for row in rows if row.ratio is not None]
@@ -64,15 +74,7 @@ def main(argv: Sequence[str]) -> int:
             f"{arguments.a} and {arguments.b} have no cell or roof with a result in common; "
             "measure the same models, batch sizes and precisions on both"
         )
-    if arguments.csv == "-":
-        write_csv(sys.stdout, rows)
-    elif arguments.csv:
-        try:
-            with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
-                write_csv(file, rows)
-        except OSError as problem:
-            why = f"--csv: {arguments.csv} cannot be written ({problem.strerror}); name a file that can be"
-            raise UserError(why) from None
+    _write(arguments.csv, lambda file: write_csv(file, rows))
     cells = [row for row in rows if row.table == RUNS]
     regressed = [] if allowed is None else [row for row in cells if row.regressed_by(allowed) or row.no_longer_runs]
     if arguments.json:
@@ -85,6 +87,54 @@ def main(argv: Sequence[str]) -> int:
         labels = ", ".join(row.label for row in regressed)
         print(f"--fail-on-regression {arguments.fail_on_regression}: {labels}", file=sys.stderr)
     return 1 if regressed else 0
+
+
+def _compare_many(arguments: argparse.Namespace) -> int:
+    """Compare each of more than two sides with each. Raises UserError where they have no cell in common."""
+    found = sides.find_all([arguments.a, arguments.b, *arguments.more], arguments.data)
+    cells = matrix.common_cells(found)
+    if not cells:
+        raise UserError(
+            f"the {len(found)} machines have no cell with a result in common; leave some out, or measure the same "
+            "models, batch sizes and precisions on all"
+        )
+    pairs = matrix.pairs(found, cells)
+    _write(arguments.csv, lambda file: write_pairs(file, found, pairs))
+    if arguments.json:
+        print(json.dumps(pairs_as_json(found, cells, pairs), indent=2, allow_nan=False))
+    elif arguments.csv != "-":
+        table, mark = (markdown, "- ") if arguments.markdown else (aligned, "")
+        print("\n".join(matrix_text.lines(found, cells, pairs, table, mark)))
+    return 0
+
+
+def _write(name: str | None, write: Callable[[TextIO], None]) -> None:
+    """Write CSV to standard output or a file, if either is asked for."""
+    if name == "-":
+        write(sys.stdout)
+    elif name:
+        try:
+            with Path(name).open("w", newline="", encoding="utf-8") as file:
+                write(file)
+        except OSError as problem:
+            raise UserError(f"--csv: {name} cannot be written ({problem.strerror}); name a file that can be") from None
+
+
+def write_pairs(file: TextIO, found: Sequence[Side], pairs: Iterable[Pair]) -> None:
+    """Write all pairs, the sides by their folders."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([field.name for field in dataclasses.fields(Pair)])
+    for pair in pairs:
+        values = dataclasses.asdict(pair) | {"a": str(found[pair.a].folder), "b": str(found[pair.b].folder)}
+        writer.writerow(map(as_text, values.values()))
+
+
+def pairs_as_json(found: Sequence[Side], cells: Iterable[Cell], pairs: Iterable[Pair]) -> dict[str, Any]:
+    return {
+        "sides": [{"folder": str(side.folder), "environment": dataclasses.asdict(side.environment)} for side in found],
+        "cells": [cell._asdict() for cell in cells],
+        "pairs": [dataclasses.asdict(pair) for pair in pairs],
+    }
 
 
 def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:

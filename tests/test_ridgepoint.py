@@ -70,7 +70,9 @@ def installed(tmp_path_factory):
 def ridgepoint(installed, tmp_path):
     """Runs the installed command in an empty folder, as the only copy of the program."""
     (packages,) = installed.glob("lib/python*/site-packages")
-    command = next(path for path in (installed / "bin" / "ridgepoint", installed / "local/bin/ridgepoint") if path.exists())
+    command = next(
+        path for path in (installed / "bin" / "ridgepoint", installed / "local/bin/ridgepoint") if path.exists()
+    )
     environment = {**os.environ, "PYTHONPATH": str(packages)}
 
     def run(*words):

@@ -1,6 +1,7 @@
 """One side of a comparison: a machine's measurements in one environment, found by the name that a user gives."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +66,25 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
     return _read(folder_a, one), _read(folder_b, other)
 
 
+def find_all(arguments: Sequence[str], data: Path) -> list[Side]:
+    """Read more than two sides: each a machine's folder, its name in ``data``, or a data folder with one machine.
+
+    Raises UserError where one is ambiguous, nothing, or named twice.
+    """
+    found: dict[tuple[Path, str], Side] = {}
+    for argument in arguments:
+        path, _, chosen = _split(argument)
+        located = _located(path, data)
+        _check_is_cache(located, data)
+        folder = located if _is_machine(located) else _machine(located, located)
+        environment = _environment(folder, chosen)
+        key = folder.resolve(), environment.environment_id
+        if key in found:
+            raise UserError(f"{argument}: the same measurements are named twice; leave one out")
+        found[key] = _read(folder, environment)
+    return list(found.values())
+
+
 def _split(argument: str) -> tuple[str, str, str]:
     """Return path, ``@`` and environment; a folder may have an ``@`` in its name."""
     if Path(argument).is_dir() or "@" not in argument:
@@ -88,17 +108,21 @@ def _is_machine(path: Path) -> bool:
 
 def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
     for path in (a, b):
-        if not _is_machine(path) and not machine_names(path):
-            raise UserError(
-                f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
-                f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
-            )
+        _check_is_cache(path, data)
     shared = sorted(set(machine_names(a)) & set(machine_names(b)))
     if len(shared) > 1:
         raise UserError(f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}")
     if shared:
         return a / "machines" / shared[0], b / "machines" / shared[0]
     return _machine(a, b), _machine(b, a)
+
+
+def _check_is_cache(path: Path, data: Path) -> None:
+    if not _is_machine(path) and not machine_names(path):
+        raise UserError(
+            f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
+            f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
+        )
 
 
 def _machine(path: Path, other: Path) -> Path:

@@ -3,6 +3,7 @@ import io
 import json
 import random
 from math import exp
+from pathlib import Path
 
 import pytest
 from helpers.comparing import machine, put
@@ -130,3 +131,54 @@ def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet():
     texts = ["=cmd()", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
     assert list(map(as_text, texts)) == [f"'{text}" for text in texts]
     assert list(map(as_text, ["a=b", "", -1, None])) == ["a=b", "", -1, None]
+
+
+@pytest.fixture
+def three(caches, tmp_path):
+    folder = machine(tmp_path / "c")
+    for index, latency in enumerate((0.49, 0.5, 0.51)):
+        put(folder, index, [latency * noise for noise in (0.99, 1.0, 1.0, 1.0, 1.0, 1.01)])
+    return *caches, tmp_path / "c"
+
+
+def test_more_than_two_are_compared_each_with_each(three, capsys):
+    assert compare(*three) == 0
+    said = capsys.readouterr().out
+    # 1, 1.2 and 0.5 s: the third takes 0.5 / 1.2 of the second
+    assert "0.417 (0, 1)" in said
+    assert "over the 1 cell that all 3 have" in said
+    assert compare(*three, "--markdown") == 0
+    assert "| C | 0.500 (0, 1) | 0.417 (0, 1) |  |" in capsys.readouterr().out
+
+
+def test_pairs_as_csv_and_json(three, tmp_path, capsys):
+    assert compare(*three, "--csv", tmp_path / "pairs.csv") == 0
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").open()))
+    assert [(Path(row["a"]).parts[-3], Path(row["b"]).parts[-3]) for row in rows] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+    ]
+    capsys.readouterr()
+    assert compare(*three, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [side["environment"]["name"] for side in said["sides"]] == ["Chip"] * 3
+    assert said["cells"] == [
+        {"model": "alexnet", "batch": 1, "precision": "fp32", "phase": "inference", "variant": "eager"}
+    ]
+    assert [(pair["a"], pair["b"], pair["slower"], pair["faster"]) for pair in said["pairs"]] == [
+        (0, 1, 1, 0), (0, 2, 0, 1), (1, 2, 0, 1),
+    ]  # fmt: skip
+    assert said["pairs"][1]["ratio"] == pytest.approx(0.5, rel=0.01)
+
+
+def test_what_many_cannot_do(three, tmp_path, capsys):
+    assert compare(*three, "--fail-on-regression", "5%") == 2
+    assert "--fail-on-regression: compares two; name A and B alone" in capsys.readouterr().err
+    assert compare(*three, three[0]) == 2
+    assert f"{three[0]}: the same measurements are named twice; leave one out" in capsys.readouterr().err
+    machine(tmp_path / "d")
+    assert compare(*three, tmp_path / "d") == 2
+    assert "the 4 machines have no cell with a result in common" in capsys.readouterr().err
+    assert compare(*three, tmp_path / "nowhere") == 2
+    assert "nowhere is neither a machine's folder" in capsys.readouterr().err
