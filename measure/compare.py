@@ -1,4 +1,4 @@
-"""The command ``python -m measure compare A B``: what differs between two caches, or machine by machine, beyond chance."""
+"""The command ``python -m measure compare A B``: what differs between caches beyond chance, pair by pair."""
 
 import argparse
 import csv

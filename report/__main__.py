@@ -77,8 +77,8 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
-            "there is no quarto on the PATH or beside this Python; install it with pip install 'ridgepoint-report[quarto]' "
-            "or from quarto.org, or use --engine embedded, which needs nothing more"
+            "there is no quarto on the PATH or beside this Python; install it with "
+            "pip install 'ridgepoint-report[quarto]' or from quarto.org, or use --engine embedded, which needs no more"
         )
     if quarto and (reason := outdated(quarto)):
         if engine == "quarto":

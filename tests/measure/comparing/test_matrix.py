@@ -40,7 +40,7 @@ def test_inputs_of_another_shape_are_another_cell():
 
 
 def test_each_is_compared_with_each_before_it():
-    # Twice and 4 times as long: sqrt(2 * 4) in the geometric mean; 2 against 2 and 8 against 4 for the last pair: sqrt(2)
+    # 2 and 4 times as long: sqrt(2 * 4) in the geometric mean; of the last pair 2 and 1 times: sqrt(2)
     sides = [side("a", one=1.0, two=2.0, three=9.0), side("b", one=2.0, two=8.0), side("c", one=4.0, two=8.0)]
     found = pairs(sides, [CELL, OTHER])
     assert [(pair.a, pair.b) for pair in found] == [(0, 1), (0, 2), (1, 2)]
