@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from measure.adding import handed_in, placing, plausibility
+from measure.adding import counts, handed_in, placing, plausibility
 from measure.adding.handed_in import HandedIn
 from measure.cache.folders import FILES, MachineFolder, Workloads
 from measure.cache.models import MEASURED_SHAPES
@@ -57,7 +57,8 @@ def parser() -> CommandLine:
 class Added:
     """A machine that was added as ``name``: how many rows of each table, and the files that are no tables.
 
-    ``measured`` are the models, batch sizes and, where known, input shapes of its rows.
+    ``measured`` are the models, batch sizes and, where known, input shapes of its rows, ``counted`` the models whose
+    counts came with it.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Added:
     rows: Mapping[type, int]
     left_out: Sequence[str]
     measured: set[tuple[str, int, str | None]]
+    counted: Sequence[str]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -89,7 +91,8 @@ def main(argv: Sequence[str]) -> int:
         _report(asked.data, added)
         done.append(added)
     if done:
-        _say_not_counted(set().union(*(each.measured for each in done)), counted, asked.data)
+        measured = set().union(*(each.measured for each in done))
+        _say_not_counted(measured, Workloads(asked.data).models(), asked.data)
         print(f"Next: python -m report{data_flag(asked.data)}")
     if failed:
         raise UserError(f"{len(failed)} of {len(asked.sources)} were not added: {_listed(failed)}; mend and add them")
@@ -100,20 +103,25 @@ def _add(source: Path, asked: argparse.Namespace, counted: Sequence[Workload]) -
     """Check the machine in a folder or zip, and put it into the cache."""
     with handed_in.opened(source) as given:
         with given.named():
-            plausibility.check(given.folder, counted, datetime.now(UTC))
+            brought = counts.check(given.folder)
+            known = [*counted, *(row for row, _, _ in brought)]
+            plausibility.check(given.folder, known, datetime.now(UTC))
             tables = MachineFolder(asked.data, "", given.folder).tables()
+        new = counts.new(brought, Workloads(asked.data).models())
         newest = max(tables[Environment], key=lambda row: row.recorded_at)
         if len(asked.sources) > 1:
             names = _own_names(given.name or source.stem)
         else:
             names = iter([asked.machine or _name(asked.data, given, newest)])
         name, rows = _put(asked, names, tables)
+    if new:
+        Workloads(asked.data).put(new)
     measured = {
         (row.model, row.batch, row.input_shape)
         for record in (Run, Profile, HardwareCounterProfile)
         for row in tables[record]
     }
-    return Added(name, newest, rows, given.left_out, measured)
+    return Added(name, newest, rows, given.left_out, measured, sorted({row.model for row, _, _ in new}))
 
 
 def _put(asked: argparse.Namespace, names: Iterator[str], tables: placing.Tables) -> tuple[str, Mapping[type, int]]:
@@ -152,6 +160,8 @@ def _report(data: Path, added: Added) -> None:
         print(f"Added {added.environment.name} to {place}; rows: {', '.join(parts)}")
     else:
         print(f"{place} holds all of this already; nothing was added")
+    if added.counted:
+        print(f"Added the counts of models of its owner: {_listed(added.counted)}")
     if added.left_out:
         print(f"Left out, not tables of a machine: {_listed([repr(path) for path in added.left_out])}")
 

@@ -160,6 +160,13 @@ def import_the_example(words, scratch):
     assert measure_command.main(["import-ncu", *filled(words, values), *gpu]) == 0
 
 
+@rule("python", "-m", "measure", "pack")
+def pack_an_example(words, scratch):
+    shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / "example-cpu")
+    words = [str(scratch / word) for word in words] or [str(scratch / "example-cpu.zip")]  # the verb alone is its name
+    assert measure_command.main(["pack", *words, "--data", str(scratch)]) == 0
+
+
 @rule("python", "-m", "measure", "forget")
 def forget_an_example(words, scratch):
     shutil.copytree(TESTS / "data", scratch)

@@ -1,7 +1,7 @@
 """The tables of one machine that another person hands in, copied out of an untrusted folder or zip.
 
-Only files named like a machine's tables are copied, under those names: no path from a zip is ever written to, and
-everything else is left out.
+Only files named like a machine's tables, and like those of workloads in a folder ``workload`` beside them, are copied,
+under those names: no path from a zip is ever written to, and everything else is left out.
 """
 
 import os
@@ -20,6 +20,8 @@ from typing import IO, NamedTuple
 
 from measure.cache.folders import FILE_NAMES, FILES
 from measure.cache.records import Environment
+from measure.cache.schema import file_of
+from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 
 MOST_FILES = 1000
@@ -29,6 +31,10 @@ MOST_BYTE_TOGETHER = 2**29
 BOMB_BYTE, BOMB_RATIO = 2**24, 200
 """A file that unpacks to more than this, and to more than so many times its size in the zip, is not a table."""
 CHUNK_BYTE = 2**20
+
+COUNTED = frozenset(file_of(record, Path()) for record in (Workload, Layer, Operator))
+"""The tables of the owner's own models, as they lie beside a machine's."""
+(COUNTS,) = {path.parent for path in COUNTED}
 
 BY_THE_WAY = re.compile(r"(.*/)?(\.lock|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
 """Files that systems and this program leave in folders: left out silently."""
@@ -92,7 +98,7 @@ def _in_folder(source: Path) -> list[Member]:
     for directory, below, names in os.walk(source):
         if FILES[Environment] in names:
             names += sorted(FILE_NAMES.intersection(below))  # a folder in the place of a table is told, not skipped
-            below.clear()
+            below[:] = [name for name in below if name == COUNTS.name]
         for name in names:
             path = Path(directory) / name
             plain = stat.S_ISREG(path.lstat().st_mode)
@@ -164,14 +170,16 @@ def _copied(source: Path, folder_name: str | None, members: list[Member], folder
     home = homes[0]
     left_out, together = [], 0
     for member in members:
-        if member.path.parent != home or member.path.name not in FILE_NAMES:
+        inside = Path(member.path.relative_to(home)) if member.path.is_relative_to(home) else Path(member.path)
+        if str(inside) not in FILE_NAMES and inside not in COUNTED:
             if not BY_THE_WAY.fullmatch(str(member.path)):
                 left_out.append(str(member.path))
             continue
         place = f"{source}/{member.path}"
         if not member.plain:
             raise UserError(f"{place}: is not a plain file; put the table itself there")
-        together += _copy(member, folder / member.path.name, place)
+        (folder / inside).parent.mkdir(exist_ok=True)
+        together += _copy(member, folder / inside, place)
         if together > MOST_BYTE_TOGETHER:
             raise UserError(f"{source}: its tables exceed {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer")
     return HandedIn(folder, home.name or folder_name, str(source / home), tuple(left_out))

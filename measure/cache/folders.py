@@ -77,6 +77,10 @@ def _gone(folder: Path) -> UserError:
     )
 
 
+Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]
+"""A workload with its layers and operators."""
+
+
 class Workloads:
     """``data/workload``: what the models ask for, on any device.
 
@@ -110,7 +114,20 @@ class Workloads:
     def _committed(self) -> list[Workload]:
         return [row for row in self.models() if row.status == "ok"]
 
-    def put(self, counted: Iterable[tuple[Workload, Sequence[Layer], Sequence[Operator]]]) -> None:
+    def of(self, rows: Iterable[Workload]) -> list[Counted]:
+        """Return these workloads, each with its layers and operators."""
+        layers, operators = self.layers(), self.operators()
+        key = attrgetter(*WORKLOAD)
+        return [
+            (
+                row,
+                [each for each in layers if key(each) == key(row)],
+                [each for each in operators if key(each) == key(row)],
+            )
+            for row in rows
+        ]
+
+    def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace them where they stand, so that counting again changes nothing.
 
         A user's own model has one input shape: its rows at another, from before its code was changed, go. Runs on two

@@ -36,10 +36,16 @@ Rows = dict[type[Any], list[tuple[int, Any]]]
 
 def check(data: Path) -> None:
     """Raise UserError for the first table of a cache, of those that are measured or counted, that is damaged."""
-    _read({record: file_of(record, data) for record in (Workload, Layer, Operator, ProgramCount)})
+    read_workloads(data)
+    _read({ProgramCount: file_of(ProgramCount, data)})
     tables = (data / "machines").glob("[!.]*/*.csv")
     for machine in sorted({path.parent for path in tables if path.name in FILE_NAMES}):
         read_machine(machine)
+
+
+def read_workloads(data: Path) -> Rows:
+    """Return the rows of the tables of workloads. Raises UserError for a damaged one."""
+    return _read({record: file_of(record, data) for record in (Workload, Layer, Operator)})
 
 
 def read_machine(folder: Path) -> Rows:

@@ -5,6 +5,7 @@ VERBS = {
     "show": "show         the cells in the cache, with their latencies and intervals",
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
+    "pack": "pack FILE.zip  put what a machine measured into a zip, for somebody who adds it",
     "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
     "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
     "count-published": "count-published  count the models that others timed, at the sizes they were timed at",

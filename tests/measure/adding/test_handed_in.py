@@ -200,3 +200,20 @@ def test_a_folder_in_the_place_of_a_table_is_refused_and_not_left_out(tmp_path, 
     assert refused(folder) == f"{folder}/runs.csv: is not a plain file; put the table itself there"
     path = zipped(tmp_path / "given.zip", folder, "box/")
     assert "'box/runs.csv/' is a folder, where a table should be; zip the folder again" in refused(path)
+
+
+def test_the_tables_of_workloads_beside_a_machine_come_with_it_and_no_others(tmp_path, folder):
+    (folder / "workload").mkdir()
+    (folder / "workload" / "models.csv").write_text("x")
+    (folder / "workload" / "more.csv").write_text("x")
+    with opened(folder) as given:
+        assert (given.folder / "workload" / "models.csv").read_text() == "x"
+        assert given.left_out == ("workload/more.csv",)
+    path = tmp_path / "given.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*.csv")):
+            archive.write(file, f"box/{file.relative_to(folder)}")
+        archive.writestr("workload/models.csv", "not beside the machine")
+    with opened(path) as given:
+        assert (given.folder / "workload" / "models.csv").read_text() == "x"
+        assert sorted(given.left_out) == ["box/workload/more.csv", "workload/models.csv"]
