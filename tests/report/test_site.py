@@ -158,7 +158,9 @@ def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
     assert chart.evaluate(X_TICKS) == before
     desktop.page.keyboard.down("Control")
     desktop.page.mouse.wheel(0, -400)
-    desktop.page.wait_for_function(f"([svg, before]) => ({X_TICKS})(svg) !== before", arg=[chart.element_handle(), before])
+    desktop.page.wait_for_function(
+        f"([svg, before]) => ({X_TICKS})(svg) !== before", arg=[chart.element_handle(), before]
+    )
     desktop.page.keyboard.up("Control")
 
 
