@@ -36,7 +36,7 @@ benchmark: .venv/.test
 	$(BIN)/python benchmarks/speed.py
 
 clean:
-	rm -rf .venv _site _figures
+	rm -rf .venv _site _figures _cache
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -39,7 +39,7 @@ WIDTH = 72
 def rendered(data: Path) -> str:
     """Return the paper's HTML. Raises CalledProcessError where it cannot be rendered, having said why."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "report", "--engine", "embedded", "--formats", "html"]
+        command = [sys.executable, "-m", "report", "--engine", "embedded", "--force", "--formats", "html"]
         subprocess.run([*command, "--data", str(data), "--out", folder], cwd=ROOT, check=True, stdout=sys.stderr)
         return Path(folder, "index.html").read_text("utf-8")
 

@@ -59,6 +59,8 @@ def parser() -> CommandLine:
         "place, and the rest of the paper is rendered"
     )
     add("--strict", action="store_true", help=strict)
+    force = "run all code again; otherwise only what has changed since the last render by the embedded engine"
+    add("--force", action="store_true", help=force)
     out = "the folder to write to (default: _site; for figures, _site/figures)"
     add("--out", type=Path, metavar="DIR", help=out)
     return flags
@@ -197,8 +199,10 @@ def carry_out(flags: Any, project: Path) -> int:
     # Imported late: --help answers at once.
     from measure.cli.environment import in_environment
     from report import failures
+    from report.engine.remembering import FORCED
 
     given = {"RIDGEPOINT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
+    given |= {FORCED: "1"} if flags.force else {}
     for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines), ("MODELS", flags.models)):
         given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
     with in_environment(given):

@@ -45,6 +45,12 @@ def _note(line: str) -> None:
             file.write(f"{line}\n")
 
 
+def any_noted() -> bool:
+    """Return whether anything could not be computed, of what a command line that is told of it has run so far."""
+    place = os.environ.get(FILE)
+    return bool(place) and Path(str(place)).exists()
+
+
 @contextmanager
 def noted() -> Iterator[list[str]]:
     """Yield a list that holds, once the block has ended, a line for each thing that could not be computed within it."""

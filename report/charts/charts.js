@@ -3,6 +3,7 @@
 
 const OPTIONS = {
   renderer: "svg",
+  tooltip: { theme: window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
   ast: true, // expressions are interpreted: the page's policy lets no code be made from text
   actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
 };
@@ -13,6 +14,7 @@ style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
   .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
   .chart-data { display: block; width: fit-content; margin-left: auto; font-size: 0.8em; }
+  .chart-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   @media screen { .chart-drawn { display: none !important; } }
   @media print { .chart-view, .chart-data { display: none !important; } }`;
 document.head.append(style);
@@ -85,6 +87,38 @@ function linkToData(element, specification) {
   element.after(link);
 }
 
+// Arrow keys go from mark to mark and show what the pointer would; a reader of the screen hears the mark's description.
+function byKeyboard(view) {
+  const said = document.createElement("div");
+  said.className = "chart-said";
+  said.setAttribute("role", "status");
+  view.after(said);
+  view.tabIndex = 0;
+  let at = -1;
+  let shown = null;
+  const leave = () => {
+    shown?.dispatchEvent(new PointerEvent("pointerout", { bubbles: true }));
+    shown = null;
+    said.textContent = "";
+  };
+  view.addEventListener("blur", leave);
+  view.addEventListener("keydown", (event) => {
+    if (event.target !== view) return;
+    const marks = [...view.querySelectorAll("svg.marks [role=graphics-symbol][aria-label]:not([aria-hidden=true])")];
+    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    if (event.key === "Escape") leave();
+    if (next === undefined || !marks.length) return;
+    event.preventDefault();
+    leave();
+    at = (next + marks.length) % marks.length;
+    shown = marks[at];
+    const { left, top, width, height } = shown.getBoundingClientRect();
+    const place = { bubbles: true, clientX: left + width / 2, clientY: top + height / 2 };
+    for (const kind of ["pointerover", "pointermove"]) shown.dispatchEvent(new PointerEvent(kind, place));
+    said.textContent = shown.getAttribute("aria-label");
+  });
+}
+
 // The specification that a script element holds: gzipped JSON in base64.
 async function unpacked(element) {
   const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
@@ -102,6 +136,7 @@ async function start(element, picture) {
     chart.view.setAttribute("role", "figure");
     chart.view.setAttribute("aria-label", chart.specification.description);
     picture.classList.add("chart-drawn");
+    byKeyboard(chart.view);
   } catch (problem) {
     console.error(`The chart ${chart.specification.name} cannot be drawn:`, problem);
     chart.view.remove();

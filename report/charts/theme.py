@@ -125,8 +125,8 @@ def panel_height(rows: int, most: float) -> float:
 
 
 def choice(field: str) -> alt.Parameter:
-    """Return a choice by the legend: a click on an entry picks the marks whose field has that value."""
-    return alt.selection_point(fields=[field], bind="legend", name="picked")
+    """Return a choice by the legend: a click on an entry picks the marks whose field has that value, or no more."""
+    return alt.selection_point(fields=[field], bind="legend", name="picked", toggle="true")
 
 
 def faded_unless(condition: Any) -> Any:

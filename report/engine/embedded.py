@@ -12,7 +12,7 @@ from typing import Any
 from measure.errors import UserError
 from report.engine.blocks import visible_in, with_callouts, with_thin_spaces
 from report.engine.execution import execute
-from report.engine.page import Withheld, page_arguments, page_blocks
+from report.engine.page import Withheld, page_arguments, page_blocks, with_scopes
 from report.engine.pandoc import Element, PandocError, find_pandoc, run_pandoc
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
 from report.engine.project import Project, cannot_write, read_project
@@ -73,7 +73,7 @@ class _Document:
         blocks = page_blocks(self._resolved("html"), self._project, self._places, self._withheld)
         with tempfile.TemporaryDirectory() as temporary:
             arguments = page_arguments(self._project, Path(temporary), paper, self._withheld)
-            return self._withheld.restored(self._written(blocks, arguments)).encode()
+            return self._withheld.restored(with_scopes(self._written(blocks, arguments))).encode()
 
     def paper(self, note: Callable[[str], None]) -> bytes:
         blocks = paper_blocks(self._resolved("typst"), self._project, self._places)

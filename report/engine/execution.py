@@ -8,8 +8,9 @@ from pathlib import Path
 from measure.errors import UserError
 from report.engine.cells import Cell, read_cell
 from report.engine.chapters import is_left_out, label_div, left_out
-from report.engine.jupyter_kernel import CellError, JupyterKernel, Output, jupyter_kernel
+from report.engine.jupyter_kernel import CellError, Output
 from report.engine.project import Project
+from report.engine.remembering import Session, session
 from report.engine.source import INLINE, Line, Prose, read_source
 
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
@@ -19,9 +20,9 @@ def execute(project: Project, data: Path) -> list[Line]:
     """Return the document as Markdown, every line with its place.
 
     The cells run once, in order, in one Jupyter kernel in the project's root, which finds `data` in the environment
-    variable RIDGEPOINT_DATA. A figure or table becomes a div with its label, whose last paragraph is the
-    caption: Quarto's syntax for one written by hand. Of a chapter that is left out no cell is run: it is there
-    for `selection.lua`, which takes it out and knows its labels by then.
+    variable RIDGEPOINT_DATA; what `remembering` knows is not run again. A figure or table becomes a div with its
+    label, whose last paragraph is the caption: Quarto's syntax for one written by hand. Of a chapter that is left out
+    no cell is run: it is there for `selection.lua`, which takes it out and knows its labels by then.
 
     Raise UserError, with file and line, for a cell or an inline expression that fails.
     """
@@ -29,12 +30,12 @@ def execute(project: Project, data: Path) -> list[Line]:
     _check_labels([block for block in blocks if isinstance(block, Cell)])
     names = left_out(project)
     lines: list[Line] = []
-    with jupyter_kernel(project.root, {"RIDGEPOINT_DATA": str(data)}) as jupyter:
+    with session(project, data) as code:
         for block in blocks:
             if isinstance(block, Prose):
-                lines += _prose_lines(block, jupyter, names)
+                lines += _prose_lines(block, code, names)
             elif not is_left_out(block.opening.file, names):
-                lines += _cell_lines(block, jupyter)
+                lines += _cell_lines(block, code)
             elif "label" in block.options:
                 lines += [block.opening.beside(text) for text in label_div(block.options["label"])]
     return lines
@@ -50,17 +51,17 @@ def _check_labels(cells: list[Cell]) -> None:
             places[label] = cell.opening.place
 
 
-def _prose_lines(prose: Prose, jupyter: JupyterKernel, names: set[str]) -> list[Line]:
+def _prose_lines(prose: Prose, code: Session, names: set[str]) -> list[Line]:
     """Return the lines with their values; those of the chapters `names` as they stand."""
     lines: list[Line] = []
     pairs = zip(prose.lines, prose.listing, strict=True)
     for out, group in groupby(pairs, key=lambda pair: is_left_out(pair[0].file, names)):
         part = list(group)
-        lines += [line for line, _ in part] if out else [with_values(*pair, jupyter) for pair in part]
+        lines += [line for line, _ in part] if out else [with_values(*pair, code) for pair in part]
     return lines
 
 
-def with_values(line: Line, listing: bool, jupyter: JupyterKernel) -> Line:
+def with_values(line: Line, listing: bool, code: Session) -> Line:
     """Return a line with the value of each inline expression in its place, unless it is one of a listing.
 
     Raise UserError, with file and line, for an expression that fails or whose value has no readable text.
@@ -75,7 +76,7 @@ def with_values(line: Line, listing: bool, jupyter: JupyterKernel) -> Line:
     for at in range(1, len(parts), 2):
         expression = parts[at].strip()
         try:
-            parts[at] = as_markdown(jupyter.evaluate(expression), expression, line)
+            parts[at] = as_markdown(code.evaluate(expression), expression, line)
         except CellError as error:
             raise line.error(f"`{expression}` raises {error}") from error
     return line.beside("".join(parts))
@@ -104,11 +105,11 @@ def as_markdown(value: dict[str, str], expression: str, line: Line) -> str:
     return text
 
 
-def _cell_lines(cell: Cell, jupyter: JupyterKernel) -> list[Line]:
+def _cell_lines(cell: Cell, code: Session) -> list[Line]:
     outputs: list[Output] = []
     if cell.shows("eval"):
         try:
-            outputs = jupyter.run(cell.code)
+            outputs = code.run(cell.code, cell.options.get("label"))
         except CellError as error:
             line = cell.first_line + error.line - 1 if error.line else cell.opening.number
             raise UserError(f"{cell.opening.file}:{line}: {error}") from error

@@ -17,7 +17,10 @@ from report.engine.source import Places
 RESERVED = re.compile("[%#<>&]|[^ -~]")
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
+HEAD_CELL = re.compile(r"<th(?=[ >])")
 SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+
+SCRIPTS = ("page.js", "sections.js", "tables.js", "search.js")
 
 # Of everything but scripts: nothing is fetched. Styles stand in the page and in its pictures.
 POLICY = (
@@ -72,6 +75,11 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
     return list(transform(with_pictures(blocks, project.root, places, picture), _boxed))
 
 
+def with_scopes(page: str) -> str:
+    """Return HTML whose tables say of each cell of a head that it is a column's."""
+    return HEAD_CELL.sub('<th scope="col"', page)
+
+
 def _address(picture: Path) -> str:
     """Return a picture's content as an address: an SVG as text, a fifth shorter than base64, and fit for quotes."""
     kind = mimetypes.guess_type(picture.name)[0] or "application/octet-stream"
@@ -86,6 +94,9 @@ def _percent(character: re.Match[str]) -> str:
 
 
 def _boxed(block: Element) -> list[Element] | None:
+    if block["t"] == "Header":  # the title is the page's only heading of the first level
+        level, *rest = block["c"]
+        return [{"t": "Header", "c": [min(level + 1, 6), *rest]}]
     if block["t"] == "Figure":
         attribute, caption, content = block["c"]
         if attribute[0].startswith("tbl-"):  # a sentence in a table's place
@@ -117,7 +128,7 @@ def _captioned_above(identifier: str, caption: list[Element], content: list[Elem
 def page_arguments(project: Project, temporary: Path, paper: str | None, withheld: Withheld) -> list[str]:
     """Return pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it.
 
-    Withhold its headers and its script, the last texts that are.
+    Withhold its headers and its scripts, the last texts that are.
     """
     resources = Path(__file__).parent / "resources"
     options = project.format("html")
@@ -125,12 +136,12 @@ def page_arguments(project: Project, temporary: Path, paper: str | None, withhel
     header = temporary / "header.html"
     texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
     header.write_text("\n".join(map(withheld.mark, texts)), "utf-8")
-    script = withheld.mark(f"<script>\n{read_text(resources / 'page.js')}</script>")
+    script = withheld.mark("".join(f"<script>\n{read_text(resources / name)}</script>\n" for name in SCRIPTS))
     arguments = ["--to=html5", "--mathml", "--section-divs", "--wrap=preserve"]
     arguments += [f"--template={resources / 'page.html'}", f"--include-in-header={header}"]
     arguments += [f"--variable=script:{script}", f"--variable=policy:{withheld.policy()}"]
     if options.get("toc", False):
-        arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3)}"]
+        arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3) + 1}"]
         arguments.append(f"--variable=toc-title:{options.get('toc-title', 'Contents')}")
     if paper:
         arguments.append(f"--variable=paper:{paper}")

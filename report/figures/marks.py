@@ -65,8 +65,9 @@ def family_styles(families: Iterable[str], hollow: bool = False) -> dict[str, An
 
 
 def zoom(panel: object = None) -> alt.Parameter:
-    """Return the reader's zoom, of a chart or of one of its panels."""
-    return alt.selection_interval(bind="scales", name="zoom" if panel is None else f"zoom_{panel}")
+    """Return the reader's zoom, of a chart or of one of its panels: a wheel alone scrolls the page."""
+    name = "zoom" if panel is None else f"zoom_{panel}"
+    return alt.selection_interval(bind="scales", name=name, zoom="wheel![event.ctrlKey || event.metaKey]")
 
 
 def drop_down(name: str, options: list[str], value: str, label: str) -> alt.Parameter:

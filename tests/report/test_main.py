@@ -244,9 +244,9 @@ def test_a_chapter_that_is_not_chosen_vanishes(chapters, no_quarto, settings, fl
     root = chapters(settings)
     assert main(["--formats", "html", *flags], root) == 0
     page = (root / "_site" / "index.html").read_text("utf-8")
-    assert "One</h1>" in page
+    assert "One</h2>" in page
     assert "As Section “Two” [not in this selection] says." in page
-    assert "Two</h1>" not in page
+    assert "Two</h2>" not in page
     assert "Twice" not in page
 
 

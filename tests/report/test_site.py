@@ -5,6 +5,7 @@ import re
 
 import pypdfium2
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from helpers.chapters import CHAPTERS, text_of
 from helpers.pages import AXIS_OVERLAPS, DESKTOP, LUMINANCE, OVERLAPS, PHONE, Visit
 
@@ -121,6 +122,56 @@ def test_a_tooltip_shows_values_with_units(desktop):
     tooltip = desktop.page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
+
+
+@pytest.mark.browser
+def test_arrow_keys_show_what_the_pointer_would(desktop):
+    desktop.wait_for_charts()
+    view = desktop.page.locator(".chart-view").first
+    view.focus()
+    tooltip = desktop.page.locator("#vg-tooltip-element")
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        desktop.page.keyboard.press(key)
+        desktop.page.locator("#vg-tooltip-element.visible").wait_for()
+        texts.append(tooltip.inner_text())
+    assert texts[0] == texts[2] != texts[1]
+    said = view.locator("xpath=following-sibling::*[contains(@class, 'chart-said')]")
+    assert re.search(r"\d", said.text_content())
+    desktop.page.keyboard.press("Escape")
+    assert said.text_content() == ""
+
+
+X_TICKS = "svg => [...svg.querySelectorAll('.role-axis-label text')].map(text => text.textContent).join()"
+
+
+@pytest.mark.browser
+def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
+    desktop.wait_for_charts()
+    chart = desktop.page.locator("#fig-on-roof svg.marks").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    desktop.page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 3)
+    before, top = chart.evaluate(X_TICKS), desktop.page.evaluate("() => scrollY")
+    desktop.page.mouse.wheel(0, 40)
+    desktop.page.wait_for_function("top => scrollY > top", arg=top)
+    assert chart.evaluate(X_TICKS) == before
+    desktop.page.keyboard.down("Control")
+    desktop.page.mouse.wheel(0, -400)
+    desktop.page.wait_for_function(
+        f"([svg, before]) => ({X_TICKS})(svg) !== before", arg=[chart.element_handle(), before]
+    )
+    desktop.page.keyboard.up("Control")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_no_rule_of_accessibility_is_broken(request, device):
+    """By axe-core (Deque), whose rules follow WCAG 2.2."""
+    visit = request.getfixturevalue(device)
+    visit.wait_for_charts()
+    broken = Axe().run(visit.page).response["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in broken] == []
 
 
 @pytest.mark.browser

@@ -59,7 +59,7 @@ def test_styles_and_headers_of_the_project(project, tmp_path):
     arguments = page_arguments(project, tmp_path, "paper.pdf", withheld)
     header = withheld.restored((tmp_path / "header.html").read_text())
     assert header == "<style>\np { color: red }</style>\n<meta name='x'>"
-    assert "--toc-depth=2" in arguments
+    assert "--toc-depth=3" in arguments  # a level below the title
     assert "--variable=paper:paper.pdf" in arguments
 
 

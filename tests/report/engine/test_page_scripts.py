@@ -1,0 +1,187 @@
+"""What the page's own scripts do, on a small page in a browser: links of headings, folding, sorting, searching."""
+
+import pytest
+from helpers.pages import DESKTOP, PHONE, Visit
+
+from report.engine.embedded import render_embedded
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+SETTINGS = "title: Beads\nformat:\n  html:\n    toc: true\n"
+ROWS = """\
+| lean | 950 ms | 11.7 M | fast |
+| vgg11 | 1.2 s | 132 M | – |
+| elm | 12 µs | 900 k | Slow |
+| oak | 3.4 ms | – | fast |
+| broad | 88 ms | 2.5 M | able |
+| 7 more models: see the table | | | |
+"""
+TEXT = f"""\
+# One {{#sec-one}}
+
+Text of one. See @tbl-b.
+
+## Part {{#sec-part}}
+
+More of one.
+
+# Two {{#sec-two}}
+
+| Model | Latency | Parameters | Word |
+|:--|--:|--:|:--|
+{ROWS}
+: Beads and their times {{#tbl-b}}
+
+| Model | Batch |
+|:--|--:|
+{"".join(f"| {'net' if number % 2 == 0 else ''} | {number} |{chr(10)}" for number in range(30))}
+: Groups {{#tbl-groups}}
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    root = tmp_path_factory.mktemp("beads")
+    (root / "_quarto.yml").write_text(SETTINGS)
+    (root / "index.qmd").write_text(TEXT)
+    (root / "data").mkdir()
+    return render_embedded(root, ["html"], root / "data", root / "out", lambda _: None)[0]
+
+
+@pytest.fixture
+def visit(browser, file):
+    visit = Visit(browser, file, DESKTOP)
+    yield visit
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def first_column(visit):
+    return visit.page.locator("#tbl-b tbody tr td:first-child").all_text_contents()
+
+
+def test_the_title_is_the_only_heading_of_the_first_level(visit):
+    assert visit.page.locator("h1").all_text_contents() == ["Beads"]
+    assert visit.page.locator("main section h2").count() == 2
+    assert visit.page.locator("th:not([scope=col])").count() == 0
+
+
+def test_a_heading_links_to_itself(visit):
+    link = visit.page.get_by_role("link", name="Link to Part")
+    link.focus()
+    assert link.evaluate("link => getComputedStyle(link).opacity") == "1"
+    link.press("Enter")
+    assert visit.page.url.endswith("#sec-part")
+
+
+def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
+    fold = visit.page.get_by_role("button", name="Section Two")
+    text = visit.page.locator("#tbl-b")
+    assert text.is_visible()
+    fold.press("Enter")
+    assert not text.is_visible()
+    assert fold.get_attribute("aria-expanded") == "false"
+    assert visit.page.locator("#sec-two h2").is_visible()
+    visit.page.get_by_role("link", name="Table 1").click()
+    assert text.is_visible()
+    assert fold.get_attribute("aria-expanded") == "true"
+    # The same link once more: the address is the same
+    fold.click()
+    visit.page.get_by_role("link", name="Table 1").click()
+    assert text.is_visible()
+
+
+def test_on_paper_nothing_is_folded(visit):
+    visit.page.get_by_role("button", name="Section Two").click()
+    visit.page.emulate_media(media="print")
+    assert visit.page.locator("#tbl-b").is_visible()
+    assert not visit.page.locator(".fold").first.is_visible()
+
+
+LAST = "7 more models: see the table"
+
+
+def test_numbers_sort_by_their_size_whatever_their_prefix(visit):
+    head = visit.page.get_by_role("button", name="Latency")
+    head.click()
+    assert first_column(visit) == ["vgg11", "lean", "broad", "oak", "elm", LAST]
+    assert visit.page.locator("#tbl-b th[aria-sort]").get_attribute("aria-sort") == "descending"
+    head.press("Enter")
+    assert first_column(visit) == ["elm", "oak", "broad", "lean", "vgg11", LAST]
+    head.click()
+    assert first_column(visit) == ["lean", "vgg11", "elm", "oak", "broad", LAST]
+    assert visit.page.locator("#tbl-b th[aria-sort]").count() == 0
+
+
+def test_what_is_not_known_comes_last(visit):
+    head = visit.page.get_by_role("button", name="Parameters")
+    head.click()
+    assert first_column(visit) == ["vgg11", "lean", "broad", "elm", "oak", LAST]
+    head.click()
+    assert first_column(visit) == ["elm", "broad", "lean", "vgg11", "oak", LAST]
+
+
+def test_words_sort_by_the_alphabet(visit):
+    visit.page.get_by_role("button", name="Word").click()
+    assert first_column(visit) == ["broad", "lean", "oak", "elm", "vgg11", LAST]
+    visit.page.locator("#tbl-b").get_by_role("button", name="Model").click()
+    assert first_column(visit) == ["broad", "elm", "lean", "oak", "vgg11", LAST]
+
+
+def test_a_table_whose_rows_belong_together_keeps_their_order_and_a_long_one_its_head(visit):
+    assert visit.page.locator("#tbl-groups button").count() == 0
+    box = visit.page.locator("#tbl-groups .scroll")
+    box.evaluate("box => { box.style.maxHeight = '200px'; box.scrollTop = 300; }")
+    assert box.evaluate("box => box.scrollTop") > 0
+    inside = "box => box.querySelector('th').getBoundingClientRect().top - box.getBoundingClientRect().top"
+    assert box.evaluate(inside) == pytest.approx(0, abs=3)
+
+
+def found(visit):
+    return visit.page.locator(".search li a").all_text_contents()
+
+
+def test_the_search_finds_models_headings_and_captions(visit):
+    box = visit.page.get_by_role("searchbox")
+    box.fill("vgg")
+    assert found(visit) == ["vgg11 Table 1"]
+    visit.page.keyboard.press("ArrowDown")
+    visit.page.keyboard.press("Enter")
+    assert visit.page.url.endswith("#tbl-b-2")
+    assert visit.page.locator("tr:target td").first.text_content() == "vgg11"
+    box.fill("times beads")
+    assert found(visit) == ["Table 1: Beads and their times"]
+    box.fill("part")
+    assert found(visit)[0].endswith("Part")
+    box.fill("nothing of the kind")
+    assert found(visit) == []
+    assert visit.page.locator(".search [role=status]").text_content() == "0 found"
+    box.press("Escape")
+    assert box.input_value() == ""
+    assert visit.page.locator(".search [role=status]").text_content() == ""
+
+
+def test_the_search_leads_into_what_is_folded(visit):
+    visit.page.get_by_role("button", name="Section Two").click()
+    visit.page.get_by_role("searchbox").fill("oak")
+    visit.page.locator(".search li a").click()
+    assert visit.page.locator("tr:target").is_visible()
+
+
+def test_on_a_phone_the_search_is_in_the_contents(browser, file):
+    visit = Visit(browser, file, PHONE, has_touch=True, is_mobile=True)
+    assert not visit.page.get_by_role("searchbox").is_visible()
+    visit.page.locator("#contents summary").tap()
+    visit.page.get_by_role("searchbox").fill("elm")
+    visit.page.locator(".search li a").tap()
+    assert visit.page.locator("tr:target td").first.text_content() == "elm"
+    assert not visit.page.get_by_role("searchbox").is_visible()
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    visit.context.close()
+
+
+def test_without_scripts_nothing_is_there_that_does_nothing(browser, file):
+    visit = Visit(browser, file, DESKTOP, java_script_enabled=False)
+    assert visit.page.locator("button, input").count() == 0
+    assert visit.page.locator("#tbl-b").is_visible()
+    visit.context.close()
