@@ -41,7 +41,8 @@ def find(
 
     ``LIBRARY:PATTERN`` selects among all models of a library, a pattern alone among the built-in ones;
     ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's input is what its
-    published weights take; without, images are 3 x 224 x 224 where the model allows it. ``describe`` returns an own model by its name: what users give is described in a process apart (``isolated``).
+    published weights take; without, images are 3 x 224 x 224 where the model allows it. ``describe``
+    returns an own model by its name: what users give is described in a process apart (``isolated``).
 
     Raises UserError for an unknown name, with the nearest known ones, for a missing library, and for a function that
     does not make a network and inputs.

@@ -6,6 +6,7 @@ from measure.models import catalog
 from measure.models.language_models import LENGTHS, matching
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
+from measure.models.transformers import rotated
 
 
 def only(name):
@@ -112,33 +113,25 @@ def small(monkeypatch):
 def test_decoding_a_token_gives_what_reading_the_whole_text_gives(name, small):
     """The cache holds the keys and values that prefill computes, the last place empty."""
     length = 9
-    whole, one = small(f"{name}_prefill_{length + 1}"), None
+    whole = small(f"{name}_prefill_{length + 1}")
     one = small(f"{name}_decode_{length}", like=whole)
     text = torch.randint(11, (3, length + 1))
     kept = []
+
+    def keep(module, inputs):
+        tokens, rotation, _ = inputs
+        heads = [layer(tokens).unflatten(-1, (-1, module._width)) for layer in (module.key, module.value)]
+        key, value = (each.transpose(1, 2) for each in heads)
+        kept.append(torch.stack([key if rotation is None else rotated(key, rotation), value]))
+
     for block in whole.blocks:
-        attention = block.attention
-
-        def keep(module, inputs, kept=kept, attention=attention):
-            tokens, rotation, _ = inputs
-            key, value = (
-                layer(tokens).unflatten(-1, (-1, attention._width)).transpose(1, 2)
-                for layer in (module.key, module.value)
-            )
-            if rotation is not None:
-                from measure.models.transformers import rotated
-
-                key = rotated(key, rotation)
-            kept.append(torch.stack([key, value]))
-
-        attention.register_forward_pre_hook(keep)
+        block.attention.register_forward_pre_hook(keep)
     with torch.no_grad():
         expected = whole(text)
         cache = torch.stack(kept)
         cache[..., -1, :] = torch.nan  # the new token's place
-        given = one(text[:, -1:], cache)
-    assert torch.allclose(given, expected)
-    assert torch.allclose(one(text[:, -1:], cache), expected)  # once more: the same place is written again
+        for _ in range(2):  # the second time the same place is written again
+            assert torch.allclose(one(text[:, -1:], cache), expected)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama_1b"])
@@ -148,7 +141,6 @@ def test_no_token_sees_those_after_it(name, small):
     other = text.clone()
     other[0, -1] = (text[0, -1] + 1) % 11
     seen = []
-    network.norm.register_forward_pre_hook(lambda _module, inputs: None)
     network.blocks[-1].register_forward_hook(lambda _module, _inputs, output: seen.append(output))
     with torch.no_grad():
         network(text), network(other)
@@ -158,11 +150,7 @@ def test_no_token_sees_those_after_it(name, small):
 
 def test_turning_keeps_lengths_and_tells_distances_alone(small):
     """The product of two turned vectors hangs on the difference of their places (Su et al. 2021, equation 16)."""
-    from measure.models.transformers import Llama, rotated
-
-    network = small("llama_1b_prefill_12")
-    assert isinstance(network, Llama)
-    rotation = network.rotation()
+    rotation = small("llama_1b_prefill_12").rotation()
     query, key = torch.randn(1, 1, 1, 4).double(), torch.randn(1, 1, 1, 4).double()
     turned_queries, turned_keys = (rotated(each.expand(1, 1, 12, 4), rotation)[0, 0] for each in (query, key))
     assert torch.allclose(turned_queries.norm(dim=1), query.norm().expand(12))
