@@ -6,7 +6,7 @@ from measure.models import catalog
 from measure.models.language_models import LENGTHS, matching
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
-from measure.models.transformers import rotated
+rotated = pytest.importorskip("measure.models.transformers", reason="it imports torch").rotated
 
 
 def only(name):
