@@ -20,7 +20,9 @@ from measure.run.destination import check_folder, data_flag
 from measure.run.task import latency
 
 HEAD = ("model", "batch", "precision", "phase", "variant", "latency", "95 % interval", "inputs/s", "rounds", "flags")
-NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "rounds")
+NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
+TOKENS = "tokens/s"
+"""A column beside that of inputs, where a language model was timed."""
 
 Machine = tuple[MachineFolder, Environment, list[TimedCell]]
 
@@ -82,7 +84,9 @@ def _lines(machine: Machine, as_markdown: bool) -> list[str]:
     """Return a machine's table with its title, and the cells without a result below it."""
     folder, environment, cells = machine
     timed = [cell for cell in cells if cell.latency_s is not None]
-    rows = [HEAD, *map(_row, timed)]
+    has_tokens = any(cell.tokens_per_s is not None for cell in timed)
+    at = HEAD.index("rounds")
+    rows = [(*HEAD[:at], TOKENS, *HEAD[at:]) if has_tokens else HEAD, *(_row(cell, has_tokens) for cell in timed)]
     table = (markdown if as_markdown else aligned)(rows, NUMBERS) if timed else ["No cell of it has a result."]
     failed = [f"{cell.cell.describe()}: {cell.status}, {cell.reason}" for cell in cells if cell.latency_s is None]
     mark = "- " if as_markdown else ""
@@ -95,14 +99,16 @@ def _lines(machine: Machine, as_markdown: bool) -> list[str]:
     ]
 
 
-def _row(cell: TimedCell) -> tuple[str, ...]:
+def _row(cell: TimedCell, has_tokens: bool) -> tuple[str, ...]:
     assert cell.latency_s is not None
     assert cell.inputs_per_s is not None
     known = cell.latency_low_s is not None and cell.latency_high_s is not None
     interval = f"{latency(cell.latency_low_s or 0)} to {latency(cell.latency_high_s or 0)}" if known else ""
     labels = (cell.model, str(cell.batch), cell.precision, cell.phase, cell.variant)
+    tokens = ["" if cell.tokens_per_s is None else f"{cell.tokens_per_s:.3g}"] if has_tokens else []
     return (
-        *labels, latency(cell.latency_s), interval, f"{cell.inputs_per_s:.3g}", str(cell.rounds), ", ".join(cell.flags)
+        *labels, latency(cell.latency_s), interval, f"{cell.inputs_per_s:.3g}", *tokens, str(cell.rounds),
+        ", ".join(cell.flags),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from measure.cache.folders import MachineFolder
+from measure.cache.language import tokens
 from measure.cache.records import Cell, Environment, Run
 from measure.cache.rounds import Rounds, of_cells
 from measure.cache.words import INFERENCE, STEP
@@ -16,7 +17,8 @@ class TimedCell:
     """A cell, as ``docs/json.md`` names its columns.
 
     ``latency_s`` is the median of the rounds' medians; one that failed has none, and a ``reason``. The ends of its 95 %
-    interval are None where there are too few rounds and samples for one.
+    interval are None where there are too few rounds and samples for one. ``tokens_per_s`` is that of a language model:
+    tokens that are read, or generated.
     """
 
     model: str
@@ -30,6 +32,7 @@ class TimedCell:
     latency_low_s: float | None
     latency_high_s: float | None
     inputs_per_s: float | None
+    tokens_per_s: float | None
     rounds: int
     flags: tuple[str, ...]
     input_shape: str | None
@@ -79,6 +82,7 @@ def timed_cell(
     if latencies:
         estimate = estimate_rounds(latencies)
         median_s, low_s, high_s = estimate.median, estimate.low, estimate.high
+    read = tokens(cell.model, cell.batch)
     return TimedCell(
         **cell._asdict(),
         status=status,
@@ -87,6 +91,7 @@ def timed_cell(
         latency_low_s=low_s,
         latency_high_s=high_s,
         inputs_per_s=None if median_s is None else cell.batch / median_s,
+        tokens_per_s=None if median_s is None or read is None else read / median_s,
         rounds=len(latencies),
         flags=tuple(sorted(flags)),
         input_shape=input_shape,

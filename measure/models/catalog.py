@@ -1,4 +1,5 @@
-"""The models that can be measured, by name: the built-in list, all of torchvision, torchaudio and timm, a user's own.
+"""The models that can be measured, by name: the built-in list, all of torchvision, torchaudio and timm, language
+models, a user's own.
 
 Weights are random: the time of these networks does not depend on their values, and nothing is downloaded.
 """
@@ -14,7 +15,7 @@ from measure.cache.call import Call
 from measure.cache.models import BUILT_IN, OWN, Model
 from measure.cli.suggestion import nearest
 from measure.errors import UserError
-from measure.models import meta, own_models, timm_models, torchaudio_models, torchvision_models
+from measure.models import language_models, meta, own_models, timm_models, torchaudio_models, torchvision_models
 
 if TYPE_CHECKING:
     import torch
@@ -24,10 +25,12 @@ LIBRARIES: dict[str, ModuleType] = {
     "torchvision": torchvision_models,
     "torchaudio": torchaudio_models,
     "timm": timm_models,
+    "language": language_models,
 }
 """The module for each library, by the name in ``--models LIBRARY:NAME`` and in a model's source.
 
-Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` and ``make_inputs``.
+The last are written here. Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` and
+``make_inputs``.
 """
 
 
@@ -36,10 +39,10 @@ def find(
 ) -> list[Model]:
     """Return the models that names and globs select: the built-in ones first, in their order, and each once.
 
-    ``LIBRARY:PATTERN`` selects among all models of torchvision, torchaudio or timm, a pattern alone among the
-    built-in ones; ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's
-    input is what its published weights take; without, images are 3 x 224 x 224 where the model allows it.
-    ``describe`` returns an own model by its name: what users give is described in a process apart (``isolated``).
+    ``LIBRARY:PATTERN`` selects among all models of a library, a pattern alone among the built-in ones;
+    ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's input is what its
+    published weights take; without, images are 3 x 224 x 224 where the model allows it. ``describe``
+    returns an own model by its name: what users give is described in a process apart (``isolated``).
 
     Raises UserError for an unknown name, with the nearest known ones, for a missing library, and for a function that
     does not make a network and inputs.
@@ -87,9 +90,14 @@ def _at_native_size(model: Model) -> Model:
     return replace(model, input_shape=LIBRARIES[model.source].native_shape(model.name))
 
 
+def _imported(library: str) -> str:
+    """Return the package that a library's models are made with."""
+    return "torch" if library == language_models.SOURCE else library
+
+
 def _require(library: str) -> None:
     try:
-        importlib.import_module(library)
+        importlib.import_module(_imported(library))
     except ImportError:
         extra = "timm" if library == "timm" else "measure"
         raise UserError(
@@ -104,7 +112,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def imported_by(model: Model) -> tuple[str, ...]:
     """Return the library that making a model imports; none for a user's own, which may import anything."""
-    return (model.source,) if model.source in LIBRARIES else ()
+    return (_imported(model.source),) if model.source in LIBRARIES else ()
 
 
 def build(model: Model) -> "nn.Module":

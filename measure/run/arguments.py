@@ -67,7 +67,7 @@ def _add_what(flags: CommandLine) -> None:
     add(
         "--models",
         "NAME",
-        "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB or timm:NAME, and "
+        "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME or language:GLOB, and "
         "package.module:function, a function of yours that returns a network and its inputs for a batch size "
         "(default: the built-in list)",
     )

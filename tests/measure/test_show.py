@@ -3,9 +3,10 @@ import io
 import json
 
 import pytest
-from helpers.comparing import ENVIRONMENT, machine, put
+from helpers.comparing import CELL, ENVIRONMENT, machine, put
 
 from measure import __main__ as command
+from measure.cache.records import Run, Sample
 
 
 @pytest.fixture
@@ -30,6 +31,20 @@ def test_each_machine_has_a_table_of_its_cells(data, capsys):
     assert (blank, none) == ("", "No cell of it has a result.")
     assert other.endswith("machines/rack")
     assert failed == "alexnet batch 1 fp32 inference eager: oom, too large"
+
+
+def test_a_language_model_adds_a_column_of_tokens(data, capsys):
+    folder = machine(data, "box")
+    cell = CELL._replace(model="gpt2_decode_128", batch=4)
+    columns = {"environment_id": ENVIRONMENT.environment_id} | cell._asdict() | {"round": 0}
+    run = Run(**columns, status="ok", reason=None, recorded_at="2026-01-01T00:00:00+00:00")
+    folder.put_run(run, [Sample(**columns, sample=number, block=1, latency_s=0.5) for number in range(6)])
+    assert call(data, "--machine", "box") == 0
+    _, _, head, other, row, *_ = (" ".join(line.split()) for line in capsys.readouterr().out.splitlines())
+    assert "inputs/s tokens/s rounds" in head
+    assert row.startswith("gpt2_decode_128 4 fp32 inference eager 500 ms")
+    assert row.endswith("8 8 1")
+    assert other.endswith("10 3")
 
 
 def test_models_and_machines_are_chosen(data, capsys):

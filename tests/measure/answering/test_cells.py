@@ -2,7 +2,7 @@ import dataclasses
 
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.answering.cells import newest, timed_cells
+from measure.answering.cells import newest, timed_cell, timed_cells
 
 
 def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):
@@ -54,3 +54,10 @@ def test_what_another_environment_measured_is_left_out(tmp_path):
     put(folder, 0, [0.2], environment=NEWER)
     assert newest(folder) == NEWER
     assert [cell.latency_s for cell in timed_cells(folder, NEWER)] == [0.2]
+
+
+def test_of_a_language_model_tokens_a_second_are_told():
+    read = timed_cell(CELL._replace(model="gpt2_prefill_128", batch=4), [[0.5] * 6] * 3, (), "128")
+    assert read.tokens_per_s == 4 * 128 / 0.5
+    assert timed_cell(CELL._replace(model="gpt2_decode_128", batch=4), [[0.5] * 6] * 3, (), "1").tokens_per_s == 8.0
+    assert timed_cell(CELL, [[0.5] * 6] * 3, (), None).tokens_per_s is None
