@@ -13,11 +13,11 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.cache.table import as_text
 from measure.cli.flags import CommandLine, check_one_output
+from measure.cli.quantities import latency
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
 from measure.errors import UserError
 from measure.run.destination import check_folder, data_flag
-from measure.run.task import latency
 
 HEAD = ("model", "batch", "precision", "phase", "variant", "latency", "95 % interval", "inputs/s", "rounds", "flags")
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")

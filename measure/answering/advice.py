@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from measure.answering.cells import TimedCell
 from measure.answering.demands import LayerDemand
-from measure.answering.quantities import percent
 from measure.cache import variants
 from measure.cache.conventions import ROUNDS
 from measure.cache.records import Environment, Profile
 from measure.cache.words import EAGER, INFERENCE
+from measure.cli.quantities import percent
 from measure.machine import precisions
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"

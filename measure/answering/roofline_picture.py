@@ -5,7 +5,7 @@ from html import escape
 from math import ceil, floor, log10
 
 from measure.answering.answer import Answer
-from measure.answering.quantities import si
+from measure.cli.quantities import si
 
 WIDTH, HEIGHT, MARGIN = 520, 300, 56
 INK, ROOF, POINT = "#444", "#0b6", "#06c"

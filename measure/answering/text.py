@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from measure.answering.advice import Advice
 from measure.answering.answer import Answer
 from measure.answering.demands import Demand, LayerDemand, Reached, costliest
-from measure.answering.quantities import percent, si
 from measure.cache.rates import Rates
 from measure.cache.words import CAPPED, DRIFTING, LOADED, SKIPPED, THROTTLED, WIDE
+from measure.cli.quantities import latency, percent, si
 from measure.cli.tables import Line
-from measure.run.task import latency
 
 NUMBERS = frozenset(
     {"batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share"}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import Workloads
+from measure.cli.quantities import duration
 from measure.cluster.crew import Manned
 from measure.cluster.queue import Queue, Remote
 from measure.errors import UserError
@@ -17,7 +18,7 @@ from measure.run.destination import machine_folder
 from measure.run.memory_fit import Memory
 from measure.run.plan import tasks_to_do
 from measure.run.progress import TimeLeft
-from measure.run.task import Cache, Request, Sitting, Task, duration
+from measure.run.task import Cache, Request, Sitting, Task
 
 
 @dataclass

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from measure.cache.records import Cell
 from measure.cache.words import LOADED
+from measure.cli.quantities import latency
 from measure.cli.tables import aligned, markdown
 from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison, geometric_mean_ratio
 from measure.comparing.difference import OTHERS, PROCESS
 from measure.comparing.sides import Side
-from measure.run.task import latency
 
 if TYPE_CHECKING:
     from measure.cli.console import Console

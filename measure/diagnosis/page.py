@@ -20,6 +20,7 @@ from measure.cache.records import Cell, Profile, RoofMeasurement, Run, Sample
 from measure.cache.table import read
 from measure.cache.words import BURST, INFERENCE, STEP, STREAM_ARRAYS
 from measure.cli.flags import CommandLine
+from measure.cli.quantities import latency
 from measure.cli.terminal import answer
 from measure.diagnosis import libraries
 from measure.diagnosis.finding import gigabytes
@@ -27,7 +28,6 @@ from measure.diagnosis.libraries import Libraries
 from measure.errors import UserError, one_line
 from measure.machine import devices
 from measure.machine.environment import version
-from measure.run.task import latency
 from measure.timing.statistics import estimate_rounds
 from measure.utc import now
 

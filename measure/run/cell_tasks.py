@@ -12,8 +12,9 @@ from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
 from measure.cache.words import INFERENCE, STEP, same_shape, shape_name
+from measure.cli.quantities import latency
 from measure.models import catalog
-from measure.run.task import Cache, Columns, Failure, Request, Task, Tier, latency
+from measure.run.task import Cache, Columns, Failure, Request, Task, Tier
 from measure.timing.sampling import Timing
 from measure.timing.statistics import estimate_median, estimate_rounds
 

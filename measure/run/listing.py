@@ -12,7 +12,8 @@ from measure.cache.models import Model
 from measure.cache.records import Environment
 from measure.cache.words import shape_name
 from measure.cache.workload_records import Workload
-from measure.run.task import Task, Tier, duration
+from measure.cli.quantities import duration
+from measure.run.task import Task, Tier
 
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from measure.cache.records import Cell
-from measure.run.task import Failure, Task, duration
+from measure.cli.quantities import duration
+from measure.run.task import Failure, Task
 
 
 class TimeLeft:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from measure.cli.quantities import duration
 from measure.run.runner import Summary
-from measure.run.task import duration
 
 REASONS = 3
 """So many reasons are shown of each status; the tables have all."""

@@ -278,18 +278,3 @@ class Cache:
 def became(outcome: Any) -> Columns:
     """Return the columns of a row that say whether there is a result, and why not."""
     return asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
-
-
-def latency(seconds: float) -> str:
-    """Return a latency for people, three significant digits: ``1.23 s``, ``45.6 ms``, ``789 µs``."""
-    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
-    unit, size = next((pair for pair in units if seconds >= 0.9995 * pair[1]), units[-1])
-    return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: ``40 s``, ``12 min``, ``1 h 05 min``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from measure.cache.records import HardwareCounterProfile, KernelCounters
+from measure.cli.quantities import latency
 from measure.hardware_counters import counted_cell
 from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.device import Device
 from measure.run.cell_tasks import LookTask
-from measure.run.task import AFTER, Cache, Failure, latency
+from measure.run.task import AFTER, Cache, Failure
 from measure.timing.sampling import Sampling
 
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from measure.cache.records import KernelTime, OperatorTime, Profile
 from measure.cache.words import INFERENCE
+from measure.cli.quantities import latency
 from measure.machine.device import Device
 from measure.profiling import profile
 from measure.profiling.profile import Profiled
 from measure.run.cell_tasks import LookTask
-from measure.run.task import Cache, Failure, Request, Tier, latency
+from measure.run.task import Cache, Failure, Request, Tier
 from measure.timing.sampling import Sampling
 
 FILLING_BATCH = 64

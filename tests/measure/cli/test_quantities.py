@@ -1,6 +1,6 @@
 import pytest
 
-from measure.answering.quantities import percent, si
+from measure.cli.quantities import duration, latency, percent, si
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,25 @@ def test_a_quantity_has_three_digits_and_a_prefix(value, unit, text):
 )
 def test_a_share_has_two_digits(share, text):
     assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.234, "1.23 s"),
+        (123.4, "123 s"),
+        (0.99999, "1.00 s"),
+        (0.0456, "45.6 ms"),
+        (7.89e-4, "789 µs"),
+        (1e-8, "0.0100 µs"),
+    ],
+)
+def test_latencies_have_three_digits_and_a_unit(seconds, text):
+    assert latency(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
+)
+def test_durations_are_for_people(seconds, text):
+    assert duration(seconds) == text

@@ -9,7 +9,6 @@ from measure.models import catalog
 from measure.profiling.attribution import AttributedTime
 from measure.profiling.profile import Profiled
 from measure.roofs.roofs import KernelTiming
-from measure.run import task
 from measure.run.sections.roofs import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
@@ -24,21 +23,6 @@ COUNTERS = counter_task(ALEXNET, 64, "fp32", "eager", "inference")
 
 def timing(*latencies_s):
     return Timing(1, tuple(map(TimedSample, latencies_s)))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (1.234, "1.23 s"),
-        (123.4, "123 s"),
-        (0.99999, "1.00 s"),
-        (0.0456, "45.6 ms"),
-        (7.89e-4, "789 µs"),
-        (1e-8, "0.0100 µs"),
-    ],
-)
-def test_latencies_have_three_digits_and_a_unit(seconds, text):
-    assert task.latency(seconds) == text
 
 
 def test_a_reason_is_at_most_500_printable_characters():
@@ -75,10 +59,3 @@ def test_outcomes_in_a_few_words():
 )
 def test_roofs_in_a_few_words(kernel, precision, size, words):
     assert RoofTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
-)
-def test_durations_are_for_people(seconds, text):
-    assert task.duration(seconds) == text
