@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from measure.answering.cells import TimedCell, newest, timed_cells
+from measure.answering.cells import TimedCell, timed_cells
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.cache.table import as_text
@@ -67,7 +67,7 @@ def _machines(data: Path, names: Sequence[str] | None) -> list[Machine]:
     if not known:
         raise UserError(f"--data: {data} holds no machine; measure one with python -m measure{data_flag(data)}")
     folders = [MachineFolder(data, name) for name in names or known]
-    environments = [newest(folder) for folder in folders]
+    environments = [folder.newest_environment() for folder in folders]
     return [(folder, each, timed_cells(folder, each)) for folder, each in zip(folders, environments, strict=True)]
 
 

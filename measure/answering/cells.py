@@ -8,7 +8,6 @@ from measure.cache.language import tokens
 from measure.cache.records import Cell, Environment, Run
 from measure.cache.rounds import Rounds, of_cells
 from measure.cache.words import INFERENCE, STEP
-from measure.errors import UserError
 from measure.timing.statistics import estimate_rounds
 
 
@@ -40,14 +39,6 @@ class TimedCell:
     @property
     def cell(self) -> Cell:
         return Cell(self.model, self.batch, self.precision, self.phase, self.variant)
-
-
-def newest(folder: MachineFolder) -> Environment:
-    """Return the environment of a folder that was recorded last. Raises UserError where it has none."""
-    known = folder.environments()
-    if not known:
-        raise UserError(f"{folder.folder / 'machine.csv'} has no environment; measure with python -m measure")
-    return max(known, key=lambda row: row.recorded_at)
 
 
 def timed_cells(folder: MachineFolder, environment: Environment) -> list[TimedCell]:

@@ -187,6 +187,13 @@ class MachineFolder:
     def environments(self) -> list[Environment]:
         return self._read(Environment)
 
+    def newest_environment(self) -> Environment:
+        """Return the environment that was recorded last. Raises UserError where there is none."""
+        known = self.environments()
+        if not known:
+            raise UserError(f"{self._path(Environment)} has no environment; measure with python -m measure")
+        return max(known, key=attrgetter("recorded_at"))
+
     def roof_measurements(self) -> list[RoofMeasurement]:
         return self._read(RoofMeasurement)
 

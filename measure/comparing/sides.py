@@ -142,14 +142,14 @@ def _machine(path: Path, other: Path) -> Path:
 
 def _environment(folder: Path, chosen: str) -> Environment:
     """Return the environment whose id begins so, or the newest if none is chosen."""
+    if not chosen:
+        return _opened(folder).newest_environment()
     known = _opened(folder).environments()
     fitting = [row for row in known if row.environment_id.startswith(chosen)]
-    if not known or (chosen and len({row.environment_id for row in fitting}) != 1):
+    if len({row.environment_id for row in fitting}) != 1:
         ids = ", ".join(row.environment_id for row in known) or "none"
-        if not chosen:
-            raise UserError(f"{folder / 'machine.csv'} has no environment; measure with python -m measure")
         raise UserError(f"{folder}: {chosen!r} does not select one environment; name one of {ids}")
-    return max(fitting, key=lambda row: row.recorded_at)
+    return fitting[-1]
 
 
 def _read(folder: Path, environment: Environment) -> Side:

@@ -2,7 +2,7 @@ import dataclasses
 
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.answering.cells import newest, timed_cell, timed_cells
+from measure.answering.cells import timed_cell, timed_cells
 
 
 def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):
@@ -52,7 +52,6 @@ def test_what_another_environment_measured_is_left_out(tmp_path):
     folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
     put(folder, 0, [0.1])
     put(folder, 0, [0.2], environment=NEWER)
-    assert newest(folder) == NEWER
     assert [cell.latency_s for cell in timed_cells(folder, NEWER)] == [0.2]
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from helpers import comparing
 from helpers.places import ROOT
 from helpers.rows import (
     ENVIRONMENT,
@@ -385,3 +386,10 @@ def test_counts_that_go_during_a_run_are_missed(tmp_path):
     assert not (tmp_path / "workload").exists()
     Workloads(tmp_path).put([(workload("b"), [], [])])
     assert [row.model for row in Workloads(tmp_path).models()] == ["b"]
+
+
+def test_the_newest_environment_is_the_one_recorded_last(tmp_path):
+    box = comparing.machine(tmp_path, "box", comparing.NEWER, comparing.ENVIRONMENT)
+    assert box.newest_environment() == comparing.NEWER
+    with pytest.raises(UserError, match=r"other/machine\.csv has no environment; measure with python -m measure"):
+        MachineFolder(tmp_path, "other").newest_environment()
