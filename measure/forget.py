@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     models = chosen("MODEL", asked.models, {row.model for row in (*rows, *counted)})
     for place, tables in tried.items():
         _say(place, models, {WORDS[record]: table for record, table in tables.items()})
-    _say(workloads.models_path.parent, models, {"counts": counted})
+    _say(workloads.folder, models, {"counts": counted})
     if asked.plan:
         print(f"Would forget {', '.join(sorted(models))}")
         return 0

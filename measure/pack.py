@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
+from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
 from measure.cache.models import OWN
 from measure.cache.table import existing
 from measure.cli.flags import CommandLine
@@ -73,7 +73,7 @@ def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[st
                 if path.is_file():
                     archive.write(path, f"{machine.name}/{FILES[record]}")
             if counted:
-                own = Workloads(Path(temporary))
+                own = Counts(Path(temporary))
                 own.put(workloads.of(counted))
                 for path in (own.models_path, own.layers_path, own.operators_path):
                     archive.write(path, f"{machine.name}/workload/{path.name}")

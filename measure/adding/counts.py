@@ -25,13 +25,13 @@ def check(folder: Path) -> list[Counted]:
     for row, layers, _ in found:
         if row.source != OWN or ":" not in row.model:
             raise UserError(
-                f"{workloads.models_path}: {row.model} is not a model of the machine's owner, and is counted here; "
+                f"{workloads.folder}: {row.model} is not a model of the machine's owner, and is counted here; "
                 "leave it out"
             )
         for column in SUMMED:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
-                raise UserError(f"{workloads.layers_path}: the layers of {row.model} do not sum to its {column}")
+                raise UserError(f"{workloads.folder}: the layers of {row.model} do not sum to its {column}")
     return found
 
 

@@ -65,6 +65,8 @@ def _shaped(rows: list[Tried]) -> list[Tried]:
 
 _cell = attrgetter(*CELL)
 
+_workload = attrgetter(*WORKLOAD)
+
 _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 """What tells the round of a training step apart, and is the same for its stages."""
 
@@ -81,20 +83,16 @@ Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]
 """A workload with its layers and operators."""
 
 
-class Workloads:
-    """``data/workload``: what the models ask for, on any device.
+class Counts:
+    """A folder of workloads, with their layers and operators, which are written first: a workload's row commits them."""
 
-    A workload's layers and operators are written first and its row in ``models.csv`` last: that row commits them.
-    """
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.models_path, self.layers_path, self.operators_path = (
-            file_of(record, data) for record in (Workload, Layer, Operator)
+            folder / TABLES[record].name for record in (Workload, Layer, Operator)
         )
         self._layers = ChildTable(self.layers_path, Layer, WORKLOAD)
         self._operators = ChildTable(self.operators_path, Operator, WORKLOAD)
-        self._has_put = False
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
@@ -114,15 +112,65 @@ class Workloads:
     def _committed(self) -> list[Workload]:
         return [row for row in self.models() if row.status == "ok"]
 
+    def put(self, counted: Sequence[Counted]) -> None:
+        """Add workloads, or replace them where they stand.
+
+        A user's own model has one input shape: its rows at another, from before its code was changed, go.
+        """
+        shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
+        self._layers.forget()
+        self._operators.forget()
+        self._layers.put([(row, layers) for row, layers, _ in counted])
+        self._operators.put([(row, operators) for row, _, operators in counted])
+        known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
+        rows = merged(known, [row for row, _, _ in counted])
+        rows.sort(key=lambda row: (row.model, row.input_shape, row.batch, row.precision, row.autocast or ""))
+        write(self.models_path, Workload, rows)
+
+    def leave_out(self, models: Collection[str]) -> None:
+        """Remove the workloads of these models, the rows that commit them first."""
+        rows = self.models()
+        stay = [row for row in rows if row.model not in models]
+        if len(stay) < len(rows):
+            write(self.models_path, Workload, stay)
+        self._layers.leave_out(models)
+        self._operators.leave_out(models)
+
+
+class Workloads:
+    """``data/workload``: what the models ask for, on any device; in ``own`` below it what a user's own models ask for.
+
+    They are apart since others' copies of the cache share the first, and not the second.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.data, self.folder = data, file_of(Workload, data).parent
+        self.shared, self.own = Counts(self.folder), Counts(self.folder / OWN)
+        self._has_put = False
+
+    def models(self) -> list[Workload]:
+        return self.shared.models() + self.own.models()
+
+    def counted(self) -> list[Workload]:
+        """Return the rows that need no further counting."""
+        return self.shared.counted() + self.own.counted()
+
+    def layers(self) -> list[Layer]:
+        """Return the layers of committed workloads."""
+        return self.shared.layers() + self.own.layers()
+
+    def operators(self) -> list[Operator]:
+        """Return the operators of committed workloads."""
+        return self.shared.operators() + self.own.operators()
+
     def of(self, rows: Iterable[Workload]) -> list[Counted]:
         """Return these workloads, each with its layers and operators."""
         layers, operators = self.layers(), self.operators()
-        key = attrgetter(*WORKLOAD)
         return [
             (
                 row,
-                [each for each in layers if key(each) == key(row)],
-                [each for each in operators if key(each) == key(row)],
+                [each for each in layers if _workload(each) == _workload(row)],
+                [each for each in operators if _workload(each) == _workload(row)],
             )
             for row in rows
         ]
@@ -130,33 +178,25 @@ class Workloads:
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace them where they stand, so that counting again changes nothing.
 
-        A user's own model has one input shape: its rows at another, from before its code was changed, go. Runs on two
-        devices may count into one folder at the same time.
+        Runs on two devices may count into one folder at the same time.
         """
         counted = list(counted)
-        if self._has_put and not self.models_path.exists():
-            raise _gone(self.models_path.parent)
-        shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
-        with in_turn(self.models_path.parent):
-            self._layers.forget()
-            self._operators.forget()
-            self._layers.put([(row, layers) for row, layers, _ in counted])
-            self._operators.put([(row, operators) for row, _, operators in counted])
-            known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
-            rows = merged(known, [row for row, _, _ in counted])
-            rows.sort(key=lambda row: (row.model, row.input_shape, row.batch, row.precision, row.autocast or ""))
-            write(self.models_path, Workload, rows)
+        if self._has_put and not (self.shared.models_path.exists() or self.own.models_path.exists()):
+            raise _gone(self.folder)
+        own = [each for each in counted if each[0].source == OWN]
+        with in_turn(self.folder):
+            if len(own) < len(counted):
+                self.shared.put([each for each in counted if each[0].source != OWN])
+            if own:
+                self.shared.leave_out({row.model for row, _, _ in own})  # where an earlier version put them
+                self.own.put(own)
         self._has_put = True
 
     def leave_out(self, models: Collection[str]) -> None:
-        """Remove the workloads of these models, the rows that commit them first."""
-        with in_turn(self.models_path.parent):
-            rows = self.models()
-            stay = [row for row in rows if row.model not in models]
-            if len(stay) < len(rows):
-                write(self.models_path, Workload, stay)
-            self._layers.leave_out(models)
-            self._operators.leave_out(models)
+        """Remove the workloads of these models."""
+        with in_turn(self.folder):
+            self.shared.leave_out(models)
+            self.own.leave_out(models)
 
 
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}

@@ -89,6 +89,15 @@ class Chip:
     ]
     source: Source
     note: Note
+    memory_byte: Annotated[
+        float | None,
+        Column(
+            "the capacity of the chip's own memory, a printed GB being 10^9 bytes; of a board sold with several the "
+            "smallest or the one named; empty where the memory is the host's",
+            least=1e8,
+            most=1e13,
+        ),
+    ] = None
 
 
 def folded(name: str) -> str:

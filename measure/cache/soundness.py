@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from measure.cache.folders import FILE_NAMES, FILES
+from measure.cache.folders import FILE_NAMES, FILES, Workloads
 from measure.cache.records import (
     Environment,
     HardwareCounterProfile,
@@ -45,7 +45,12 @@ def check(data: Path) -> None:
 
 def read_workloads(data: Path) -> Rows:
     """Return the rows of the tables of workloads. Raises UserError for a damaged one."""
-    return _read({record: file_of(record, data) for record in (Workload, Layer, Operator)})
+    workloads = Workloads(data)
+    found = [
+        _read({Workload: each.models_path, Layer: each.layers_path, Operator: each.operators_path})
+        for each in (workloads.shared, workloads.own)
+    ]
+    return {record: [row for tables in found for row in tables[record]] for record in (Workload, Layer, Operator)}
 
 
 def read_machine(folder: Path) -> Rows:

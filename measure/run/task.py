@@ -271,7 +271,7 @@ class Cache:
 
     def places(self, tasks: Collection[Task]) -> list[str]:
         """Return the folders that the tasks' results go into."""
-        counted = self.workloads.models_path.parent
+        counted = self.workloads.folder
         return sorted({str(self.folder.folder if task.is_of_machine else counted) for task in tasks})
 
 

@@ -147,7 +147,7 @@ def load(
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
     models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
-    workloads.check_sums(models, layers, tables.layers_path)
+    workloads.check_sums(models, layers, tables.folder)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
     wanted = options.models({*models.model, *(row.model for each in tried for row in each.rows)})

@@ -84,8 +84,8 @@ def not_counted(models: pd.DataFrame) -> pd.DataFrame:
     return models[models.status != "ok"].reset_index(drop=True)
 
 
-def check_sums(models: pd.DataFrame, layers: pd.DataFrame, path: Path) -> None:
-    """Raise UserError, naming the layers' ``path``, for a workload of which there are layers that do not sum to it."""
+def check_sums(models: pd.DataFrame, layers: pd.DataFrame, folder: Path) -> None:
+    """Raise UserError, naming the ``folder`` of both, for a workload of which there are layers that do not sum to it."""
     key = list(WORKLOAD)
     models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
     sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)
@@ -96,7 +96,7 @@ def check_sums(models: pd.DataFrame, layers: pd.DataFrame, path: Path) -> None:
         if not wrong.empty:
             row = wrong.iloc[0]
             raise UserError(
-                f"{path}: the layers of {row.model} at {row.input_shape}, batch size {row.batch} and "
+                f"{folder}: the layers of {row.model} at {row.input_shape}, batch size {row.batch} and "
                 f"{row.precision} do not sum to its {column} in models.csv; count it again with python -m measure "
                 f"--sections workload --force --models {row.model}"
             )

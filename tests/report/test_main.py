@@ -209,7 +209,7 @@ def test_check_refuses_layers_that_do_not_sum_to_their_model(capsys, tmp_path):
     lines = layers.read_text("utf-8").splitlines()
     layers.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
     assert main(["check", "--data", str(data)]) == 2
-    assert f"{layers}: the layers of tokens at 3x224x224" in capsys.readouterr().err
+    assert f"{layers.parent}: the layers of tokens at 3x224x224" in capsys.readouterr().err
 
 
 @pytest.fixture
