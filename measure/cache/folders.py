@@ -84,7 +84,7 @@ Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]
 
 
 class Counts:
-    """A folder of workloads, with their layers and operators, which are written first: a workload's row commits them."""
+    """A folder of workloads with their layers and operators, written first: a workload's row commits them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

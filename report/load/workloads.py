@@ -85,7 +85,7 @@ def not_counted(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_sums(models: pd.DataFrame, layers: pd.DataFrame, folder: Path) -> None:
-    """Raise UserError, naming the ``folder`` of both, for a workload of which there are layers that do not sum to it."""
+    """Raise UserError, naming the ``folder`` of both, for a workload whose layers do not sum to it."""
     key = list(WORKLOAD)
     models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
     sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)

@@ -111,10 +111,10 @@ def test_layers_are_those_of_the_rows_shown():
 
 def test_layers_sum_to_their_model():
     models, layers = tables()
-    path = Path("some") / "layers.csv"
+    path = Path("some")
     workloads.check_sums(models, layers, path)
     workloads.check_sums(models, layers.iloc[:0], path)
     wrong = layers.assign(forward_flop=layers.forward_flop.where(layers.index != 0, 1))
-    said = "some/layers.csv: the layers of broad at 3x224x224, batch size 1 and bf16 do not sum to its forward_flop"
+    said = "some: the layers of broad at 3x224x224, batch size 1 and bf16 do not sum to its forward_flop"
     with pytest.raises(UserError, match=f"^{said} .* --force --models broad$"):
         workloads.check_sums(models, wrong, path)
