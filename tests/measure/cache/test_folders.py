@@ -28,7 +28,7 @@ from measure.cache import folders
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample
 from measure.cache.table import append, write
-from measure.cache.workload_records import Workload
+from measure.cache.workload_records import Layer, Workload
 from measure.errors import UserError
 
 
@@ -393,3 +393,21 @@ def test_the_newest_environment_is_the_one_recorded_last(tmp_path):
     assert box.newest_environment() == comparing.NEWER
     with pytest.raises(UserError, match=r"other/machine\.csv has no environment; measure with python -m measure"):
         MachineFolder(tmp_path, "other").newest_environment()
+
+
+def test_models_of_ones_own_are_counted_apart_and_read_with_the_others(tmp_path):
+    mine = dataclasses.replace(workload("mine:net"), source="own")
+    shared, own = tmp_path / "workload", tmp_path / "workload" / "own"
+    assert "data/workload/own/" in (ROOT / ".gitignore").read_text().splitlines()
+    # An earlier version put them with the others
+    append(shared / "models.csv", Workload, [mine])
+    append(shared / "layers.csv", Layer, [layer("mine:net")])
+    table = Workloads(tmp_path)
+    table.put([(workload(), [layer()], []), (mine, [layer("mine:net"), layer("mine:net", position=1)], [])])
+    assert "mine:net" not in (shared / "models.csv").read_text() + (shared / "layers.csv").read_text()
+    assert "mine:net" in (own / "models.csv").read_text()
+    assert [row.model for row in table.models()] == ["net", "mine:net"]
+    assert [row.model for row in table.layers()] == ["net", "mine:net", "mine:net"]
+    table.leave_out({"mine:net"})
+    assert [row.model for row in Workloads(tmp_path).models()] == ["net"]
+    assert [row.model for row in Workloads(tmp_path).layers()] == ["net"]
