@@ -198,7 +198,7 @@ def test_a_roof_measured_again_replaces_the_old_one(folder):
 
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
     table = Workloads(tmp_path)
-    paths = (table.models_path, table.layers_path, table.operators_path)
+    paths = (table.shared.models_path, table.shared.layers_path, table.shared.operators_path)
     table.put([(workload("b", 64), [], []), (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
     table.put([(workload("a", 1), [layer("a")], [operator("a")])])
     first = [path.read_bytes() for path in paths]
@@ -223,7 +223,7 @@ def test_counting_again_leaves_no_layer_and_operator_of_the_old_count(tmp_path):
 def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path):
     table = Workloads(tmp_path)
     table.put([(workload(name), [layer(name)], [operator(name)]) for name in ("a", "b")])
-    write(table.models_path, Workload, [workload("b")])  # as if killed between the tables
+    write(table.shared.models_path, Workload, [workload("b")])  # as if killed between the tables
     assert [row.model for row in table.layers()] == ["b"]
     assert [row.model for row in table.operators()] == ["b"]
 
