@@ -47,8 +47,8 @@ def test_kills_come_at_any_moment_and_after_writes_with_all_processes_and_alone(
 @pytest.fixture
 def folder(tmp_path):
     """Two rounds of a cell, and a model's workload."""
-    append(Workloads(tmp_path).models_path, Workload, [workload()])
-    append(Workloads(tmp_path).layers_path, Layer, [layer()])
+    append(Workloads(tmp_path).shared.models_path, Workload, [workload()])
+    append(Workloads(tmp_path).shared.layers_path, Layer, [layer()])
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(ENVIRONMENT)
     for number in range(2):
