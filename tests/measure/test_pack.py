@@ -5,7 +5,7 @@ import pytest
 from helpers.rows import layer, machine_in, run, workload
 
 from measure import __main__ as command
-from measure.cache.folders import FILES, MachineFolder, Workloads
+from measure.cache.folders import FILES, Counts, MachineFolder, Workloads
 from measure.cache.workload_records import Operator
 
 OWN = {"model": "mine:net", "source": "own", "parameter_byte": 20, "traffic_byte": 96, "forward_other_flop": 2}
@@ -97,7 +97,7 @@ def test_a_model_that_is_another_network_elsewhere_is_refused(cache, tmp_path, c
 )
 def test_counts_that_cannot_be_are_refused(columns, message, tmp_path, capsys):
     box = machine_in(tmp_path / "given" / "box").folder
-    Workloads(box).put([(own_workload(**columns), [layer("mine:net")], [])])
+    Counts(box / "workload").put([(own_workload(**columns), [layer("mine:net")], [])])
     assert add(tmp_path / "data", box) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
