@@ -229,8 +229,8 @@ def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
 
     @kinds.of(
         "{in eager mode|with <variant>} [<advice>: ]the throughput over that at batch size <first> is <effects> in the "
-        "median of <models>[, and the smallest batch size with <share> of the best is <saturation> for <count> of "
-        "<swept>]",
+        "median of <models>[, and the smallest batch size with <share> of the best is <saturation> in the median "
+        "of <swept>][, from <least> to <most>]",
         variant=r"\S+",
     )
     def clause(said: Said) -> Wanted:
@@ -240,13 +240,11 @@ def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
         own = sizes[variant]
         better, worse = (on_side(own, side, at) for side in (1, -1))
         best = max(better, key=lambda size: own[size].factor, default=first)
-        often = swept[variant].saturation.value_counts()
-        usual = next((size for size in often.index if str(size) == said.get("saturation")), often.index[0])
-        usual = usual if often[usual] == often.max() else often.index[0]
+        found = sorted(swept[variant].saturation)
         return {
             "variant": variant, "advice": Naming([best] if better or worse else []), "first": first,
-            "share": share(SATURATED), "saturation": int(usual), "count": int(often.max()),
-            "swept": counted(len(swept[variant]), "model"), **_sizes(own, at, said),
+            "share": share(SATURATED), "saturation": int(found[(len(found) - 1) // 2]), "least": int(found[0]),
+            "most": int(found[-1]), "swept": counted(len(swept[variant]), "model"), **_sizes(own, at, said),
         }  # fmt: skip
 
     return kinds

@@ -74,7 +74,8 @@ def of_machine(machine: Machine) -> pd.DataFrame:
     found = [
         saturations(matching(cells, precision=BASE_PRECISION)).assign(variant=variant) for variant, cells in variants
     ]
-    return available.at_least_one(pd.concat(found, ignore_index=True), gap)
+    swept = [each for each in found if not each.empty]  # beside an empty frame whole numbers would become fractions
+    return available.at_least_one(pd.concat(swept, ignore_index=True) if swept else found[0], gap)
 
 
 def _limit(found: Any, largest: int, cells: pd.DataFrame) -> str | None:

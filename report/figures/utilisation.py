@@ -13,7 +13,7 @@ from report.analysis.long_lists import LINES, evenly, left_out
 from report.analysis.predictors import common_batches
 from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
-from report.charts.axes import LogAxis
+from report.charts.axes import LABEL_GAP, LogAxis
 from report.charts.labels import Box, along, spread, text_size
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
@@ -229,7 +229,8 @@ def attained(paper: Paper) -> alt.ConcatChart:
     order = evenly(every)
     points = points[points.model.isin(order)]
     scale = alt.Scale(domain=[0, max(1.05, 1.05 * points.share.max())], nice=False)
-    heading, axis = "achieved share of the attainable rate", alt.Axis(labelExpr=PERCENT)
+    heading = "achieved share of the attainable rate"
+    axis = alt.Axis(labelExpr=PERCENT, labelOverlap="greedy", labelSeparation=LABEL_GAP)
     batches = sorted(cells.batch.unique())
     style = styles("batch", theme.batch_colors(batches), theme.batch_shapes(batches), title="batch size")
     picked = theme.choice("batch")

@@ -1,5 +1,7 @@
 """What to run a model with: the precision, the batch size, the variant, the device."""
 
+from statistics import median_low
+
 import pandas as pd
 
 from measure.cache.words import EAGER
@@ -59,12 +61,13 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
         effects = _by_larger_batch(rows[rows.status == "ok"], first, confidence)
         if not effects:
             continue
-        runs, counts = mode(str(variant)), saturated.batch.value_counts()
+        runs, sizes = mode(str(variant)), sorted(saturated.batch)
+        ends = f", from {sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else ""
         told = f"the throughput over that at batch size {first} is"
         advice.append(
             f"{runs} {_advice_on_batches(effects, first)}: {told} {medians(effects)}, and the smallest batch size "
-            f"with {percent(saturation.SHARE)} of the best is {int(counts.index[0])} for {int(counts.iloc[0])} of "
-            f"{number(len(saturated), 'model')}"
+            f"with {percent(saturation.SHARE)} of the best is {median_low(sizes)} in the median of "
+            f"{number(len(saturated), 'model')}{ends}"
         )
         briefs.append(f"{runs} {told} {medians(at_ends(effects))}")
         tested += effects.values()

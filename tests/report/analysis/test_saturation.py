@@ -79,3 +79,11 @@ def test_of_a_machine():
     assert rows.batch.tolist()[8:] == [16] * 8
     with pytest.raises(DataMissingError, match=r"Example GPU over a full sweep .* --device cuda --batch-sizes"):
         saturation.of_machine(tiny().machine("gpu"))
+
+
+def test_a_variant_without_a_sweep_leaves_batch_sizes_whole(monkeypatch):
+    machine = many().machine("cpu")
+    one = machine.cells[machine.cells.precision == "fp32"].groupby("model").head(1)
+    rows = saturation.of_machine(replace(machine, variants=one.assign(variant="kept_memory")))
+    assert set(rows.variant) == {"eager"}
+    assert rows.batch.dtype.kind == "i"

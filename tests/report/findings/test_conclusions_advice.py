@@ -114,7 +114,7 @@ def test_batch_size():
     assert text(found) == (
         "On the Example CPU (4 cores), in eager mode collect inputs into batches of 4: the throughput over that at "
         "batch size 1 is 2.00 (2.00 to 2.00) at batch size 4 and 2.0 (1.0 to 4.0) at 16 in the median of the same 7 "
-        "models, and the smallest batch size with 95 % of the best is 4 for 7 of 8 models."
+        "models, and the smallest batch size with 95 % of the best is 4 in the median of 8 models, from 4 to 16."
     )
 
     def slower(cells):
@@ -122,7 +122,7 @@ def test_batch_size():
 
     found = settings.batch_size(many(), cpu(slower))
     assert "keep to batch size 1: the throughput over that at batch size 1 is 0.250" in text(found)
-    assert "the smallest batch size with 95 % of the best is 1 for 8 of 8 models." in text(found)
+    assert "the smallest batch size with 95 % of the best is 1 in the median of 8 models." in text(found)
     # A variant may turn it: 2 times 2 at batch size 4, 2 times 8 at 16
     kept = cpu().cells.assign(variant="kept_memory")
     kept["throughput_per_s"] *= kept.batch.map({1: 1, 4: 2, 16: 8})
