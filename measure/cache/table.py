@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -192,8 +193,10 @@ def _titles(path: Path, record: type, header: Sequence[str]) -> dict[str, str]:
     today = {former: name for name, column in known.items() for former in column.formerly}
     names = [name if name in known else today.get(name, name) for name in header]
     if TABLES[record].by_hand:
-        if sorted(names) != sorted(known):
-            wrong = sorted(set(names) ^ set(known)) or sorted(names)
+        later = {field.name for field in fields(record) if field.default is None}  # an older table lacks them
+        right = set(known) - (later - set(names))
+        if sorted(names) != sorted(right):
+            wrong = sorted(set(names) ^ right) or sorted(names)
             expected = f"the columns must be {', '.join(known)}, each once"
             raise UserError(f"{path}, line 1: {expected}: see {wrong[0]!r}, and mend the header")
         return dict(zip(names, header, strict=True))

@@ -23,8 +23,8 @@
     const body = table.tBodies[0];
     if (head?.length !== 1 || table.tBodies.length !== 1 || body.rows.length < FEWEST_ROWS) return;
     const rows = [...body.rows];
-    // The last row may say how many models a table leaves out; rows without a first cell belong to those above.
-    const last = rows.filter((row) => [...row.cells].filter((cell) => cell.textContent.trim()).length < 2);
+    // A row of its first cell alone says what a table leaves out; one without a first cell belongs to those above.
+    const last = rows.filter((row) => text(row, 0) && ![...row.cells].some((cell, at) => at && cell.textContent.trim()));
     const sorted = rows.filter((row) => !last.includes(row));
     if (sorted.some((row) => !text(row, 0))) return;
     for (const [at, cell] of [...head[0].cells].entries()) {

@@ -354,10 +354,10 @@ def test_a_model_of_ones_own_has_one_input_shape(tmp_path):
     tables.put([(own, [], []), (net, [], [])])
     changed, larger = row("mine:net", "own", "5"), row("net", "torchvision", "3x4x4")
     tables.put([(changed, [], []), (larger, [], [])])
-    assert tables.models() == [changed, net, larger]
+    assert tables.models() == [net, larger, changed]
     tables.put([(dataclasses.replace(changed, batch=4), [], [])])
     assert [(each.model, each.batch) for each in tables.models()] == [
-        ("mine:net", 1), ("mine:net", 4), ("net", 1), ("net", 1),
+        ("net", 1), ("net", 1), ("mine:net", 1), ("mine:net", 4),
     ]  # fmt: skip
 
 

@@ -26,6 +26,16 @@ def test_a_row(tmp_path):
     assert row["peak_flop_per_s"] == 1e12
     assert row["ridge_flop_per_byte"] == 10  # 1e12 / 1e11
     assert row["alias"] == row["die"] == ""
+    assert pd.isna(row["memory_byte"])  # a column that came later
+
+
+def test_the_capacity_of_memory(tmp_path):
+    (row,) = read(tmp_path, HEADER.replace("note\n", "note,memory_byte\n") + ROW.replace(",\n", ",,2.4e10\n")).to_dict(
+        "records"
+    )
+    assert row["memory_byte"] == 24e9
+    with pytest.raises(UserError, match="line 2, column memory_byte: the cell is '24', not a number from"):
+        read(tmp_path, HEADER.replace("note\n", "note,memory_byte\n") + ROW.replace(",\n", ",,24\n"))
 
 
 @pytest.mark.parametrize(
