@@ -13,7 +13,7 @@ from ridgepoint import main
 def test_each_part_has_its_own_command_line(capsys):
     assert main(["report", "check", "--data", str(TESTS / "data")]) == 0
     assert " is sound: " in capsys.readouterr().out
-    assert main(["measure", "show", "--data", str(TESTS / "data"), "--models", "lean"]) == 0
+    assert main(["measure", "show", "lean", "--data", str(TESTS / "data")]) == 0
     assert "lean" in capsys.readouterr().out
     assert main(["measure", "--no-such-flag"]) == 2
     assert "there is no flag --no-such-flag" in capsys.readouterr().err
