@@ -170,8 +170,8 @@ def _copied(source: Path, folder_name: str | None, members: list[Member], folder
     home = homes[0]
     left_out, together = [], 0
     for member in members:
-        inside = Path(member.path.relative_to(home)) if member.path.is_relative_to(home) else Path(member.path)
-        if str(inside) not in FILE_NAMES and inside not in COUNTED:
+        inside = Path(member.path.relative_to(home)) if member.path.is_relative_to(home) else None
+        if inside is None or (str(inside) not in FILE_NAMES and inside not in COUNTED):
             if not BY_THE_WAY.fullmatch(str(member.path)):
                 left_out.append(str(member.path))
             continue

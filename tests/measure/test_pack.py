@@ -2,7 +2,7 @@ import dataclasses
 import zipfile
 
 import pytest
-from helpers.rows import layer, machine_in, run, workload
+from helpers.rows import layer, machine_in, run, samples, workload
 
 from measure import __main__ as command
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads
@@ -26,7 +26,8 @@ def cache(tmp_path):
     """A cache in which a machine measured a library's model and its owner's own, and counted another own one."""
     data = tmp_path / "data"
     box = machine_in(data / "machines" / "box")
-    box.put_run(dataclasses.replace(run(), model="mine:net"), [])
+    timed = [dataclasses.replace(sample, model="mine:net") for sample in samples(3)]
+    box.put_run(dataclasses.replace(run(), model="mine:net"), timed)
     Workloads(data).put(
         [
             (workload(), [], []),
@@ -109,7 +110,7 @@ def test_bad_input(cache, tmp_path, capsys):
     assert pack(cache, tmp_path / "nowhere" / "box.zip") == 2
     assert "cannot be written (No such file or directory); name another file" in capsys.readouterr().err
     assert pack(cache, "--machine", "bix") == 2
-    assert "--machine: 'bix' is not one of box; did you mean box?" in capsys.readouterr().err
+    assert "--machine: 'bix' is not one of box" in capsys.readouterr().err
     assert pack(tmp_path / "empty") == 2
     assert "holds no machine; measure one with python -m measure" in capsys.readouterr().err
     machine_in(cache / "machines" / "other")
