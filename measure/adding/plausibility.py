@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from measure.cache.folders import FILES
 from measure.cache.models import EARLIER_SHAPES
+from measure.cache.rates import ARITHMETIC
 from measure.cache.records import (
     ROUND,
     Environment,
@@ -38,9 +39,6 @@ FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15
 ABOVE_ROOF = 10
 """A model's rate is at most so many times the fastest kernel's at its precision: what remains above 1 are algorithms
 that get by with fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer)."""
-
-ARITHMETIC = ("matmul", "numpy_matmul", "fma")
-"""The kernels that a peak is read from."""
 
 AHEAD = timedelta(days=1)
 """So far a clock may be ahead of this one."""

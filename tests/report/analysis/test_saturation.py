@@ -81,7 +81,7 @@ def test_of_a_machine():
         saturation.of_machine(tiny().machine("gpu"))
 
 
-def test_a_variant_without_a_sweep_leaves_batch_sizes_whole(monkeypatch):
+def test_a_variant_without_a_sweep_leaves_batch_sizes_whole():
     machine = many().machine("cpu")
     one = machine.cells[machine.cells.precision == "fp32"].groupby("model").head(1)
     rows = saturation.of_machine(replace(machine, variants=one.assign(variant="kept_memory")))
