@@ -4,7 +4,7 @@ One row a model and size, of one input at fp32, into ``data/published/measuremen
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
@@ -16,6 +16,8 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.cache.models import Model
 from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
+from measure.cache.words import FULL_PRECISION
+from measure.cache.workload_records import Operator
 from measure.cli.flags import CommandLine
 from measure.cli.terminal import INTERRUPTED, stop_as_by_ctrl_c
 from measure.counting import count
@@ -28,6 +30,9 @@ from measure.run.destination import check_folder, check_writable, data_flag
 from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
+
+BATCHES = (1, 2)
+"""The batch sizes that are counted: the second tells what each further input adds to the bytes."""
 
 COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
 """The columns that a workload has too."""
@@ -81,41 +86,43 @@ class PublishedCountTask(Task):
             return model
         return replace(model, input_shape=(model.input_shape[0], self.input_size, self.input_size))
 
-    def run(self, _device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> count.Count:
-        return count.count(self.model, 1)
+    def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> list[count.Count]:
+        return count.count_all(self.model, BATCHES, FULL_PRECISION, None, beat)
 
-    def rows(self, outcome: count.Count | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
+    def rows(self, outcome: list[count.Count] | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
         """Return the rows of the two tables."""
         named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
         if isinstance(outcome, Failure):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
-        sums: Counter[tuple[str, str, str]] = Counter()
-        for row in outcome.operators:
-            asked = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
-            for column, of_one in asked.items():
-                sums[row.stage, row.layer_kind, column] += row.calls * of_one
-        kinds = dict.fromkeys((stage, kind) for stage, kind, _ in sums)
-        counted: dict[str, Any] = {column: getattr(outcome.workload, column) for column in COPIED}
+        one, two = outcome
+        counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
         if self.name.startswith(timm_models.PREFIX):
             counted["family"] = timm_models.family(self.name)
-        return (
-            PublishedCount(**named, **counted),
-            [
-                PublishedKind(
-                    **named, stage=stage, layer_kind=kind, calls=sums[stage, kind, "calls"],
-                    flop=sums[stage, kind, "flop"], other_flop=sums[stage, kind, "other_flop"],
-                    byte=sums[stage, kind, "byte"],
-                )
-                for stage, kind in kinds
-            ],
-        )  # fmt: skip
+        of_two = _summed(two.operators)
+        kinds = [
+            PublishedKind(
+                **named, stage=stage, layer_kind=kind, **sums,
+                further_byte=max(of_two[stage, kind]["byte"] - sums["byte"], 0),
+            )
+            for (stage, kind), sums in _summed(one.operators).items()
+        ]  # fmt: skip
+        return PublishedCount(**named, **counted), kinds
 
-    def store(self, cache: object, outcome: count.Count | Failure) -> None:
+    def store(self, cache: object, outcome: list[count.Count] | Failure) -> None:
         assert isinstance(cache, Counts)
         cache.append(*self.rows(outcome))
 
-    def summary(self, result: count.Count) -> str:
-        return f"{(result.workload.forward_flop or 0) / 1e9:.2f} GFLOP"
+    def summary(self, result: list[count.Count]) -> str:
+        return f"{(result[0].workload.forward_flop or 0) / 1e9:.2f} GFLOP"
+
+
+def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], Counter[str]]:
+    """Return the sums over operators by stage and kind of layer."""
+    sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in operators:
+        of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
+        sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
+    return sums
 
 
 class Counts:
@@ -142,7 +149,7 @@ class Counts:
         table.append(self._kinds, PublishedKind, kinds)
         table.append(self._counts, PublishedCount, [counted])
 
-    def put(self, task: Task, outcome: count.Count | Failure) -> None:
+    def put(self, task: Task, outcome: list[count.Count] | Failure) -> None:
         task.store(self, outcome)  # type: ignore[arg-type]
 
 

@@ -50,7 +50,11 @@ class PublishedCount:
 @table("published/measurements/counted_kinds.csv", key=("model", "input_size", "stage", "layer_kind"))
 @dataclass(frozen=True)
 class PublishedKind:
-    """The operators of one kind of layer in such a model, together: their calls sum to the model's row."""
+    """The operators of one kind of layer in such a model, together: their calls sum to the model's row.
+
+    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: it reads parameters
+    once.
+    """
 
     model: columns.Model
     input_size: InputSize
@@ -60,3 +64,4 @@ class PublishedKind:
     flop: Annotated[int, "convolutions, matrix products and attention of them all"]
     other_flop: Annotated[int, "everything else that they compute"]
     byte: Annotated[int, "what they all read and write"]
+    further_byte: Annotated[int, "what each further input of a batch adds to `byte`"]

@@ -42,6 +42,8 @@ def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason(data, cap
     kinds = [row for row in rows(data, PublishedKind) if row.model == "squeezenet1_1" and row.stage == "inference"]
     assert sum(row.flop for row in kinds) == squeezenet.forward_flop
     assert sum(row.byte for row in kinds) == squeezenet.traffic_byte
+    # Each operator reads its parameters once, for however many inputs
+    assert sum(row.further_byte for row in kinds) == squeezenet.traffic_byte - squeezenet.parameter_byte
     assert capsys.readouterr().out.count("GFLOP") == 2
     assert command.main(["count-published", "--data", str(data)]) == 0
     assert "Nothing left to count" in capsys.readouterr().out
@@ -57,7 +59,7 @@ def test_what_is_counted_is_left_and_globs_choose(data):
 
 def test_rows_that_a_kill_left_without_their_model_are_counted_again(data):
     task = PublishedCountTask("squeezenet1_1", 64)
-    left = PublishedKind("squeezenet1_1", 64, "inference", "convolution", 1, 2, 3, 4)
+    left = PublishedKind("squeezenet1_1", 64, "inference", "convolution", 1, 2, 3, 4, 5)
     table.append(file_of(PublishedKind, data), PublishedKind, [left])
     Counts(data).drop([task])
     assert rows(data, PublishedKind) == []
@@ -66,7 +68,7 @@ def test_rows_that_a_kill_left_without_their_model_are_counted_again(data):
 def test_a_transformer_is_built_for_its_size():
     task = PublishedCountTask("timm:vit_tiny_patch16_224", 160)
     assert task.model.input_shape == (3, 160, 160)
-    counted = task.run(None, None, lambda: None).workload
+    counted = task.run(None, None, lambda: None)[0].workload
     # 10 x 10 patches and a class token: the embedding of positions is 101 x 192, where at 224 it is 197 x 192
     assert counted.parameter_count == 5_717_416 - 96 * 192
 
