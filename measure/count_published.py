@@ -101,7 +101,7 @@ class PublishedCountTask(Task):
         of_two = _summed(two.operators)
         kinds = [
             PublishedKind(
-                **named, stage=stage, layer_kind=kind, **sums,
+                **named, **sums, stage=stage, layer_kind=kind,
                 further_byte=max(of_two[stage, kind]["byte"] - sums["byte"], 0),
             )
             for (stage, kind), sums in _summed(one.operators).items()
@@ -116,9 +116,9 @@ class PublishedCountTask(Task):
         return f"{(result[0].workload.forward_flop or 0) / 1e9:.2f} GFLOP"
 
 
-def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], Counter[str]]:
+def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the sums over operators by stage and kind of layer."""
-    sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    sums: dict[tuple[str, str], Any] = defaultdict(Counter)
     for row in operators:
         of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
         sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})

@@ -1,0 +1,81 @@
+"""The command ``python -m measure fit``: fits how latencies are predicted to all that was timed, and checks it."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from measure.cache import table
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    BY_MODEL,
+    ONE_KNOWN,
+    OURS,
+    PUT_ASIDE,
+    Coefficient,
+    PredictionError,
+)
+from measure.cache.schema import file_of
+from measure.cli.flags import CommandLine
+from measure.cli.quantities import percent
+from measure.cli.tables import aligned
+from measure.errors import UserError
+from measure.run.destination import check_folder, check_writable, data_flag
+
+SHOWN = (BY_MODEL, BY_DEVICE, ONE_KNOWN, PUT_ASIDE)
+HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure fit",
+        description="Fit the terms of latencies to the published measurements and the cache's own machines, predict "
+        "what each fit had left out, and write coefficients and errors to data/prediction. predict and the paper read "
+        "them.",
+    )
+    flags.add_argument(
+        "--aside", action="store_true", help="predict the devices, too, that are put aside and in no fit"
+    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0. Raises UserError for bad input, and where nothing was timed and counted."""
+    asked = parser().parse_args(argv)
+    check_folder(asked.data, "--data")
+    from measure.predicting import timings
+    from measure.predicting.study import study
+
+    calls = timings.read(asked.data)
+    if not calls:
+        raise UserError(
+            f"--data: {asked.data} holds no latency of a counted model on a device with known roofs; measure one with "
+            f"python -m measure{data_flag(asked.data)}"
+        )
+    check_writable(asked.data)
+    coefficients, errors = study(calls, lambda name: print(name, file=sys.stderr), asked.aside)
+    for record, rows in ((Coefficient, coefficients), (PredictionError, errors)):
+        path = file_of(record, asked.data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.write(path, record, rows)
+    print("\n".join(aligned([HEAD, *_lines(errors)], ("latencies", "median error", "9 in 10 within", "covered"))))
+    return 0
+
+
+def _lines(errors: Sequence[PredictionError]) -> list[tuple[str, ...]]:
+    return [
+        (
+            row.left_out,
+            row.device,
+            row.precision,
+            row.variant,
+            row.phase,
+            str(row.calls),
+            percent(row.median_error),
+            percent(row.p90_error),
+            "" if row.coverage is None else percent(row.coverage),
+        )
+        for row in errors
+        if (row.method, row.batches) == (OURS, ALL_BATCHES) and row.left_out in SHOWN
+    ]

@@ -1,0 +1,177 @@
+"""Predicts the latency of a call on a device, by what is known of it: its own fit, some times, or its datasheet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    BY_MODEL,
+    ONE_KNOWN,
+    OURS,
+    TERMS,
+    Coefficient,
+    PredictionError,
+    Setting,
+)
+from measure.predicting.demand import Demand, How, Roof
+from measure.predicting.devices import PredictedDevice
+from measure.predicting.fitting import Numbers
+from measure.predicting.model import LatencyModel, with_neighbours
+from measure.predicting.sample import Sample, sample
+from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
+from measure.predicting.timings import TimedCall
+
+FITTED, SCALED, DATASHEET = BASES = ("fitted", "scaled", "datasheet")
+"""What a prediction rests on: models timed on the device under that setting, some times on it, its datasheet alone."""
+
+GPU = "gpu"
+"""The kind of chip whose coefficients are taken where no device of a kind was timed."""
+
+ARITHMETIC_BOUND, MEMORY_BOUND = "arithmetic", "memory"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A latency (s) that is known of a device, and what its call asks for."""
+
+    demand: Demand
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A call's latency on a device: the least that its roof allows, and the likely one with its 90 % interval.
+
+    The interval's ends are None where no device like this could be left out of a fit. ``bound`` is what bounds the
+    least time, ``costliest`` the term with the largest part of the likely one and ``costliest_share`` that part.
+    ``basis`` is one of ``BASES``, ``timed_models`` the models timed on the device that it rests on.
+    """
+
+    least_s: float
+    bound: str
+    likely_s: float
+    low_s: float | None
+    high_s: float | None
+    basis: str
+    timed_models: int
+    costliest: str
+    costliest_share: float
+
+
+class Predictor:
+    """Predictions by the coefficients and errors of ``data/prediction``, and the latencies that these rest on."""
+
+    def __init__(
+        self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Sequence[TimedCall]
+    ) -> None:
+        self._coefficients: dict[Setting, Numbers] = {}
+        for row in coefficients:
+            setting = Setting(*(getattr(row, name) for name in Setting._fields))
+            self._coefficients.setdefault(setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
+        self._ratios = {
+            (row.left_out, Setting(*(getattr(row, name) for name in Setting._fields))): (row.low_ratio, row.high_ratio)
+            for row in errors
+            if (row.method, row.batches) == (OURS, ALL_BATCHES)
+        }
+        self._calls = [call for call in calls if call.setting.device not in ASIDE]
+        self._models: dict[Setting, LatencyModel] = {}
+
+    def predict(
+        self,
+        demand: Demand,
+        device: PredictedDevice,
+        precision: str,
+        variant: str,
+        phase: str,
+        how: How,
+        known: Known | None = None,
+    ) -> Prediction | None:
+        """Return the latency of a call; None where the device has no rate at the precision, or nothing was fitted.
+
+        A device of a kind of which none was timed is taken for a GPU, and has no interval. ``known`` is a latency that
+        is known of the device under the same conditions.
+        """
+        roof = device.roof(precision)
+        own = self._own(device.name, precision, variant, phase)
+        like = pool_of(device.chip_kind, precision, phase)
+        pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
+        if roof is None or (own is None and pool not in self._coefficients):
+            return None
+        times = self._times_of(device.name, pool)
+        factor = 1.0
+        if own is not None:
+            basis, model, interval = FITTED, self._model(own), self._ratios.get((BY_MODEL, own))
+            timed = len({call.architecture for call in self._members[own]})
+        else:
+            model = self._model(pool)
+            if known is not None:
+                factor = known.latency_s / _predicted(model, known.demand, roof, how)
+                timed = 1
+            else:
+                timed = 0 if times is None else len(set(times.architecture))
+                if times is not None:
+                    ratios = times.latency_s / model.predict(times.terms, times.make_ups)
+                    factor = float(np.median(ratios))
+            basis = SCALED if timed else DATASHEET
+            checked = ONE_KNOWN if timed else BY_DEVICE
+            interval = self._ratios.get((checked, pool)) if pool == like else None
+        likely_s = factor * _predicted(model, demand, roof, how)
+        parts = demand.terms(roof, how) * model.coefficients
+        least_s = demand.least_s(roof)
+        arithmetic_s = float(demand.arithmetic_s(roof).sum())
+        return Prediction(
+            least_s,
+            ARITHMETIC_BOUND if arithmetic_s >= least_s else MEMORY_BOUND,
+            likely_s,
+            None if interval is None else likely_s * interval[0],
+            None if interval is None else likely_s * interval[1],
+            basis,
+            timed,
+            TERMS[int(parts.argmax())],
+            float(parts.max() / parts.sum()),
+        )
+
+    def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
+        """Return the fitted setting of a device that says these conditions: that of the newest software."""
+        found = [
+            setting
+            for setting in self._coefficients
+            if (setting.device, setting.precision, setting.variant, setting.phase)
+            == (device, precision, variant, phase)
+        ]
+        return max(found, key=lambda setting: _version(setting.software), default=None)
+
+    def _times_of(self, device: str, pool: Setting) -> Sample | None:
+        """Return the latencies of a device in a pool, if there are any."""
+        found = [call for call in self._members.get(pool, []) if call.setting.device == device]
+        return sample(found) if found else None
+
+    @cached_property
+    def _members(self) -> Mapping[Setting, list[TimedCall]]:
+        """The latencies that each fit rests on."""
+        found: dict[Setting, list[TimedCall]] = {}
+        for call in self._calls:
+            found.setdefault(call.setting, []).append(call)
+            if call.setting.variant in POOLED:
+                found.setdefault(pool_of_call(call), []).append(call)
+        return found
+
+    def _model(self, setting: Setting) -> LatencyModel:
+        """Return the fitted model of a setting, its neighbours from the latencies that it rests on."""
+        if setting not in self._models:
+            timed = sample(self._members[setting])
+            self._models[setting] = with_neighbours(timed, self._coefficients[setting])
+        return self._models[setting]
+
+
+def _predicted(model: LatencyModel, demand: Demand, roof: Roof, how: How) -> float:
+    return float(model.predict(demand.terms(roof, how)[None, :], demand.make_up()[None, :])[0])
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return a version as numbers that sort: 2.9.1 before 2.14."""
+    return tuple(int(part) for part in text.split("+")[0].split(".") if part.isdigit())

@@ -1,0 +1,78 @@
+"""Calls that were timed, as arrays: what is fitted, and what is predicted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from measure.cache.predictions import TERMS
+from measure.predicting.fitting import Numbers
+from measure.predicting.timings import TimedCall
+
+Texts = NDArray[np.object_]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One row a call: latencies (s), terms (s), make-ups, and what tells the calls apart.
+
+    ``flop_s`` is the time of its FLOP at the peak, ``roof_s`` that of its kinds of layer each at its roof.
+    """
+
+    latency_s: Numbers
+    terms: Numbers
+    make_ups: Numbers
+    flop_s: Numbers
+    roof_s: Numbers
+    batch: Numbers
+    setting: Texts
+    device: Texts
+    source: Texts
+    phase: Texts
+    architecture: Texts
+    family: Texts
+
+    def __len__(self) -> int:
+        return len(self.latency_s)
+
+    def where(self, chosen: Mask | Places) -> "Sample":
+        """Return the rows that are chosen, or those at some places, each as often as it is named."""
+        return Sample(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def weights(self) -> Numbers:
+        """Return weights of rows by which a setting's say grows with the square root of their number."""
+        _, place, counts = np.unique(numbered(self.setting), return_inverse=True, return_counts=True)
+        return np.asarray(counts[place], dtype=float) ** -0.25
+
+
+def numbered(labels: Texts) -> Places:
+    """Return labels as numbers, in the order in which they first occur."""
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.intp)
+
+
+def sample(calls: Sequence[TimedCall]) -> Sample:
+    """Return calls as arrays."""
+
+    def texts(values: list[object]) -> Texts:
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+        return found
+
+    return Sample(
+        np.array([call.latency_s for call in calls]),
+        np.array([call.terms for call in calls]).reshape(len(calls), len(TERMS)),
+        np.array([call.demand.make_up() for call in calls]).reshape(len(calls), -1),
+        np.array([call.demand.arithmetic_s(call.roof).sum() for call in calls]),
+        np.array([call.demand.layerwise_s(call.roof) for call in calls]),
+        np.array([float(call.batch) for call in calls]),
+        texts([call.setting for call in calls]),
+        texts([call.setting.device for call in calls]),
+        texts([call.setting.source for call in calls]),
+        texts([call.setting.phase for call in calls]),
+        texts([call.architecture for call in calls]),
+        texts([call.family or call.architecture for call in calls]),
+    )

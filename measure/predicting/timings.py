@@ -1,0 +1,218 @@
+"""The latencies that predictions learn from: those that others published, and those of the cache's own machines."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from measure.answering.cells import TimedCell, timed_cells
+from measure.cache import table
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.hand_kept import PublishedTiming, folded
+from measure.cache.predictions import HERE, Setting
+from measure.cache.published_counts import PublishedCount, PublishedKind
+from measure.cache.schema import file_of
+from measure.cache.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
+from measure.cache.workload_records import Operator, Workload
+from measure.predicting import devices
+from measure.predicting.demand import Demand, How, Roof, by_kind
+from measure.predicting.devices import PredictedDevice
+from measure.predicting.fitting import Numbers
+
+CHANNELS_LAST, COMPILED = "channels_last", ("torch.compile", "TensorRT")
+
+Shape = tuple[str, int | None]
+"""A model at a size of its input."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimedCall:
+    """A latency (s) under a setting, and what the call asks for; ``family`` is empty where the model has none."""
+
+    setting: Setting
+    model: str
+    family: str
+    batch: int
+    latency_s: float
+    demand: Demand
+    roof: Roof
+    how: How
+    chip_kind: str
+
+    @property
+    def architecture(self) -> str:
+        """The model without its library and without the tag of its weights: what is left out together."""
+        return self.model.partition(":")[2].partition(".")[0] or self.model
+
+    @cached_property
+    def terms(self) -> Numbers:
+        """The terms (s) of the latency."""
+        return self.demand.terms(self.roof, self.how)
+
+
+@dataclass(frozen=True, eq=False)
+class OfOneInput:
+    """What one input asks for by kind of layer, fp32, and what each further input of a batch adds to the bytes."""
+
+    flop: Numbers
+    byte: Numbers
+    further_byte: Numbers
+    calls: int
+
+
+def read(data: Path) -> list[TimedCall]:
+    """Return all latencies whose models were counted, on devices whose roofs are known. Raises UserError."""
+    return [*published(data), *measured(data)]
+
+
+def published(data: Path) -> Iterator[TimedCall]:
+    """Yield the latencies of ``data/published/measurements``; of images laid out or compiled differently, too."""
+    names, chips = devices.names_of_chips(data), devices.of_chips(data)
+    counts = {
+        (row.model, row.input_size): row
+        for row in table.read(file_of(PublishedCount, data), PublishedCount)
+        if row.status == "ok"
+    }
+    asked = of_one_input(data)
+    for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
+        shape = row.model, row.input_size
+        chip = names.get(folded(row.device))
+        computed = row.autocast or row.precision
+        roof = None if chip is None else chips[chip].roof(computed)
+        if chip is None or roof is None or computed not in PRECISIONS or shape not in counts:
+            continue
+        setting = Setting(chip, row.source, row.torch or "", computed, _variant(row), row.phase)
+        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
+        demand = _published_demand(asked, counts[shape], row.batch, width_of(computed), how.trains)
+        if demand is not None:
+            # A rate is of all calls together; a mean of single ones takes up what interrupted them
+            latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+            family = counts[shape].family or ""
+            yield TimedCall(setting, row.model, family, row.batch, latency_s, demand, roof, how, chips[chip].chip_kind)
+
+
+def width_of(precision: str) -> float:
+    """Return the bytes of an element at a precision over those of fp32."""
+    return PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
+
+
+def _variant(row: PublishedTiming) -> str:
+    parts = [row.compiler or EAGER, *([CHANNELS_LAST] if row.layout == CHANNELS_LAST else [])]
+    return "+".join(part for part in parts if part != EAGER) or EAGER
+
+
+def of_one_input(data: Path) -> dict[tuple[str, int | None, str], OfOneInput]:
+    """Return what the models that others timed ask for, by model, size of the input and stage."""
+    rows: dict[tuple[str, int | None, str], list[PublishedKind]] = {}
+    for row in table.read(file_of(PublishedKind, data), PublishedKind):
+        rows.setdefault((row.model, row.input_size, row.stage), []).append(row)
+    return {
+        key: OfOneInput(
+            by_kind((row.layer_kind, row.flop) for row in found),
+            by_kind((row.layer_kind, row.byte) for row in found),
+            by_kind((row.layer_kind, row.further_byte) for row in found),
+            sum(row.calls for row in found),
+        )
+        for key, found in rows.items()
+    }
+
+
+def _published_demand(
+    asked: Mapping[tuple[str, int | None, str], OfOneInput],
+    count: PublishedCount,
+    batch: int,
+    width: float,
+    trains: bool,
+) -> Demand | None:
+    """Return what a call on a batch asks for; None where a pass of it was not counted."""
+    stages = (INFERENCE, BACKWARD) if trains else (INFERENCE,)
+    passes = [asked.get((count.model, count.input_size, stage)) for stage in stages]
+    found = [each for each in passes if each is not None]
+    if len(found) < len(passes):
+        return None
+    per_input = (count.input_byte or 0) + (count.activation_byte or 0)
+    return Demand(
+        batch,
+        batch * np.sum([each.flop for each in found], axis=0),
+        width * np.sum([each.byte + (batch - 1) * each.further_byte for each in found], axis=0),
+        sum(each.calls for each in found),
+        float(batch * (count.input_byte or 0)),
+        width * (count.parameter_byte or 0),
+        len(stages) * width * ((count.parameter_byte or 0) + batch * per_input),
+    )
+
+
+def measured(data: Path) -> Iterator[TimedCall]:
+    """Yield the latencies of each machine's newest environment, where its roofs were measured."""
+    names = machine_names(data)
+    if not names:
+        return
+    workloads = Workloads(data)
+    counted = counted_demands(workloads.models(), workloads.operators())
+    for name in names:
+        folder = MachineFolder(data, name)
+        environment = folder.newest_environment()
+        device = devices.of_machine(folder, environment)
+        if device is not None:
+            for cell in timed_cells(folder, environment):
+                yield from _of_cell(cell, device, environment.torch or "", counted)
+
+
+Key = tuple[str, str, int, str, bool]
+"""A workload: model, shape of the input, batch size, stored precision, and whether it is trained."""
+
+
+def _of_cell(
+    cell: TimedCell, device: PredictedDevice, software: str, counted: Mapping[Key, tuple[Workload, Demand]]
+) -> Iterator[TimedCall]:
+    """Yield the cell as a latency to learn from, where it has one and was counted."""
+    roof = device.roof(cell.precision)
+    if cell.latency_s is None or roof is None or cell.phase not in (INFERENCE, STEP):
+        return
+    trains = cell.phase == STEP
+    shapes = [key[1] for key in counted if key[0] == cell.model]
+    shape = cell.input_shape or (shapes[-1] if shapes else "")
+    found = counted.get((cell.model, shape, cell.batch, stored_as(cell.precision), trains))
+    if found is not None:
+        workload, demand = found
+        setting = Setting(device.name, HERE, software, cell.precision, cell.variant, cell.phase)
+        how = How(compiled="compile" in cell.variant, trains=trains)
+        yield TimedCall(
+            setting, cell.model, workload.family, cell.batch, cell.latency_s, demand, roof, how, device.chip_kind
+        )
+
+
+def counted_demands(workloads: list[Workload], operators: list[Operator]) -> dict[Key, tuple[Workload, Demand]]:
+    """Return the workloads that were counted, forward and as a training step, with what a call of each asks for."""
+    rows: dict[tuple[str, str, int, str], list[Operator]] = {}
+    for operator in operators:
+        if operator.autocast is None:
+            rows.setdefault((operator.model, operator.input_shape, operator.batch, operator.precision), []).append(
+                operator
+            )
+    found: dict[Key, tuple[Workload, Demand]] = {}
+    for workload in workloads:
+        key = workload.model, workload.input_shape, workload.batch, workload.precision
+        if workload.status == "ok" and workload.autocast is None and key in rows:
+            for trains in (False, True):
+                if not trains or workload.backward_flop is not None:
+                    found[*key, trains] = workload, demand_of(workload, rows[key], trains)
+    return found
+
+
+def demand_of(workload: Workload, operators: list[Operator], trains: bool) -> Demand:
+    """Return what a call of a workload asks for, from its operators."""
+    stages = (INFERENCE, BACKWARD) if trains else (INFERENCE,)
+    chosen = [row for row in operators if row.stage in stages]
+    moved = (workload.parameter_byte or 0) + (workload.input_byte or 0) + (workload.activation_byte or 0)
+    return Demand(
+        workload.batch,
+        by_kind((row.layer_kind, float(row.calls * row.flop)) for row in chosen),
+        by_kind((row.layer_kind, float(row.calls * row.byte)) for row in chosen),
+        sum(row.calls for row in chosen),
+        float(workload.input_byte or 0),
+        float(workload.parameter_byte or 0),
+        float(len(stages) * moved),
+    )
