@@ -9,23 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import folded
+from measure.cache.models import Model
 from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
-from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name
+from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
+from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine, check_one_output
 from measure.cli.quantities import latency, si
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
 from measure.errors import UserError
-from measure.predicting import asked, devices, timings
-from measure.predicting.asked import Asked
-from measure.predicting.demand import How
+from measure.predicting import devices, timings
+from measure.predicting.demand import Demand, How
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.prediction import DATASHEET, FITTED, Known, Prediction, Predictor
+from measure.predicting.timings import counted_demands
+from measure.run import arguments, runner
 from measure.run.arguments import parse_batch_sizes
-from measure.run.destination import check_folder, data_flag
+from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.sections.workload import WorkloadTask
+from measure.run.task import Task
+from measure.run.worker import Worker
+from measure.timing.sampling import Sampling
 
 HEAD = (
     "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
@@ -35,6 +42,34 @@ NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 VARIANTS = (EAGER, "torch.compile")
 TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A call of a model: what it asks for, and the most memory (B) alive at once in it."""
+
+    demand: Demand
+    peak_byte: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Store:
+    """Keeps counts, and needs no machine."""
+
+    workloads: Workloads
+
+    def put(self, task: Task, outcome: Any) -> None:
+        task.store(self, outcome)  # type: ignore[arg-type]
+
+
+class _Silent:
+    """Progress of what takes a moment."""
+
+    def begin(self, task: Task) -> None: ...
+
+    def end(self, task: Task, outcome: Any) -> None: ...
+
+    def skip(self, task: Task) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,8 +133,8 @@ def main(argv: Sequence[str]) -> int:
     errors = table.read(file_of(PredictionError, said.data), PredictionError)
     if not coefficients:
         raise UserError(f"--data: {said.data} holds no fit; make it with python -m measure fit{data_flag(said.data)}")
-    model = asked.find("MODEL", said.model, batches, said.precision, said.data)
-    demands = asked.ask(model, batches, said.precision, said.training, said.data)
+    model = find_model("MODEL", said.model, batches, said.precision, said.data)
+    demands = ask(model, batches, said.precision, said.training, said.data)
     predictor = Predictor(coefficients, errors, timings.read(said.data))
     rows = _predicted(predictor, found, demands, said, _known(said) if said.known else None)
     if not rows:
@@ -151,8 +186,8 @@ def _known(said: argparse.Namespace) -> Known:
     seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is no time; use a number with its unit, such as 31ms or 0.031s")
-    model = asked.find("--known", name, [batch], said.precision, said.data)
-    return Known(asked.ask(model, [batch], said.precision, said.training, said.data)[batch].demand, seconds)
+    model = find_model("--known", name, [batch], said.precision, said.data)
+    return Known(ask(model, [batch], said.precision, said.training, said.data)[batch].demand, seconds)
 
 
 def _predicted(
@@ -208,4 +243,56 @@ def _as_json(row: Row) -> dict[str, Any]:
         "memory_needed_byte": row.memory_needed_byte,
         "memory_byte": row.memory_byte,
         "fits": row.fits,
+    }
+
+
+def find_model(flag: str, name: str, batches: Sequence[int], precision: str, data: Path) -> Model:
+    """Return the one model of this name. Raises UserError, naming ``flag``, for none and for several."""
+    sizes = [str(batch) for batch in batches]
+    words = ["--models", name, "--batch-sizes", *sizes, "--precisions", precision, "--data", str(data)]
+    said: argparse.Namespace = arguments.parser().parse_args([*words, "--sections", "workload", "--variants", EAGER])
+    try:
+        models = arguments.make_fresh_request(said).models
+    except UserError as problem:
+        raise UserError(str(problem).replace("--models:", f"{flag}:")) from None
+    if len(models) > 1:
+        raise UserError(f"{flag}: {name!r} selects {len(models)} models; name one")
+    return models[0]
+
+
+def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data: Path) -> dict[int, Asked]:
+    """Return what a model asks for at each batch size, counting what the cache lacks.
+
+    Raises UserError where it cannot be counted, or not be trained.
+    """
+    workloads, stored = Workloads(data), stored_as(precision)
+    shape = shape_name(model.input_shape)
+    wanted = [(model.name, shape, batch, stored) for batch in batches]
+
+    def row_of() -> dict[tuple[str, str, int, str], Workload]:
+        rows = [row for row in workloads.counted() if row.autocast is None]
+        return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
+
+    known = row_of()
+    missing = tuple(key[2] for key in wanted if key not in known)
+    if missing:
+        check_writable(data)
+        worker = Worker("cpu", 1, Sampling())
+        try:
+            runner.run([WorkloadTask(model, missing, stored, None)], worker, _Store(workloads), _Silent())
+        finally:
+            worker.close()
+        known = row_of()
+    for key in wanted:
+        if known[key].status != "ok":
+            raise UserError(f"{model.name}: cannot be counted ({known[key].reason})")
+        if trains and known[key].backward_flop is None:
+            raise UserError(f"{model.name}: its training cannot be counted ({known[key].reason})")
+    operators = [row for row in workloads.operators() if (row.model, row.input_shape) == (model.name, shape)]
+    demands = counted_demands([known[key] for key in wanted], operators)
+    return {
+        key[2]: Asked(
+            demands[*key, trains][1], known[key].training_peak_byte if trains else known[key].inference_peak_byte
+        )
+        for key in wanted
     }
