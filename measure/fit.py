@@ -13,6 +13,7 @@ from measure.cache.predictions import (
     OURS,
     PUT_ASIDE,
     Coefficient,
+    KindCost,
     PredictionError,
 )
 from measure.cache.schema import file_of
@@ -30,8 +31,7 @@ def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure fit",
         description="Fit the terms of latencies to the published measurements and the cache's own machines, predict "
-        "what each fit had left out, and write coefficients and errors to data/prediction. predict and the paper read "
-        "them.",
+        "what each fit had left out, and write the tables of data/prediction, which predict and the paper read.",
     )
     flags.add_argument(
         "--aside", action="store_true", help="predict the devices, too, that are put aside and in no fit"
@@ -54,12 +54,13 @@ def main(argv: Sequence[str]) -> int:
             f"python -m measure{data_flag(asked.data)}"
         )
     check_writable(asked.data)
-    coefficients, errors = study(calls, lambda name: print(name, file=sys.stderr), asked.aside)
-    for record, rows in ((Coefficient, coefficients), (PredictionError, errors)):
+    found = study(calls, lambda name: print(name, file=sys.stderr), asked.aside)
+    written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
+    for record, rows in written:
         path = file_of(record, asked.data)
         path.parent.mkdir(parents=True, exist_ok=True)
         table.write(path, record, rows)
-    print("\n".join(aligned([HEAD, *_lines(errors)], ("latencies", "median error", "9 in 10 within", "covered"))))
+    print("\n".join(aligned([HEAD, *_lines(found.errors)], ("latencies", "median error", "9 in 10 within", "covered"))))
     return 0
 
 

@@ -27,8 +27,8 @@ BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, BY_SOURCE, PUT_ASIDE = CHECKS = (
 )  # fmt: skip
 """What is left out of a fit, and then predicted."""
 
-OURS, LIKE_FLOP, LIKE_ROOFLINE, LIKE_REGRESSION, LIKE_RESNET50 = METHODS = (
-    "terms", "FLOP over peak", "roofline", "regression on FLOP", "scaled from ResNet50",
+OURS, LIKE_FLOP, LIKE_PARAMETERS, LIKE_ROOFLINE, LIKE_REGRESSION, LIKE_RESNET50 = METHODS = (
+    "terms", "FLOP over peak", "parameters", "roofline", "regression on FLOP", "scaled from ResNet50",
 )  # fmt: skip
 """How a latency is predicted: by the terms, and by what others do."""
 
@@ -112,5 +112,27 @@ class PredictionError:
     coverage: Annotated[
         float | None, Column("the share of latencies within the 90 % interval; empty: the method has none", NUMBER)
     ]
+    median_ratio: Annotated[float, Column("half of the latencies are less than this times the prediction", NUMBER)]
     low_ratio: Annotated[float, Column("5 % of the latencies are less than this times the prediction", NUMBER)]
     high_ratio: Annotated[float, Column("5 % are more than this times it", NUMBER)]
+
+
+@table("prediction/kinds.csv", key=(*Setting._fields, "layer_kind"))
+@dataclass(frozen=True)
+class KindCost:
+    """What a kind of layer takes in a setting, by the coefficients, with the 90 % interval of the same bootstrap."""
+
+    device: Device
+    source: TimedBy
+    software: Software
+    precision: Format
+    variant: VariantOrAny
+    phase: Phase
+    layer_kind: Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]
+    models: Annotated[int, Column("how many models have such layers", NUMBER)]
+    roof_times: Annotated[
+        float, Column("the time of all such layers over the least that the roof allows each model's", NUMBER)
+    ]
+    roof_times_low: Annotated[float, Column("the lower end of its interval", NUMBER)]
+    roof_times_high: Annotated[float, Column("the upper end of its interval", NUMBER)]
+    share: Annotated[float, Column("the median over these models of the kind's share of the latency", NUMBER)]

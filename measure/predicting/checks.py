@@ -13,6 +13,7 @@ from measure.cache.predictions import (
     BY_MODEL,
     BY_SOURCE,
     LIKE_FLOP,
+    LIKE_PARAMETERS,
     LIKE_REGRESSION,
     LIKE_RESNET50,
     LIKE_ROOFLINE,
@@ -67,9 +68,14 @@ def by_flop(known: Sample, asked: Sample) -> Numbers:
     return asked.flop_s * np.median(known.latency_s / known.flop_s)
 
 
+def by_parameters(known: Sample, asked: Sample) -> Numbers:
+    """Return the time of reading the parameters for each input, times what it is off by in the median."""
+    return asked.parameter_s * np.median(known.latency_s / known.parameter_s)
+
+
 def by_roofline(known: Sample, asked: Sample) -> Numbers:
     """Return the kinds of layer each at its roof, times what that is off by in the median."""
-    return asked.roof_s * np.median(known.latency_s / known.roof_s)
+    return asked.kinds_s.sum(axis=1) * np.median(known.latency_s / known.kinds_s.sum(axis=1))
 
 
 def by_regression(known: Sample, asked: Sample) -> Numbers:
@@ -88,7 +94,7 @@ def by_resnet50(known: Sample, asked: Sample) -> Numbers:
 
 
 BASELINES: dict[str, Estimate] = {
-    LIKE_FLOP: by_flop, LIKE_ROOFLINE: by_roofline, LIKE_REGRESSION: by_regression,
+    LIKE_FLOP: by_flop, LIKE_PARAMETERS: by_parameters, LIKE_ROOFLINE: by_roofline, LIKE_REGRESSION: by_regression,
 }  # fmt: skip
 
 
@@ -193,7 +199,7 @@ def summarised(checked: Checked, others: Numbers | None) -> Iterator[PredictionE
         yield PredictionError(
             checked.left_out, checked.method, *checked.setting, name, len(set(rows.architecture[chosen])),
             int(chosen.sum()), float(np.median(errors)), float(np.quantile(errors, 0.9)),
-            None if within is None else float(within[chosen].mean()), low, high,
+            None if within is None else float(within[chosen].mean()), float(np.median(ratios[chosen])), low, high,
         )  # fmt: skip
 
 

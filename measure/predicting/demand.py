@@ -67,9 +67,9 @@ class Demand:
         """Return the time (s) of each kind of layer at the bandwidth, every operator reading and writing memory."""
         return self.byte / roof.byte_per_s
 
-    def layerwise_s(self, roof: Roof) -> float:
-        """Return the time (s) of the kinds of layer one after the other, each at its roof."""
-        return float(np.maximum(self.arithmetic_s(roof), self.memory_s(roof)).sum())
+    def kinds_at_the_roof_s(self, roof: Roof) -> Numbers:
+        """Return the time (s) of each kind of layer at its roof."""
+        return np.maximum(self.arithmetic_s(roof), self.memory_s(roof))
 
     def terms(self, roof: Roof, how: How) -> Numbers:
         """Return the ``TERMS`` of the call's latency (s)."""

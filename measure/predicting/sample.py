@@ -19,14 +19,16 @@ Places = NDArray[np.intp]
 class Sample:
     """One row a call: latencies (s), terms (s), make-ups, and what tells the calls apart.
 
-    ``flop_s`` is the time of its FLOP at the peak, ``roof_s`` that of its kinds of layer each at its roof.
+    ``flop_s`` is the time of the FLOP at the peak, ``kinds_s`` that of each kind of layer at its roof, ``parameter_s``
+    that of reading the parameters for each input.
     """
 
     latency_s: Numbers
     terms: Numbers
     make_ups: Numbers
     flop_s: Numbers
-    roof_s: Numbers
+    kinds_s: Numbers
+    parameter_s: Numbers
     batch: Numbers
     setting: Texts
     device: Texts
@@ -67,7 +69,8 @@ def sample(calls: Sequence[TimedCall]) -> Sample:
         np.array([call.terms for call in calls]).reshape(len(calls), len(TERMS)),
         np.array([call.demand.make_up() for call in calls]).reshape(len(calls), -1),
         np.array([call.demand.arithmetic_s(call.roof).sum() for call in calls]),
-        np.array([call.demand.layerwise_s(call.roof) for call in calls]),
+        np.array([call.demand.kinds_at_the_roof_s(call.roof) for call in calls]).reshape(len(calls), -1),
+        np.array([call.batch * call.demand.parameter_byte / call.roof.byte_per_s for call in calls]),
         np.array([float(call.batch) for call in calls]),
         texts([call.setting for call in calls]),
         texts([call.setting.device for call in calls]),

@@ -6,26 +6,23 @@ from functools import partial
 
 import numpy as np
 
-from measure.cache.predictions import HALF, POOLS, TERMS, Coefficient, PredictionError, Setting
+from measure.cache.predictions import ALL_BATCHES, HALF, POOLS, Coefficient, KindCost, PredictionError, Setting
 from measure.cache.words import EAGER, FULL_PRECISION, stored_as
-from measure.predicting import checks
-from measure.predicting.checks import HIGH, LOW, Checked
+from measure.predicting import checks, costs
+from measure.predicting.checks import Checked
 from measure.predicting.fitting import Numbers
 from measure.predicting.model import AT_THE_ROOF, LatencyModel, of_pool, of_setting
 from measure.predicting.sample import Sample, Texts, sample
 from measure.predicting.timings import TimedCall
 
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
-"""Devices that no fit and no choice of terms has seen: put aside before the first fit, to be predicted at the end."""
+"""Devices that no fit and no choice of terms has seen: put aside before the first fit, predicted at the end."""
 
 POOLED = (EAGER, "torch.compile")
 """The variants whose latencies a pool is fitted to."""
 
 MANY, SOME, SIZES = 100, 20, 2
 """A setting is fitted by itself where so many models were timed, or some at so many batch sizes."""
-
-RESAMPLES = 100
-"""So many bootstrap samples tell the interval of a coefficient."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,43 +69,42 @@ def own_fits(calls: list[TimedCall], pooled: Mapping[Setting, Fitted]) -> Iterat
             yield Fitted(setting, timed, of_setting(timed, prior)), prior
 
 
-def coefficients(fitted: Fitted, resampled: Texts, refit: Callable[[Sample], LatencyModel]) -> Iterator[Coefficient]:
-    """Yield a fit's coefficients with their 90 % intervals, by a bootstrap that draws whole models or devices."""
-    drawn = []
-    random = np.random.default_rng(checks.SEED)
-    names = sorted(set(resampled))
-    rows_of = {name: np.flatnonzero(resampled == name) for name in names}
-    for _ in range(RESAMPLES):
-        rows = np.concatenate([rows_of[names[each]] for each in random.integers(0, len(names), len(names))])
-        drawn.append(refit(fitted.timed.where(rows)).coefficients)
-    lows, highs = np.quantile(np.array(drawn), [LOW, HIGH], axis=0)
-    models = len(set(fitted.timed.architecture))
-    for term, value, low, high in zip(TERMS, fitted.model.coefficients, lows, highs, strict=True):
-        yield Coefficient(*fitted.setting, term, models, len(fitted.timed), float(value), float(low), float(high))
+@dataclass(frozen=True)
+class Study:
+    """The rows of the tables of ``data/prediction``."""
+
+    coefficients: list[Coefficient]
+    kinds: list[KindCost]
+    errors: list[PredictionError]
 
 
-def study(
-    calls: list[TimedCall], say: Callable[[str], None], aside: bool = False
-) -> tuple[list[Coefficient], list[PredictionError]]:
-    """Return the coefficients of all fits and the errors of all checks; ``say`` is told of each fit as it begins.
+def study(calls: list[TimedCall], say: Callable[[str], None], aside: bool = False) -> Study:
+    """Fit and check everything; ``say`` is told of each fit as it begins.
 
     The devices of ``ASIDE`` are predicted if asked for.
     """
     pooled = pools(calls)
-    told: list[Coefficient] = []
-    errors: list[PredictionError] = []
+    found = Study([], [], [])
     for fitted, prior in own_fits(calls, pooled):
         say(", ".join(filter(None, fitted.setting)))
-        told += coefficients(fitted, fitted.timed.architecture, partial(of_setting, prior=prior))
+        _tell(found, fitted, fitted.timed.architecture, partial(of_setting, prior=prior))
         for check in checks.of_setting_checked(fitted.setting, fitted.timed, prior):
-            errors += checks.summarised(check, None)
+            found.errors.extend(checks.summarised(check, None))
     for pool, fitted in pooled.items():
         say(", ".join(filter(None, pool)))
-        told += coefficients(fitted, fitted.timed.device, of_pool)
+        _tell(found, fitted, fitted.timed.device, of_pool)
         unseen = [call for call in calls if aside and call.setting.device in ASIDE and pool_of_call(call) == pool]
-        found = checks.of_pool_checked(fitted.timed, sample(unseen) if unseen else None)
-        errors += _of_pool(list(found), pool)
-    return told, errors
+        checked = checks.of_pool_checked(fitted.timed, sample(unseen) if unseen else None)
+        found.errors.extend(_of_pool(list(checked), pool))
+    return found
+
+
+def _tell(found: Study, fitted: Fitted, resampled: Texts, refit: Callable[[Sample], LatencyModel]) -> None:
+    """Add a fit's coefficients and what kinds of layer cost, with the intervals of one bootstrap."""
+    drawn = costs.bootstrapped(fitted.timed, resampled, refit)
+    best = fitted.model.coefficients
+    found.coefficients.extend(costs.coefficients(fitted.setting, fitted.timed, best, drawn))
+    found.kinds.extend(costs.of_kinds(fitted.setting, fitted.timed, best, drawn))
 
 
 POINTS = np.linspace(0.0, 1.0, 101)
@@ -137,9 +133,10 @@ def _of_pool(found: list[Checked], pool: Setting) -> Iterator[PredictionError]:
             ratios = np.concatenate(even)
             away = np.abs(1.0 / ratios - 1.0)
             low, high = checks.interval(ratios)
+            covered = None if None in within else float(np.mean(np.array(within, dtype=float)))
             yield PredictionError(
-                left_out, method, *pool, checks.ALL_BATCHES,
+                left_out, method, *pool, ALL_BATCHES,
                 len({name for check in alike for name in check.rows.architecture}),
                 sum(len(check.rows) for check in alike), float(np.median(away)), float(np.quantile(away, 0.9)),
-                None if None in within else float(np.mean(np.array(within, dtype=float))), low, high,
+                covered, float(np.median(ratios)), low, high,
             )  # fmt: skip
