@@ -31,8 +31,11 @@ from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 
-BATCHES = (1, 2)
-"""The batch sizes that are counted: the second tells what each further input adds to the bytes."""
+BATCHES = (1, 64)
+"""The batch sizes that are counted: what the second has more tells what each further input adds to the bytes.
+
+It is a large one, as some operators copy a batch that they pass on where it is of one input.
+"""
 
 COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
 """The columns that a workload has too."""
@@ -94,15 +97,15 @@ class PublishedCountTask(Task):
         named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
         if isinstance(outcome, Failure):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
-        one, two = outcome
+        one, many = outcome
         counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
         if self.name.startswith(timm_models.PREFIX):
             counted["family"] = timm_models.family(self.name)
-        of_two = _summed(two.operators)
+        of_many = _summed(many.operators)
         kinds = [
             PublishedKind(
                 **named, **sums, stage=stage, layer_kind=kind,
-                further_byte=max(of_two[stage, kind]["byte"] - sums["byte"], 0),
+                further_byte=max(round((of_many[stage, kind]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0),
             )
             for (stage, kind), sums in _summed(one.operators).items()
         ]  # fmt: skip

@@ -52,8 +52,8 @@ class PublishedCount:
 class PublishedKind:
     """The operators of one kind of layer in such a model, together: their calls sum to the model's row.
 
-    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: it reads parameters
-    once.
+    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: parameters are read
+    once. That is exact for one input and for 64.
     """
 
     model: columns.Model
@@ -64,4 +64,4 @@ class PublishedKind:
     flop: Annotated[int, "convolutions, matrix products and attention of them all"]
     other_flop: Annotated[int, "everything else that they compute"]
     byte: Annotated[int, "what they all read and write"]
-    further_byte: Annotated[int, "what each further input of a batch adds to `byte`"]
+    further_byte: Annotated[int, "what each further input of a batch of 64 adds to `byte`"]
