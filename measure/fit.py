@@ -1,8 +1,10 @@
 """The command ``python -m measure fit``: fits how latencies are predicted to all that was timed, and checks it."""
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from measure.cache import table
 from measure.cache.predictions import (
@@ -22,6 +24,9 @@ from measure.cli.quantities import percent
 from measure.cli.tables import aligned
 from measure.errors import UserError
 from measure.run.destination import check_folder, check_writable, data_flag
+
+DIGITS = 5
+"""Fitted numbers are written to so many."""
 
 SHOWN = (BY_MODEL, BY_DEVICE, ONE_KNOWN, PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
@@ -59,9 +64,16 @@ def main(argv: Sequence[str]) -> int:
     for record, rows in written:
         path = file_of(record, asked.data)
         path.parent.mkdir(parents=True, exist_ok=True)
-        table.write(path, record, rows)
+        table.write(path, record, [_rounded(row) for row in rows])
     print("\n".join(aligned([HEAD, *_lines(found.errors)], ("latencies", "median error", "9 in 10 within", "covered"))))
     return 0
+
+
+def _rounded(row: Any) -> Any:
+    """Return a row of numbers that are fitted with the digits that can matter."""
+    found = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+    floats = {name: float(f"{value:.{DIGITS}g}") for name, value in found.items() if isinstance(value, float)}
+    return dataclasses.replace(row, **floats)
 
 
 def _lines(errors: Sequence[PredictionError]) -> list[tuple[str, ...]]:
