@@ -84,7 +84,7 @@ def by_regression(known: Sample, asked: Sample) -> Numbers:
     def line(rows: Sample) -> Numbers:
         return np.column_stack([rows.flop_s, np.full(len(rows), 1e-3)])
 
-    return line(asked) @ fit(line(known), known.latency_s, known.weights(), np.array([1.0, 0.0]))
+    return line(asked) @ fit(line(known), known.latency_s, known.weights(), np.zeros(2))
 
 
 def by_resnet50(known: Sample, asked: Sample) -> Numbers:

@@ -57,7 +57,7 @@ def numbered(labels: Texts) -> Places:
 
 
 def sample(calls: Sequence[TimedCall]) -> Sample:
-    """Return calls as arrays."""
+    """Return calls, one at least, as arrays."""
 
     def texts(values: list[object]) -> Texts:
         found = np.empty(len(values), dtype=object)
@@ -66,10 +66,10 @@ def sample(calls: Sequence[TimedCall]) -> Sample:
 
     return Sample(
         np.array([call.latency_s for call in calls]),
-        np.array([call.terms for call in calls]).reshape(len(calls), len(TERMS)),
-        np.array([call.demand.make_up() for call in calls]).reshape(len(calls), -1),
+        np.array([call.terms for call in calls]),
+        np.array([call.demand.make_up() for call in calls]),
         np.array([call.demand.arithmetic_s(call.roof).sum() for call in calls]),
-        np.array([call.demand.kinds_at_the_roof_s(call.roof) for call in calls]).reshape(len(calls), -1),
+        np.array([call.demand.kinds_at_the_roof_s(call.roof) for call in calls]),
         np.array([call.batch * call.demand.parameter_byte / call.roof.byte_per_s for call in calls]),
         np.array([float(call.batch) for call in calls]),
         texts([call.setting for call in calls]),

@@ -1,0 +1,40 @@
+"""Made calls for arithmetic by hand, on a device of 1 TFLOP/s and 100 GB/s.
+
+A call of ``f`` GFLOP of convolutions takes f ms at the peak; its convolutions move 100 MB, 1 ms at the bandwidth, and
+its activations as much each ``moved``.
+"""
+
+import numpy as np
+
+from measure.cache.predictions import Setting
+from measure.cache.words import INFERENCE, LAYER_KINDS
+from measure.predicting.demand import PLACE, Demand, How, Roof
+from measure.predicting.timings import TimedCall
+
+ROOF = Roof(convolution_flop_per_s=1e12, flop_per_s=1e12, byte_per_s=1e11)
+BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
+
+
+def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100) -> Demand:
+    flop, byte = np.zeros(len(LAYER_KINDS)), np.zeros(len(LAYER_KINDS))
+    flop[PLACE["convolution"]] = gflop * 1e9
+    byte[PLACE["convolution"]] = 1e8
+    byte[PLACE["activation"]] = moved * 1e8
+    return Demand(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7)
+
+
+def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, **changed: object) -> TimedCall:
+    made = {"family": model.rstrip("0123456789"), "roof": ROOF, "how": How(), "chip_kind": "gpu"}
+    return TimedCall(
+        setting=setting, model=model, batch=asked.batch, latency_s=latency_s, demand=asked, **(made | changed)
+    )  # type: ignore[arg-type]
+
+
+def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> list[TimedCall]:
+    """Calls that take 2 ms a GFLOP, 1.5 ms each 100 MB of activations, and 1 ms each; times a factor."""
+    made = []
+    for k in range(models):
+        gflop, moved = 1.0 + k, 1.0 + (7 * k) % 11
+        seconds = (2 * gflop + 1.5 * moved + 1) * 1e-3
+        made.append(call(f"net{k}", factor * seconds, demand(gflop, moved), setting))
+    return made

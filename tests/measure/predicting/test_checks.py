@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from helpers.predicted import BEAD, additive, call, demand
+
+from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, LIKE_FLOP, ONE_KNOWN, OURS, PUT_ASIDE
+from measure.predicting import checks
+from measure.predicting.checks import Checked
+from measure.predicting.model import AT_THE_ROOF
+from measure.predicting.sample import sample
+
+COG = BEAD._replace(device="Cog 3")
+
+
+def resnet(setting, factor=1.0):
+    return call("resnet50", factor * 11.5e-3, demand(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
+
+
+def test_each_row_is_left_out_once_and_with_its_label():
+    labels = np.array([f"net{k // 2}" for k in range(50)], dtype=object)
+    parts = list(checks.folds(labels))
+    assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
+    assert all((part[::2] == part[1::2]).all() for part in parts)
+
+
+def test_a_model_that_is_left_out_is_predicted_from_the_others():
+    timed = sample(additive(models=400))
+    ratios = checks.left_out_of_setting(timed, BY_MODEL, checks.by_terms_of_setting(AT_THE_ROOF))
+    assert np.median(np.abs(1 / ratios - 1)) < 0.03
+
+
+def test_a_family_that_is_all_that_was_timed_cannot_be_left_out():
+    timed = sample(additive())  # all are of the family net
+    ratios = checks.left_out_of_setting(timed, "family", checks.by_flop)
+    assert np.isnan(ratios).all()
+    assert list(checks.summarised(Checked("family", LIKE_FLOP, BEAD, timed, ratios), None)) == []
+
+
+def test_simple_estimates_say_what_they_are_called():
+    known = sample([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))])
+    asked = sample([call("three", 1.0, demand(9.0, moved=12.0))])
+    # Both took twice their FLOP at the peak
+    assert checks.by_flop(known, asked) == pytest.approx([18e-3])
+    # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
+    assert checks.by_roofline(known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    # 8 inputs' 4 MB of parameters take 0.32 ms, of all alike: 6 and 12 ms, in the median 9
+    assert checks.by_parameters(known, asked) == pytest.approx([9e-3])
+    # A line through 3 ms at 6 and 6 ms at 12 goes through 9 ms at 18
+    assert checks.by_regression(known, asked) == pytest.approx([18e-3])
+    assert np.isnan(checks.by_resnet50(known, asked)).all()
+
+
+def test_resnet50_scales_by_flop():
+    assert checks.by_resnet50(sample([resnet(BEAD)]), sample([call("x", 1.0, demand(10.0))])) == pytest.approx([23e-3])
+
+
+def checked_pool(aside=None):
+    slow = [*additive(1.3, COG), resnet(COG, 1.3)]
+    timed = sample([*additive(), resnet(BEAD), *slow])
+    return {(each.left_out, each.method, each.setting.device): each for each in checks.of_pool_checked(timed, aside)}
+
+
+def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
+    found = checked_pool()
+    # Predicted from Bead 2 alone, Cog 3 takes 1.3 times as long
+    assert np.median(found[BY_DEVICE, OURS, "Cog 3"].ratios) == pytest.approx(1.3, rel=0.03)
+    known = found[ONE_KNOWN, OURS, "Cog 3"]
+    assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
+    assert "resnet50" not in known.rows.architecture
+
+
+def test_what_was_put_aside_is_predicted_from_all_others_if_asked_for():
+    aside = sample(additive(1.3, BEAD._replace(device="Dot 4")))
+    assert not any(left_out == PUT_ASIDE for left_out, _, _ in checked_pool())
+    ratios = checked_pool(aside)[PUT_ASIDE, OURS, "Dot 4"].ratios
+    assert 1.0 < np.median(ratios) < 1.3  # between Bead 2 and Cog 3
+
+
+def summary(ratios, others=None):
+    timed = sample([call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))])
+    rows = checks.summarised(Checked(BY_DEVICE, OURS, BEAD, timed, np.array(ratios)), others)
+    return {row.batches: row for row in rows}
+
+
+def test_errors_are_of_predictions_over_latencies():
+    found = summary([0.5, 0.8, 1.0, 1.25, 2.0])
+    # Predictions are 2, 1.25, 1, 0.8 and 0.5 of the latencies: off by 1, 0.25, 0, 0.2 and 0.5
+    assert found[ALL_BATCHES].median_error == pytest.approx(0.25)
+    assert found[ALL_BATCHES].median_ratio == 1.0
+    # Nine in ten: 0.6 of the way from 0.5 to 1
+    assert found[ALL_BATCHES].p90_error == pytest.approx(0.5 + 0.6 * 0.5)
+    assert (found["1"].calls, found["16 to 127"].calls) == (4, 1)
+    assert set(found) == {ALL_BATCHES, "1", "16 to 127"}
+
+
+def test_an_interval_is_that_of_others():
+    # 5 % of these lie below 0.9 + 0.05 * 0.2 = 0.91 and 5 % above 1.09
+    others = np.linspace(0.9, 1.1, 101)
+    assert summary([0.5, 0.92, 1.0, 1.08, 1.095], others)[ALL_BATCHES].coverage == pytest.approx(3 / 5)
+
+
+def test_a_setting_without_others_is_asked_by_halves():
+    # All ratios alike lie within what the other half gives
+    assert summary([1.0] * 6)[ALL_BATCHES].coverage == 1.0

@@ -1,0 +1,96 @@
+import pytest
+from helpers.predicted import BEAD, ROOF, additive, demand
+
+from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
+from measure.cache.words import EAGER, INFERENCE
+from measure.predicting.demand import How
+from measure.predicting.devices import PredictedDevice
+from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Known, Predictor
+from measure.predicting.study import ASIDE, pool_of
+
+POOL = pool_of("gpu", "fp16", INFERENCE)
+OLD, NEW = BEAD._replace(software="2.9.1"), BEAD._replace(software="2.14.0")
+VALUES = {"convolution arithmetic": 2.0, "activation memory": 1.5, "call": 1000.0}
+"""What ``additive`` is made of: the memory of convolutions takes no time of its own."""
+
+
+def coefficients(setting, factor=1.0):
+    return [Coefficient(*setting, term, 40, 40, factor * VALUES.get(term, 0.0), 0.0, 9.0) for term in TERMS]
+
+
+def error(left_out, setting, low, high):
+    return PredictionError(left_out, OURS, *setting, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, low, high)
+
+
+ERRORS = [
+    error(BY_MODEL, NEW, 0.9, 1.1), error(BY_MODEL, OLD, 0.5, 2.0), error(BY_DEVICE, POOL, 0.6, 1.8),
+    error(ONE_KNOWN, POOL, 0.7, 1.4),
+]  # fmt: skip
+
+
+def chip(name, kind="gpu"):
+    return PredictedDevice(name, kind, {"fp16": ROOF.flop_per_s}, ROOF.byte_per_s)
+
+
+def predict(device, calls=(), known=None, precision="fp16", rows=None):
+    rows = [*coefficients(POOL), *coefficients(NEW, 1.3)] if rows is None else rows
+    predictor = Predictor(rows, ERRORS, calls)
+    return predictor.predict(demand(4.0, moved=2.0), device, precision, EAGER, INFERENCE, How(), known)
+
+
+CALLS = [*additive(1.3, NEW), *additive(1.0, BEAD._replace(device="Cog 3"))]
+MADE = (2 * 4 + 1.5 * 2 + 1) * 1e-3
+"""What the call takes by the coefficients of the pool, to which its neighbours add nothing."""
+
+
+def test_a_device_of_which_many_models_were_timed_has_its_own_fit():
+    found = predict(chip("Bead 2"), CALLS)
+    assert (found.basis, found.timed_models) == (FITTED, 40)
+    assert found.likely_s == pytest.approx(1.3 * MADE)
+    assert (found.low_s, found.high_s) == pytest.approx((0.9 * 1.3 * MADE, 1.1 * 1.3 * MADE))
+    # 4 GFLOP at 1 TFLOP/s; of the likely 12 parts arithmetic has 8
+    assert (found.least_s, found.bound) == (pytest.approx(4e-3), "arithmetic")
+    assert (found.costliest, found.costliest_share) == ("convolution arithmetic", pytest.approx(8 / 12))
+
+
+def test_the_newest_software_counts_by_its_numbers():
+    rows = [*coefficients(POOL), *coefficients(OLD, 5.0), *coefficients(NEW, 1.3)]
+    found = predict(chip("Bead 2"), [*CALLS, *additive(5.0, OLD)], rows=rows)
+    assert found.likely_s == pytest.approx(1.3 * MADE)
+
+
+def test_a_device_with_some_times_is_scaled_by_what_they_are_off():
+    found = predict(chip("Dot 4"), [*CALLS, *additive(0.5, BEAD._replace(device="Dot 4"), models=3)])
+    assert (found.basis, found.timed_models) == (SCALED, 3)
+    assert found.likely_s == pytest.approx(0.5 * MADE, rel=0.01)
+    assert found.high_s == pytest.approx(1.4 * found.likely_s)
+
+
+def test_a_datasheet_alone_has_the_widest_interval():
+    found = predict(chip("Eel 5"), CALLS)
+    assert (found.basis, found.timed_models) == (DATASHEET, 0)
+    assert found.likely_s == pytest.approx(MADE)
+    assert (found.low_s, found.high_s) == pytest.approx((0.6 * MADE, 1.8 * MADE))
+
+
+def test_a_time_that_is_known_scales_the_datasheet():
+    known = Known(demand(4.0, moved=2.0), 3 * MADE)
+    found = predict(chip("Eel 5"), CALLS, known)
+    assert (found.basis, found.timed_models) == (SCALED, 1)
+    assert found.likely_s == pytest.approx(3 * MADE)
+
+
+def test_what_is_put_aside_does_not_scale():
+    calls = [*CALLS, *additive(0.5, BEAD._replace(device=ASIDE[0]))]
+    assert predict(chip(ASIDE[0]), calls).basis == DATASHEET
+
+
+def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval():
+    found = predict(chip("Fig 6", "asic"), CALLS)
+    assert found.likely_s == pytest.approx(MADE)
+    assert found.low_s is found.high_s is None
+
+
+def test_without_a_rate_or_a_fit_there_is_no_prediction():
+    assert predict(chip("Eel 5"), CALLS, precision="fp32") is None
+    assert predict(chip("Eel 5"), CALLS, rows=coefficients(NEW)) is None
