@@ -53,3 +53,8 @@ def with_neighbours(timed: Sample, coefficients: Numbers) -> LatencyModel:
     for each in range(settings.max() + 1):
         offsets[settings == each] -= np.median(offsets[settings == each]) if settings.max() else 0.0
     return LatencyModel(coefficients, Neighbours(timed.make_ups, offsets))
+
+
+def without_neighbours(coefficients: Numbers) -> LatencyModel:
+    """Return the model of coefficients alone, where the latencies that they were fitted to are not at hand."""
+    return LatencyModel(coefficients, Neighbours(np.zeros((0, 0)), np.zeros(0)))

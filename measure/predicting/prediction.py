@@ -20,7 +20,7 @@ from measure.cache.predictions import (
 from measure.predicting.demand import Demand, How, Roof
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.fitting import Numbers
-from measure.predicting.model import LatencyModel, with_neighbours
+from measure.predicting.model import LatencyModel, with_neighbours, without_neighbours
 from measure.predicting.sample import Sample, sample
 from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
 from measure.predicting.timings import TimedCall
@@ -69,8 +69,10 @@ class Predictor:
         self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Sequence[TimedCall]
     ) -> None:
         self._coefficients: dict[Setting, Numbers] = {}
+        self._timed_models: dict[Setting, int] = {}
         for row in coefficients:
             setting = Setting(*(getattr(row, name) for name in Setting._fields))
+            self._timed_models[setting] = row.models
             self._coefficients.setdefault(setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
         self._ratios = {
             (row.left_out, Setting(*(getattr(row, name) for name in Setting._fields))): (row.low_ratio, row.high_ratio)
@@ -105,7 +107,7 @@ class Predictor:
         factor = 1.0
         if own is not None:
             basis, model, interval = FITTED, self._model(own), self._ratios.get((BY_MODEL, own))
-            timed = len({call.architecture for call in self._members[own]})
+            timed = self._timed_models[own]
         else:
             model = self._model(pool)
             if known is not None:
@@ -163,8 +165,10 @@ class Predictor:
     def _model(self, setting: Setting) -> LatencyModel:
         """Return the fitted model of a setting, its neighbours from the latencies that it rests on."""
         if setting not in self._models:
-            timed = sample(self._members[setting])
-            self._models[setting] = with_neighbours(timed, self._coefficients[setting])
+            found, coefficients = self._members.get(setting), self._coefficients[setting]
+            self._models[setting] = (
+                with_neighbours(sample(found), coefficients) if found else without_neighbours(coefficients)
+            )
         return self._models[setting]
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from measure.cache.predictions import TERMS
 from measure.predicting.fitting import Numbers
 from measure.predicting.timings import TimedCall
 

@@ -1,7 +1,16 @@
 import pytest
 from helpers.predicted import BEAD, ROOF, additive, demand
 
-from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    BY_MODEL,
+    ONE_KNOWN,
+    OURS,
+    TERMS,
+    Coefficient,
+    PredictionError,
+)
 from measure.cache.words import EAGER, INFERENCE
 from measure.predicting.demand import How
 from measure.predicting.devices import PredictedDevice

@@ -18,7 +18,7 @@ def told():
 
 
 def test_fp16_and_bf16_share_a_pool_and_fp32_and_tf32_do():
-    assert POOL == study.pool_of("gpu", "bf16", "inference")
+    assert study.pool_of("gpu", "bf16", "inference") == POOL
     assert POOL.device == "any GPU"
     assert study.pool_of("cpu", "fp32", "step") == study.pool_of("cpu", "tf32", "step")
 

@@ -1,0 +1,33 @@
+import shutil
+
+import pytest
+from helpers import elsewhere_papers
+from helpers.places import TESTS
+
+from measure import __main__ as command
+from measure.cache import table
+from measure.cache.predictions import Coefficient, KindCost, PredictionError
+from measure.cache.schema import file_of
+
+
+@pytest.fixture
+def data(tmp_path):
+    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    return tmp_path
+
+
+def test_without_latencies_there_is_nothing_to_fit(data, capsys):
+    assert command.main(["fit", "--data", str(data)]) == 2
+    assert "holds no latency of a counted model on a device with known roofs" in capsys.readouterr().err
+
+
+def test_coefficients_costs_and_errors_are_written(data, capsys):
+    elsewhere_papers.put_elsewhere(data)
+    assert command.main(["fit", "--data", str(data)]) == 0
+    told = capsys.readouterr()
+    assert told.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
+    assert "any GPU" in told.err
+    for record in (Coefficient, KindCost):
+        assert {row.device for row in table.read(file_of(record, data), record)} == {"any GPU", "any asic"}
+    # Of each kind of chip one was timed, by one source, and fewer models than a fit of its own takes
+    assert table.read(file_of(PredictionError, data), PredictionError) == []
