@@ -14,10 +14,19 @@ style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
   .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
   .chart-data { display: block; width: fit-content; margin-left: auto; font-size: 0.8em; }
+  #vg-tooltip-element:not(.dark-theme) td.key { color: #595959; }
   .chart-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   @media screen { .chart-drawn { display: none !important; } }
   @media print { .chart-view, .chart-data { display: none !important; } }`;
 document.head.append(style);
+
+// Vega shows its tooltips in an element of this name where there is one. It is for the eye: to a reader of the screen
+// a mark's description is said (byKeyboard).
+const tooltip = document.createElement("div");
+tooltip.id = "vg-tooltip-element";
+tooltip.className = "vg-tooltip";
+tooltip.setAttribute("aria-hidden", "true");
+document.body.append(tooltip);
 
 // The parts of a specification that are drawn: itself, or the panels set side by side.
 function panels(specification) {
@@ -42,17 +51,28 @@ function narrowed(specification, excess) {
   return copy;
 }
 
+// What Vega leaves to be said of a chart: its menu has a picture for a name, and groups of marks have a role but none.
+function named(view) {
+  view.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
+  for (const group of view.querySelectorAll("g[role=graphics-symbol]:not([aria-label])")) {
+    group.removeAttribute("role");
+    group.removeAttribute("aria-roledescription");
+  }
+}
+
 async function draw(chart) {
   const room = chart.view.parentElement.clientWidth - ACTIONS_WIDTH;
   const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
   chart.result?.finalize();
   chart.result = await vegaEmbed(chart.view, chart.specification, OPTIONS);
+  named(chart.view);
   if (width() <= room) return;
   // What surrounds the plot (axes, names of rows) is known once it is drawn.
   for (let pass = 0, excess = 0; pass < 2 && (pass === 0 || width() > room); pass += 1) {
     chart.result.finalize();
     excess += pass === 0 && chart.specification.concat ? 0 : Math.ceil(width() - room);
     chart.result = await vegaEmbed(chart.view, narrowed(chart.specification, excess), OPTIONS);
+    named(chart.view);
   }
 }
 
@@ -87,6 +107,15 @@ function linkToData(element, specification) {
   element.after(link);
 }
 
+// The marks that tell something where the pointer is, each text once: a point and the name beside it tell the same.
+function telling(view) {
+  const texts = new Set();
+  return [...view.querySelectorAll("svg.marks .role-mark [aria-label]")].filter((mark) => {
+    const text = JSON.stringify(mark.__data__?.tooltip ?? null); // the scene's item, as Vega's own handlers find it
+    return text !== "null" && !texts.has(text) && texts.add(text);
+  });
+}
+
 // Arrow keys go from mark to mark and show what the pointer would; a reader of the screen hears the mark's description.
 function byKeyboard(view) {
   const said = document.createElement("div");
@@ -104,7 +133,7 @@ function byKeyboard(view) {
   view.addEventListener("blur", leave);
   view.addEventListener("keydown", (event) => {
     if (event.target !== view) return;
-    const marks = [...view.querySelectorAll("svg.marks [role=graphics-symbol][aria-label]:not([aria-hidden=true])")];
+    const marks = telling(view);
     const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
     if (event.key === "Escape") leave();
     if (next === undefined || !marks.length) return;

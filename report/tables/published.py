@@ -83,7 +83,7 @@ def claim_rulings(paper: Paper) -> str:
         [escape(row.claim), MARKS[rulings[row.id].mark], _decides(rulings[row.id])]
         for row in each(paper.published.claims)
     ]
-    return pipe("Claim |  | What decides", _by_study(list(paper.published.claims.study), rows))
+    return pipe("Claim | Ruling | What decides", _by_study(list(paper.published.claims.study), rows))
 
 
 def _decides(ruling: Ruling) -> str:

@@ -9,6 +9,7 @@ from helpers.counted_papers import GAP, LEAN, counter_rows, kernel_times
 from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns
 from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.hand_kept import Chip
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
@@ -66,9 +67,8 @@ def _with_kernels(gpu):
 def hostile_data(data: Path) -> Path:
     """Writes the cache into a folder that is not there yet."""
     shutil.copytree(TESTS / "data", data)
-    more = (data / "more-chips.csv").read_text("utf-8").partition("\n")[2]
-    with (data / "chips.csv").open("a", encoding="utf-8") as chips:
-        chips.write(more)
+    chips = [row for name in ("chips.csv", "more-chips.csv") for row in read(data / name, Chip)]
+    write(data / "chips.csv", Chip, chips)
     shutil.copytree(ROOT / "data" / "published", data / "published")
     for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):
         folder = MachineFolder(data, name)

@@ -149,6 +149,128 @@ X_TICKS = "svg => [...svg.querySelectorAll('.role-axis-label text')].map(text =>
 def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
     desktop.wait_for_charts()
     chart = desktop.page.locator("#fig-on-roof svg.marks").first
+    panel = chart.locator("g[class*=_concat_0_group] path.background").first
+    chart.scroll_into_view_if_needed()
+
+    def point_at_panel():
+        box = panel.bounding_box()
+        desktop.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    point_at_panel()
+    before, top = chart.evaluate(X_TICKS), desktop.page.evaluate("() => scrollY")
+    desktop.page.mouse.wheel(0, 40)
+    desktop.page.wait_for_function("top => scrollY > top", arg=top)
+    assert chart.evaluate(X_TICKS) == before
+    desktop.page.wait_for_timeout(1000)  # a wheel's turns belong together until then, and the first has scrolled
+    point_at_panel()
+    desktop.page.keyboard.down("Control")
+    desktop.page.mouse.wheel(0, -400)
+    desktop.page.wait_for_function(
+        f"([svg, before]) => ({X_TICKS})(svg) !== before", arg=[chart.element_handle(), before]
+    )
+    desktop.page.keyboard.up("Control")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_labels_of_axes_stand_apart_and_the_page_does_not_scroll_sideways(request, device):
+    visit = request.getfixturevalue(device)
+    visit.wait_for_charts()
+    charts = visit.page.locator(".vega-embed svg.marks")
+    assert [pair for chart in charts.all() for pair in chart.evaluate(AXIS_OVERLAPS)] == []
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= visit.page.viewport_size["width"]
+    assert visit.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_keep_their_contrast_in_the_dark(desktop, scheme):
+    desktop.wait_for_charts()
+    desktop.page.emulate_media(color_scheme=scheme)
+    for figure in desktop.page.locator("figure:has(script.chart) .chart-view").all()[:4]:
+        seen = desktop.page.evaluate(LUMINANCE, base64.b64encode(figure.screenshot()).decode())
+        assert seen["most"] - seen["least"] > 150
+        assert seen["mean"] > 190 if scheme == "light" else seen["mean"] < 65
+    desktop.page.emulate_media(color_scheme="light")
+
+
+@pytest.mark.browser
+def test_the_rate_and_the_chip_of_a_figure_can_be_chosen(desktop):
+    desktop.wait_for_charts()
+    plane = desktop.page.locator("figure:has(select[name=choice])")
+    before = plane.locator("svg.marks [aria-roledescription=point]").count()
+    plane.locator("select[name=choice]").select_option("fp64, tensor units")
+    after = plane.locator("svg.marks [aria-roledescription=point]").count()
+    assert 0 < after < before
+    roofs = desktop.page.locator("figure:has(select[name=chosen])")
+    roofs.locator("select[name=chosen]").select_option("NVIDIA T4")
+    assert roofs.locator("svg.marks .role-title").first.text_content() == "NVIDIA T4"
+    assert plane.locator("svg.marks").evaluate(OVERLAPS) == []
+
+
+@pytest.mark.browser
+def test_the_page_asks_for_nothing_and_complains_of_nothing(desktop, site):
+    desktop.wait_for_charts()
+    elsewhere = [url for url in desktop.requests if not url.startswith(("data:", "blob:"))]
+    assert elsewhere == [(site / "index.html").as_uri()]
+    assert desktop.complaints == []
+
+
+@pytest.mark.browser
+def test_every_figure_links_to_its_data(desktop):
+    declared = desktop.wait_for_charts()
+    files = desktop.page.eval_on_selector_all(
+        "figure[id^=fig-] a.chart-data[href^=blob]", "links => links.map(link => link.download)"
+    )
+    assert len(set(files)) == len(files) == declared
+    assert all(re.fullmatch(r"fig-[\w-]+\.csv", file) for file in files)
+
+
+@pytest.mark.browser
+def test_every_link_within_the_page_has_its_target(desktop):
+    broken = desktop.page.evaluate(
+        "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => decodeURIComponent(a.hash.slice(1)))"
+        ".filter(id => id && !document.getElementById(id))"
+    )
+    assert broken == []
+
+
+@pytest.mark.browser
+def test_a_tooltip_shows_values_with_units(desktop):
+    desktop.wait_for_charts()
+    point = desktop.page.locator(".vega-embed svg.marks [aria-roledescription='point']").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    tooltip = desktop.page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
+
+
+@pytest.mark.browser
+def test_arrow_keys_show_what_the_pointer_would(desktop):
+    desktop.wait_for_charts()
+    view = desktop.page.locator(".chart-view").first
+    view.focus()
+    tooltip = desktop.page.locator("#vg-tooltip-element")
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        desktop.page.keyboard.press(key)
+        desktop.page.locator("#vg-tooltip-element.visible").wait_for()
+        texts.append(tooltip.inner_text())
+    assert texts[0] == texts[2] != texts[1]
+    said = view.locator("xpath=following-sibling::*[contains(@class, 'chart-said')]")
+    assert re.search(r"\d", said.text_content())
+    desktop.page.keyboard.press("Escape")
+    assert said.text_content() == ""
+
+
+X_TICKS = "svg => [...svg.querySelectorAll('.role-axis-label text')].map(text => text.textContent).join()"
+
+
+@pytest.mark.browser
+def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
+    desktop.wait_for_charts()
+    chart = desktop.page.locator("#fig-on-roof svg.marks").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     desktop.page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 3)
@@ -156,6 +278,7 @@ def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
     desktop.page.mouse.wheel(0, 40)
     desktop.page.wait_for_function("top => scrollY > top", arg=top)
     assert chart.evaluate(X_TICKS) == before
+    desktop.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + box["height"] / 3)  # ends what the wheel scrolls
     desktop.page.keyboard.down("Control")
     desktop.page.mouse.wheel(0, -400)
     desktop.page.wait_for_function(

@@ -1,4 +1,8 @@
 "use strict";
+// A formula that is wider than its column scrolls; with a keyboard only what has the focus does.
+for (const formula of document.querySelectorAll('math[display="block"]')) {
+  if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+}
 (() => {
   const contents = document.querySelector("#contents details");
   if (!contents) return;
