@@ -30,6 +30,7 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.cache.rates import Rates
 from measure.cli.verbs import VERBS, module_of
 from measure.machine import devices
+from measure.predicting.devices import of_chips as devices_of_chips
 from measure.run.arguments import parser as measure_parser
 from report import __main__ as report_command
 
@@ -130,6 +131,18 @@ def compare_an_example_with_its_copy(words, scratch):
     if "data/machines/*" in words:  # as the shell writes it out
         words = [str(scratch / "machines" / name) for name in "ABC"]
     assert measure_command.main(["compare", *words, "--data", str(scratch)]) == 0
+
+
+@rule("python", "-m", "measure", "predict")
+def parse_what_is_predicted(words, _scratch):
+    said = importlib.import_module(module_of("predict")).parser().parse_args(words)
+    chips = devices_of_chips(ROOT / "data")
+    assert set(said.chip or ()) <= {*chips, "NAME"}
+
+
+@rule("python", "-m", "measure", "fit")
+def parse_what_is_fitted(words, _scratch):
+    importlib.import_module(module_of("fit")).parser().parse_args(words)
 
 
 @rule("python", "-m", "measure", "model")

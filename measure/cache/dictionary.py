@@ -3,10 +3,10 @@
 import inspect
 from decimal import Decimal
 
-from measure.cache import hand_kept, published_counts, records, workload_records
+from measure.cache import hand_kept, predictions, published_counts, records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
 
-DECLARING = (records, workload_records, published_counts, hand_kept)
+DECLARING = (records, workload_records, published_counts, predictions, hand_kept)
 """The modules that declare the tables, in the order in which the dictionary has them, whoever imported them first."""
 
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}

@@ -80,7 +80,7 @@ class Coefficient:
     precision: Format
     variant: VariantOrAny
     phase: Phase
-    term: Annotated[str, Column("what is multiplied", form=one_of(TERMS))]
+    term: Annotated[str, "what is multiplied: a term of `docs/prediction.md`"]
     models: Annotated[int, Column("how many models were timed", NUMBER)]
     calls: Annotated[int, Column("how many latencies it is fitted to", NUMBER)]
     value: Annotated[float, Column("the coefficient", NUMBER)]

@@ -73,7 +73,8 @@ class Predictor:
         for row in coefficients:
             setting = Setting(*(getattr(row, name) for name in Setting._fields))
             self._timed_models[setting] = row.models
-            self._coefficients.setdefault(setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
+            if row.term in TERMS:  # a later version may have more
+                self._coefficients.setdefault(setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
         self._ratios = {
             (row.left_out, Setting(*(getattr(row, name) for name in Setting._fields))): (row.low_ratio, row.high_ratio)
             for row in errors

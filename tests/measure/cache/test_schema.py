@@ -85,7 +85,7 @@ def test_a_form_takes_what_fits_whole(record, column, fitting, others):
 WORDS = (
     "ok", "cpu", "fp32", "inference", "convolution", "eager", "matmul", "burst", "MKL_CBWR=AUTO", "wide", "1:1:1",
     "a:1:1", "vector", "yes", "1;4-7", "avx2", "latency", "backward/forward", "madvise", "3x224x224",
-    "fp16", "contiguous", "TensorRT", "mean",
+    "fp16", "contiguous", "TensorRT", "mean", "device", "terms", "all",
 )  # fmt: skip
 """One at least fits each form."""
 
