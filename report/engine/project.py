@@ -122,7 +122,7 @@ def read_project(root: Path) -> Project:
     """Read `root/_quarto.yml` and the front matter of the document that it renders."""
     file = root / SETTINGS_FILE
     if not file.is_file():
-        raise UserError(f"there is no {SETTINGS_FILE} in {root}; work in a clone of the project")
+        raise UserError(f"there is no {SETTINGS_FILE} in {root}; run it in a clone of the project, or install it again")
     passed_over: list[str] = []
     settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA, passed_over)
     documents = (settings.get("project") or {}).get("render") or ["index.qmd"]

@@ -10,6 +10,7 @@ from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
+from measure.cache.predictions import ALL_BATCHES, BY_MODEL, METHODS, Coefficient, KindCost, PredictionError, Setting
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.words import EAGER, INFERENCE
@@ -64,12 +65,26 @@ def _with_kernels(gpu):
     gpu.put_hardware_counters(*counter_rows(cell, LEAN, GAP))
 
 
+def predictions():
+    """A row of each table of what predicts latencies."""
+    device = Setting("Bead 2", "epoch_hw", "2.4", "fp16", EAGER, INFERENCE)
+    error = PredictionError(BY_MODEL, METHODS[0], *device, ALL_BATCHES, 1, 1, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0)
+    return {
+        Coefficient: Coefficient(*device, "call", 1, 1, 1.0, 1.0, 1.0),
+        KindCost: KindCost(*device, "linear", 1, 1.0, 1.0, 1.0, 1.0),
+        PredictionError: error,
+    }
+
+
 def hostile_data(data: Path) -> Path:
     """Writes the cache into a folder that is not there yet."""
     shutil.copytree(TESTS / "data", data)
     chips = [row for name in ("chips.csv", "more-chips.csv") for row in read(data / name, Chip)]
     write(data / "chips.csv", Chip, chips)
     shutil.copytree(ROOT / "data" / "published", data / "published")
+    for record, row in predictions().items():
+        (data / RECORDS[record]).parent.mkdir(exist_ok=True)
+        write(data / RECORDS[record], record, [row])
     for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):
         folder = MachineFolder(data, name)
         training_papers.put_steps(folder, environment)
