@@ -5,13 +5,15 @@ import dataclasses
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import Counts, MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import folded
-from measure.cache.models import Model
+from measure.cache.lock import in_turn
+from measure.cache.models import OWN, Model
 from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
@@ -56,10 +58,12 @@ class Asked:
 class _Store:
     """Keeps counts, and needs no machine."""
 
-    workloads: Workloads
+    workloads: Workloads | Counts
 
     def put(self, task: Task, outcome: Any) -> None:
-        task.store(self, outcome)  # type: ignore[arg-type]
+        waits = isinstance(self.workloads, Counts)  # workloads take their turn themselves
+        with in_turn(self.workloads.folder) if waits else nullcontext():
+            task.store(self, outcome)  # type: ignore[arg-type]
 
 
 class _Silent:
@@ -265,12 +269,14 @@ def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data
 
     Raises UserError where it cannot be counted, or not be trained.
     """
-    workloads, stored = Workloads(data), stored_as(precision)
+    # What a paper is about is what was measured or asked to be counted: a prediction adds no model to it
+    asked = Counts(file_of(Coefficient, data).parent / "counted")
+    homes, stored = (Workloads(data), asked), stored_as(precision)
     shape = shape_name(model.input_shape)
     wanted = [(model.name, shape, batch, stored) for batch in batches]
 
     def row_of() -> dict[tuple[str, str, int, str], Workload]:
-        rows = [row for row in workloads.counted() if row.autocast is None]
+        rows = [row for home in reversed(homes) for row in home.counted() if row.autocast is None]
         return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
 
     known = row_of()
@@ -278,8 +284,9 @@ def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data
     if missing:
         check_writable(data)
         worker = Worker("cpu", 1, Sampling())
+        store = _Store(homes[0] if model.source == OWN else asked)
         try:
-            runner.run([WorkloadTask(model, missing, stored, None)], worker, _Store(workloads), _Silent())
+            runner.run([WorkloadTask(model, missing, stored, None)], worker, store, _Silent())
         finally:
             worker.close()
         known = row_of()
@@ -288,7 +295,9 @@ def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data
             raise UserError(f"{model.name}: cannot be counted ({known[key].reason})")
         if trains and known[key].backward_flop is None:
             raise UserError(f"{model.name}: its training cannot be counted ({known[key].reason})")
-    operators = [row for row in workloads.operators() if (row.model, row.input_shape) == (model.name, shape)]
+    operators = [
+        row for home in homes for row in home.operators() if (row.model, row.input_shape) == (model.name, shape)
+    ]
     demands = counted_demands([known[key] for key in wanted], operators)
     return {
         key[2]: Asked(

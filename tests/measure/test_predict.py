@@ -5,6 +5,7 @@ import pytest
 from helpers.places import TESTS
 
 from measure import __main__ as command
+from measure import predict
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, OURS, TERMS, Coefficient, PredictionError
@@ -106,3 +107,17 @@ def test_without_a_fit_the_command_that_makes_one_is_named(made, tmp_path, capsy
     shutil.copy(made / "chips.csv", tmp_path)
     assert call(tmp_path, MODEL, "--chip", "Bead 2") == 2
     assert f"make it with python -m measure fit --data {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_prediction_adds_no_model_to_the_paper_and_counts_once(made, capsys, monkeypatch):
+    told(made, capsys, MODEL, "--chip", "Bead 2", "--batch-sizes", "2")
+    assert not (made / "workload" / "models.csv").exists()
+    assert (made / "prediction" / "counted" / "models.csv").exists()
+    monkeypatch.setattr(predict, "Worker", None)  # nothing is left to count
+    told(made, capsys, MODEL, "--chip", "Bead 2", "--batch-sizes", "2")
+
+
+def test_a_model_of_ones_own_is_predicted(made, capsys):
+    (row,) = told(made, capsys, "tests.helpers.small_network:network", "--chip", "Bead 2")["predictions"]
+    assert row["batch"] == 1
+    assert (made / "workload" / "own" / "models.csv").exists()
