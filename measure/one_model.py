@@ -18,7 +18,6 @@ from measure.cli.flags import CommandLine, check_one_output
 from measure.cli.tables import aligned, markdown
 from measure.cli.terminal import stop_as_by_ctrl_c
 from measure.diagnosis.host_checks import warning_of_load
-from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.roofs import roofs
@@ -64,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     check_folder(said.data, "--data")
     device, threads = devices.find(said.device), arguments.parse_threads(said.threads)
     quick = as_quick_run(said)
-    request = make_request(said.model, quick)
+    request = make_request(quick)
     environment = current(device, threads)
     arguments.check_device(request, environment)
     folder = machine_folder(said.data, said.machine, environment)
@@ -103,14 +102,9 @@ def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
     return quick
 
 
-def make_request(name: str, quick: argparse.Namespace) -> Request:
+def make_request(quick: argparse.Namespace) -> Request:
     """Return what is asked for: of each cell of one model a round at least."""
-    try:
-        request = arguments.make_fresh_request(quick)
-    except UserError as problem:
-        raise UserError(str(problem).replace("--models:", "NAME:")) from None
-    if len(request.models) > 1:
-        raise UserError(f"NAME: {name!r} selects {len(request.models)} models; name one")
+    request = arguments.make_request_of_one("NAME", quick)
     return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
 
 

@@ -166,14 +166,14 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
 
     Raises UserError for a name that is none, and for one without the precision.
     """
-    known: dict[str, PredictedDevice] = dict(devices.of_chips(data))
+    chips = devices.of_chips(data)
+    known = {chip.name: chip for chip in chips.values()}
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         machine = devices.of_machine(folder, folder.newest_environment())
         if machine is not None:
             known[name] = machine
-    aliases = devices.names_of_chips(data)
-    meant = [aliases.get(folded(name), name) for name in names or ("*",)]
+    meant = [chips[folded(name)].name if folded(name) in chips else name for name in names or ("*",)]
     wanted = sorted(chosen("--chip", meant, known))
     able = [known[name] for name in wanted if known[name].roof(precision) is not None]
     if not able:
@@ -254,14 +254,8 @@ def find_model(flag: str, name: str, batches: Sequence[int], precision: str, dat
     """Return the one model of this name. Raises UserError, naming ``flag``, for none and for several."""
     sizes = [str(batch) for batch in batches]
     words = ["--models", name, "--batch-sizes", *sizes, "--precisions", precision, "--data", str(data)]
-    said: argparse.Namespace = arguments.parser().parse_args([*words, "--sections", "workload", "--variants", EAGER])
-    try:
-        models = arguments.make_fresh_request(said).models
-    except UserError as problem:
-        raise UserError(str(problem).replace("--models:", f"{flag}:")) from None
-    if len(models) > 1:
-        raise UserError(f"{flag}: {name!r} selects {len(models)} models; name one")
-    return models[0]
+    said = arguments.parser().parse_args([*words, "--sections", "workload", "--variants", EAGER])
+    return arguments.make_request_of_one(flag, said).models[0]
 
 
 def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data: Path) -> dict[int, Asked]:

@@ -136,7 +136,7 @@ def compare_an_example_with_its_copy(words, scratch):
 @rule("python", "-m", "measure", "predict")
 def parse_what_is_predicted(words, _scratch):
     said = importlib.import_module(module_of("predict")).parser().parse_args(words)
-    chips = devices_of_chips(ROOT / "data")
+    chips = {chip.name for chip in devices_of_chips(ROOT / "data").values()}
     assert set(said.chip or ()) <= {*chips, "NAME"}
 
 
@@ -149,7 +149,7 @@ def parse_what_is_fitted(words, _scratch):
 def ask_for_what_is_named(words, _scratch):
     """It measures for a minute: tests/measure/test_one_model.py asks for a small network."""
     said = one_model.parser().parse_args(filled(words, {"NAME": "resnet50"}))
-    (model,) = one_model.make_request(said.model, one_model.as_quick_run(said)).models
+    (model,) = one_model.make_request(one_model.as_quick_run(said)).models
     assert model.name == said.model
 
 

@@ -69,10 +69,9 @@ VariantOrAny = Annotated[str, Column("how the model is run; empty of a pool: eag
 Phase = Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
 
 
-@table("prediction/coefficients.csv", key=(*Setting._fields, "term"))
 @dataclass(frozen=True)
-class Coefficient:
-    """What a term is multiplied by in a setting, with the 90 % interval of a bootstrap over models or devices."""
+class OfSetting:
+    """The columns that say which setting a row is of."""
 
     device: Device
     source: TimedBy
@@ -80,6 +79,17 @@ class Coefficient:
     precision: Format
     variant: VariantOrAny
     phase: Phase
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(*(getattr(self, name) for name in Setting._fields))
+
+
+@table("prediction/coefficients.csv", key=(*Setting._fields, "term"))
+@dataclass(frozen=True)
+class Coefficient(OfSetting):
+    """What a term is multiplied by in a setting, with the 90 % interval of a bootstrap over models or devices."""
+
     term: Annotated[str, "what is multiplied: a term of `docs/prediction.md`"]
     models: Annotated[int, Column("how many models were timed", NUMBER)]
     calls: Annotated[int, Column("how many latencies it is fitted to", NUMBER)]
@@ -90,7 +100,7 @@ class Coefficient:
 
 @table("prediction/errors.csv", key=("left_out", "method", *Setting._fields, "batches"))
 @dataclass(frozen=True)
-class PredictionError:
+class PredictionError(OfSetting):
     """How far predictions are off what was timed and left out of the fit.
 
     An error is the prediction over the latency, less 1; its absolute value counts.
@@ -98,12 +108,6 @@ class PredictionError:
 
     left_out: Annotated[str, Column("what was left out", form=one_of(CHECKS))]
     method: Annotated[str, Column("what predicts", form=one_of(METHODS))]
-    device: Device
-    source: TimedBy
-    software: Software
-    precision: Format
-    variant: VariantOrAny
-    phase: Phase
     batches: Annotated[str, Column("the batch sizes", form=one_of((ALL_BATCHES, *BATCH_CLASSES)))]
     models: Annotated[int, Column("how many models were predicted", NUMBER)]
     calls: Annotated[int, Column("how many latencies", NUMBER)]
@@ -119,15 +123,9 @@ class PredictionError:
 
 @table("prediction/kinds.csv", key=(*Setting._fields, "layer_kind"))
 @dataclass(frozen=True)
-class KindCost:
+class KindCost(OfSetting):
     """What a kind of layer takes in a setting, by the coefficients, with the 90 % interval of the same bootstrap."""
 
-    device: Device
-    source: TimedBy
-    software: Software
-    precision: Format
-    variant: VariantOrAny
-    phase: Phase
     layer_kind: Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]
     models: Annotated[int, Column("how many models have such layers", NUMBER)]
     roof_times: Annotated[

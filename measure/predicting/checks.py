@@ -98,11 +98,11 @@ BASELINES: dict[str, Estimate] = {
 }  # fmt: skip
 
 
-def folds(labels: Texts) -> Iterator[Mask]:
-    """Yield which rows are left out together: those whose labels fall into one of ``FOLDS`` parts."""
+def folds(labels: Texts, count: int = FOLDS) -> Iterator[Mask]:
+    """Yield which rows are left out together: those whose labels fall into one of so many parts."""
     names = sorted(set(labels))
     order = np.random.default_rng(SEED).permutation(len(names))
-    part = {name: place % FOLDS for name, place in zip(names, order, strict=True)}
+    part = {name: place % count for name, place in zip(names, order, strict=True)}
     parts = np.array([part[label] for label in labels])
     for each in sorted(set(parts)):
         yield parts == each
@@ -153,14 +153,14 @@ def _predicted(known: Sample, asked: Sample, left_out: str) -> Iterator[Checked]
         ratios = asked.latency_s / estimate(known, asked)
         for setting, rows in settings(asked):
             yield Checked(left_out, method, setting, asked.where(rows), ratios[rows])
-            if left_out in (BY_DEVICE, PUT_ASIDE):
-                yield from _with_one_known(method, setting, asked.where(rows), ratios[rows], left_out)
+            if left_out == BY_DEVICE:
+                yield from _with_one_known(method, setting, asked.where(rows), ratios[rows])
 
 
-def _with_one_known(method: str, setting: Setting, rows: Sample, ratios: Numbers, left_out: str) -> Iterator[Checked]:
+def _with_one_known(method: str, setting: Setting, rows: Sample, ratios: Numbers) -> Iterator[Checked]:
     """Yield the same once the time of ResNet50 on the device is known: what it is off by, all are taken to be."""
     own = rows.architecture == KNOWN
-    if own.any() and not own.all() and left_out == BY_DEVICE:
+    if own.any() and not own.all():
         others = rows.where(~own)
         yield Checked(ONE_KNOWN, method, setting, others, ratios[~own] / np.median(ratios[own]))
 
@@ -194,13 +194,30 @@ def summarised(checked: Checked, others: Numbers | None) -> Iterator[PredictionE
         chosen = (rows.batch >= least) & (rows.batch <= most)
         if not chosen.any() or (name != ALL_BATCHES and chosen.all()):
             continue
-        errors = np.abs(1.0 / ratios[chosen] - 1.0)
-        low, high = interval(ratios[chosen])
-        yield PredictionError(
-            checked.left_out, checked.method, *checked.setting, name, len(set(rows.architecture[chosen])),
-            int(chosen.sum()), float(np.median(errors)), float(np.quantile(errors, 0.9)),
-            None if within is None else float(within[chosen].mean()), float(np.median(ratios[chosen])), low, high,
-        )  # fmt: skip
+        models, covered = set(rows.architecture[chosen]), None if within is None else float(within[chosen].mean())
+        yield error_row(
+            checked.left_out, checked.method, checked.setting, name, models, int(chosen.sum()), ratios[chosen], covered
+        )
+
+
+def error_row(
+    left_out: str,
+    method: str,
+    setting: Setting,
+    batches: str,
+    models: set[str],
+    calls: int,
+    ratios: Numbers,
+    coverage: float | None,
+) -> PredictionError:
+    """Return the row of latencies whose ``ratios`` to their predictions are these."""
+    errors = np.abs(1.0 / ratios - 1.0)
+    low, high = interval(ratios)
+    return PredictionError(
+        *setting, left_out=left_out, method=method, batches=batches, models=len(models), calls=calls,
+        median_error=float(np.median(errors)), p90_error=float(np.quantile(errors, 0.9)), coverage=coverage,
+        median_ratio=float(np.median(ratios)), low_ratio=low, high_ratio=high,
+    )  # fmt: skip
 
 
 def _within(rows: Sample, ratios: Numbers, others: Numbers | None) -> Mask:
@@ -209,12 +226,8 @@ def _within(rows: Sample, ratios: Numbers, others: Numbers | None) -> Mask:
         low, high = interval(others)
         return np.asarray((ratios >= low) & (ratios <= high))
     found = np.zeros(len(ratios), dtype=bool)
-    names = sorted(set(rows.architecture))
-    order = np.random.default_rng(SEED).permutation(len(names))
-    half = {name: place % 2 == 0 for name, place in zip(names, order, strict=True)}
-    first = np.array([half[name] for name in rows.architecture])
-    for one, other in ((first, ~first), (~first, first)):
-        if one.any() and other.any():
-            low, high = interval(ratios[other])
-            found[one] = (ratios[one] >= low) & (ratios[one] <= high)
+    for half in folds(rows.architecture, 2):
+        if not half.all():
+            low, high = interval(ratios[~half])
+            found[half] = (ratios[half] >= low) & (ratios[half] <= high)
     return found

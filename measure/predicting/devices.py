@@ -1,6 +1,6 @@
 """The roofs of devices: of chips as their datasheets print them, of machines as they were measured."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,32 +43,31 @@ class PredictedDevice:
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
-    """Return the chips of ``data/chips.csv`` by name, each with the faster unit's rate at a precision."""
+    """Return the chips of ``data/chips.csv`` by each of their names, ``folded``; a peak is the faster unit's."""
     rows: dict[str, list[Chip]] = {}
     for row in table.read(file_of(Chip, data), Chip):
         rows.setdefault(row.chip, []).append(row)
-    return {name: _of_chip(name, found) for name, found in rows.items()}
+    return {
+        name: chip
+        for found in rows.values()
+        for chip in (_of_chip(found),)
+        for row in found
+        for name in chip_names(row)
+    }
 
 
-def _of_chip(name: str, rows: Iterable[Chip]) -> PredictedDevice:
-    rows = list(rows)
+def _of_chip(rows: Sequence[Chip]) -> PredictedDevice:
     peaks: dict[str, float] = {}
     for row in rows:
         peaks[row.precision] = max(row.peak_flop_per_s, peaks.get(row.precision, 0.0))
     return PredictedDevice(
-        name,
+        rows[0].chip,
         rows[0].chip_kind,
         peaks,
         max(row.bandwidth_byte_per_s for row in rows),
         max((row.memory_byte for row in rows if row.memory_byte), default=None),
         max((row.power_w for row in rows if row.power_w), default=None),
     )
-
-
-def names_of_chips(data: Path) -> dict[str, str]:
-    """Return the chips' names by all names that they have, ``folded``."""
-    rows = {row.chip: row for row in table.read(file_of(Chip, data), Chip)}
-    return {name: chip for chip, row in rows.items() for name in chip_names(row)}
 
 
 def of_machine(folder: MachineFolder, environment: Environment) -> PredictedDevice | None:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from measure.answering.demands import ARITHMETIC, MEMORY
 from measure.cache.predictions import (
     ALL_BATCHES,
     BY_DEVICE,
@@ -21,7 +22,7 @@ from measure.predicting.demand import Demand, How, Roof
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.fitting import Numbers
 from measure.predicting.model import LatencyModel, with_neighbours, without_neighbours
-from measure.predicting.sample import Sample, sample
+from measure.predicting.sample import sample
 from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
 from measure.predicting.timings import TimedCall
 
@@ -30,8 +31,6 @@ FITTED, SCALED, DATASHEET = BASES = ("fitted", "scaled", "datasheet")
 
 GPU = "gpu"
 """The kind of chip whose coefficients are taken where no device of a kind was timed."""
-
-ARITHMETIC_BOUND, MEMORY_BOUND = "arithmetic", "memory"
 
 
 @dataclass(frozen=True)
@@ -71,17 +70,17 @@ class Predictor:
         self._coefficients: dict[Setting, Numbers] = {}
         self._timed_models: dict[Setting, int] = {}
         for row in coefficients:
-            setting = Setting(*(getattr(row, name) for name in Setting._fields))
-            self._timed_models[setting] = row.models
+            self._timed_models[row.setting] = row.models
             if row.term in TERMS:  # a later version may have more
-                self._coefficients.setdefault(setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
+                self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
         self._ratios = {
-            (row.left_out, Setting(*(getattr(row, name) for name in Setting._fields))): (row.low_ratio, row.high_ratio)
+            (row.left_out, row.setting): (row.low_ratio, row.high_ratio)
             for row in errors
             if (row.method, row.batches) == (OURS, ALL_BATCHES)
         }
         self._calls = [call for call in calls if call.setting.device not in ASIDE]
         self._models: dict[Setting, LatencyModel] = {}
+        self._scales: dict[tuple[str, Setting], tuple[float, int]] = {}
 
     def predict(
         self,
@@ -104,21 +103,15 @@ class Predictor:
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
         if roof is None or (own is None and pool not in self._coefficients):
             return None
-        times = self._times_of(device.name, pool)
-        factor = 1.0
         if own is not None:
-            basis, model, interval = FITTED, self._model(own), self._ratios.get((BY_MODEL, own))
-            timed = self._timed_models[own]
+            basis, model, factor, timed = FITTED, self._model(own), 1.0, self._timed_models[own]
+            interval = self._ratios.get((BY_MODEL, own))
         else:
             model = self._model(pool)
-            if known is not None:
-                factor = known.latency_s / _predicted(model, known.demand, roof, how)
-                timed = 1
+            if known is None:
+                factor, timed = self._scale(device.name, pool)
             else:
-                timed = 0 if times is None else len(set(times.architecture))
-                if times is not None:
-                    ratios = times.latency_s / model.predict(times.terms, times.make_ups)
-                    factor = float(np.median(ratios))
+                factor, timed = known.latency_s / _predicted(model, known.demand, roof, how), 1
             basis = SCALED if timed else DATASHEET
             checked = ONE_KNOWN if timed else BY_DEVICE
             interval = self._ratios.get((checked, pool)) if pool == like else None
@@ -128,7 +121,7 @@ class Predictor:
         arithmetic_s = float(demand.arithmetic_s(roof).sum())
         return Prediction(
             least_s,
-            ARITHMETIC_BOUND if arithmetic_s >= least_s else MEMORY_BOUND,
+            ARITHMETIC if arithmetic_s >= least_s else MEMORY,
             likely_s,
             None if interval is None else likely_s * interval[0],
             None if interval is None else likely_s * interval[1],
@@ -148,10 +141,17 @@ class Predictor:
         ]
         return max(found, key=lambda setting: _version(setting.software), default=None)
 
-    def _times_of(self, device: str, pool: Setting) -> Sample | None:
-        """Return the latencies of a device in a pool, if there are any."""
-        found = [call for call in self._members.get(pool, []) if call.setting.device == device]
-        return sample(found) if found else None
+    def _scale(self, device: str, pool: Setting) -> tuple[float, int]:
+        """Return what the latencies of a device are off by in the median in a pool, and of how many models they are."""
+        if (device, pool) not in self._scales:
+            found = [call for call in self._members.get(pool, []) if call.setting.device == device]
+            factor = 1.0
+            if found:
+                times = sample(found)
+                ratios = times.latency_s / self._model(pool).predict(times.terms, times.make_ups)
+                factor = float(np.median(ratios))
+            self._scales[device, pool] = factor, len({call.architecture for call in found})
+        return self._scales[device, pool]
 
     @cached_property
     def _members(self) -> Mapping[Setting, list[TimedCall]]:

@@ -32,7 +32,6 @@ class Sample:
     setting: Texts
     device: Texts
     source: Texts
-    phase: Texts
     architecture: Texts
     family: Texts
 
@@ -74,7 +73,6 @@ def sample(calls: Sequence[TimedCall]) -> Sample:
         texts([call.setting for call in calls]),
         texts([call.setting.device for call in calls]),
         texts([call.setting.source for call in calls]),
-        texts([call.setting.phase for call in calls]),
         texts([call.architecture for call in calls]),
         texts([call.family or call.architecture for call in calls]),
     )

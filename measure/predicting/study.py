@@ -130,13 +130,9 @@ def _of_pool(found: list[Checked], pool: Setting) -> Iterator[PredictionError]:
             within.append(rows[0].coverage)
             yield from rows
         if alike:
-            ratios = np.concatenate(even)
-            away = np.abs(1.0 / ratios - 1.0)
-            low, high = checks.interval(ratios)
             covered = None if None in within else float(np.mean(np.array(within, dtype=float)))
-            yield PredictionError(
-                left_out, method, *pool, ALL_BATCHES,
-                len({name for check in alike for name in check.rows.architecture}),
-                sum(len(check.rows) for check in alike), float(np.median(away)), float(np.quantile(away, 0.9)),
-                covered, float(np.median(ratios)), low, high,
-            )  # fmt: skip
+            models = {name for check in alike for name in check.rows.architecture}
+            latencies = sum(len(check.rows) for check in alike)
+            yield checks.error_row(
+                left_out, method, pool, ALL_BATCHES, models, latencies, np.concatenate(even), covered
+            )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from measure.answering.cells import TimedCell, timed_cells
+from measure.answering.demands import footprint_byte
 from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import PublishedTiming, folded
@@ -21,10 +22,7 @@ from measure.predicting.demand import Demand, How, Roof, by_kind
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.fitting import Numbers
 
-CHANNELS_LAST, COMPILED = "channels_last", ("torch.compile", "TensorRT")
-
-Shape = tuple[str, int | None]
-"""A model at a size of its input."""
+CHANNELS_LAST = "channels_last"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ def read(data: Path) -> list[TimedCall]:
 
 def published(data: Path) -> Iterator[TimedCall]:
     """Yield the latencies of ``data/published/measurements``; of images laid out or compiled differently, too."""
-    names, chips = devices.names_of_chips(data), devices.of_chips(data)
+    chips = devices.of_chips(data)
     counts = {
         (row.model, row.input_size): row
         for row in table.read(file_of(PublishedCount, data), PublishedCount)
@@ -78,19 +76,19 @@ def published(data: Path) -> Iterator[TimedCall]:
     asked = of_one_input(data)
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape = row.model, row.input_size
-        chip = names.get(folded(row.device))
+        chip = chips.get(folded(row.device))
         computed = row.autocast or row.precision
-        roof = None if chip is None else chips[chip].roof(computed)
+        roof = None if chip is None else chip.roof(computed)
         if chip is None or roof is None or computed not in PRECISIONS or shape not in counts:
             continue
-        setting = Setting(chip, row.source, row.torch or "", computed, _variant(row), row.phase)
+        setting = Setting(chip.name, row.source, row.torch or "", computed, _variant(row), row.phase)
         how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
         demand = _published_demand(asked, counts[shape], row.batch, width_of(computed), how.trains)
         if demand is not None:
             # A rate is of all calls together; a mean of single ones takes up what interrupted them
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, row.batch, latency_s, demand, roof, how, chips[chip].chip_kind)
+            yield TimedCall(setting, row.model, family, row.batch, latency_s, demand, roof, how, chip.chip_kind)
 
 
 def width_of(precision: str) -> float:
@@ -99,8 +97,8 @@ def width_of(precision: str) -> float:
 
 
 def _variant(row: PublishedTiming) -> str:
-    parts = [row.compiler or EAGER, *([CHANNELS_LAST] if row.layout == CHANNELS_LAST else [])]
-    return "+".join(part for part in parts if part != EAGER) or EAGER
+    parts = (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)
+    return "+".join(filter(None, parts)) or EAGER
 
 
 def of_one_input(data: Path) -> dict[tuple[str, int | None, str], OfOneInput]:
@@ -206,7 +204,6 @@ def demand_of(workload: Workload, operators: list[Operator], trains: bool) -> De
     """Return what a call of a workload asks for, from its operators."""
     stages = (INFERENCE, BACKWARD) if trains else (INFERENCE,)
     chosen = [row for row in operators if row.stage in stages]
-    moved = (workload.parameter_byte or 0) + (workload.input_byte or 0) + (workload.activation_byte or 0)
     return Demand(
         workload.batch,
         by_kind((row.layer_kind, float(row.calls * row.flop)) for row in chosen),
@@ -214,5 +211,5 @@ def demand_of(workload: Workload, operators: list[Operator], trains: bool) -> De
         sum(row.calls for row in chosen),
         float(workload.input_byte or 0),
         float(workload.parameter_byte or 0),
-        float(len(stages) * moved),
+        float(len(stages) * footprint_byte(workload)),
     )

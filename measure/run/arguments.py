@@ -341,3 +341,15 @@ def make_fresh_request(arguments: argparse.Namespace) -> Request:
         if not request.force:
             freshness.check(request.models, Workloads(arguments.data).models(), own)
     return request
+
+
+def make_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
+    """Return the same for one model. Raises UserError, naming ``flag`` for ``--models``, for none and for several."""
+    try:
+        request = make_fresh_request(arguments)
+    except UserError as problem:
+        raise UserError(str(problem).replace("--models:", f"{flag}:")) from None
+    if len(request.models) > 1:
+        (pattern,) = arguments.models
+        raise UserError(f"{flag}: {pattern!r} selects {len(request.models)} models; name one")
+    return request

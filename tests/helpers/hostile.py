@@ -68,7 +68,7 @@ def _with_kernels(gpu):
 def predictions():
     """A row of each table of what predicts latencies."""
     device = Setting("Bead 2", "epoch_hw", "2.4", "fp16", EAGER, INFERENCE)
-    error = PredictionError(BY_MODEL, METHODS[0], *device, ALL_BATCHES, 1, 1, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0)
+    error = PredictionError(*device, BY_MODEL, METHODS[0], ALL_BATCHES, 1, 1, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0)
     return {
         Coefficient: Coefficient(*device, "call", 1, 1, 1.0, 1.0, 1.0),
         KindCost: KindCost(*device, "linear", 1, 1.0, 1.0, 1.0, 1.0),

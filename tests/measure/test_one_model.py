@@ -71,7 +71,7 @@ def test_markdown(data, capsys):
 
 def planned(data, *arguments):
     said = parser().parse_args([OWN, "--data", str(data), "--device", "cpu", *arguments])
-    request = make_request(OWN, as_quick_run(said))
+    request = make_request(as_quick_run(said))
     device = devices.find("cpu")
     environment = current(device, 1)
     folder = MachineFolder(data, "box")

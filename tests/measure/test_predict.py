@@ -24,7 +24,7 @@ def made(tmp_path_factory):
     shutil.copy(TESTS / "data" / "chips.csv", data)
     values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")} | {"call": 1000.0}
     rows = [Coefficient(*POOL, term, 40, 40, values.get(term, 0.0), 0.0, 9.0) for term in TERMS]
-    error = PredictionError(BY_DEVICE, OURS, *POOL, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, 0.5, 2.0)
+    error = PredictionError(*POOL, BY_DEVICE, OURS, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, 0.5, 2.0)
     for record, found in ((Coefficient, rows), (PredictionError, [error])):
         file_of(record, data).parent.mkdir(exist_ok=True)
         table.write(file_of(record, data), record, found)

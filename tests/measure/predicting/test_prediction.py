@@ -28,7 +28,7 @@ def coefficients(setting, factor=1.0):
 
 
 def error(left_out, setting, low, high):
-    return PredictionError(left_out, OURS, *setting, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, low, high)
+    return PredictionError(*setting, left_out, OURS, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, low, high)
 
 
 ERRORS = [
