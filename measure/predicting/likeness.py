@@ -1,10 +1,15 @@
 """What models of like make-up are off by: the part of a latency that no term tells, learnt from their neighbours."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from measure.predicting.fitting import Numbers
+
+if TYPE_CHECKING:
+    from scipy.spatial import KDTree
 
 NEIGHBOURS = 4
 """So many of the nearest count."""
@@ -14,9 +19,6 @@ NEAR = 0.02
 
 CAUTION = 0.2
 """So many neighbours of distance 0 say that the terms are right."""
-
-BLOCK = 256
-"""Rows whose distances are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +35,23 @@ class Neighbours:
         weighted by inverse distance (D. Shepard, A two-dimensional interpolation function for irregularly-spaced data,
         ACM National Conference 1968, 517-524).
         """
-        from scipy.spatial.distance import cdist
+        if not len(self.offsets) or not len(make_ups):
+            return np.zeros(len(make_ups))
+        kept = min(NEIGHBOURS, len(self.offsets))
+        apart, nearest = self._tree.query(make_ups, k=[*range(1, kept + 1)], p=1)
+        weights = 1.0 / (NEAR + apart)
+        return np.asarray((weights * self.offsets[nearest]).sum(axis=1) / (weights.sum(axis=1) + CAUTION / NEAR))
 
-        found = np.zeros(len(make_ups))
-        if not len(self.offsets):
-            return found
-        for start in range(0, len(make_ups), BLOCK):
-            apart = cdist(make_ups[start : start + BLOCK], self.make_ups, "cityblock")
-            kept = min(NEIGHBOURS, apart.shape[1])
-            nearest = np.argpartition(apart, kept - 1, axis=1)[:, :kept]
-            weights = 1.0 / (NEAR + np.take_along_axis(apart, nearest, axis=1))
-            offsets = (weights * self.offsets[nearest]).sum(axis=1)
-            found[start : start + BLOCK] = offsets / (weights.sum(axis=1) + CAUTION / NEAR)
-        return found
+    @cached_property
+    def _tree(self) -> "KDTree":
+        from scipy.spatial import KDTree
+
+        return KDTree(self.make_ups)
+
+
+def of_distinct(make_ups: Numbers, offsets: Numbers) -> Neighbours:
+    """Return neighbours of which no two are alike: calls of one make-up, on several devices, say their median."""
+    distinct, places = np.unique(make_ups, axis=0, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    ends = np.cumsum(np.bincount(places, minlength=len(distinct)))[:-1]
+    return Neighbours(distinct, np.array([np.median(part) for part in np.split(offsets[order], ends)]))

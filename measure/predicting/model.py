@@ -6,7 +6,7 @@ import numpy as np
 
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.predicting.fitting import TINY, Numbers, fit
-from measure.predicting.likeness import Neighbours
+from measure.predicting.likeness import Neighbours, of_distinct
 from measure.predicting.sample import Sample, numbered
 
 BESIDE = (UNFUSED, LAUNCHES, CALL, COPY, UPDATE)
@@ -52,7 +52,7 @@ def with_neighbours(timed: Sample, coefficients: Numbers) -> LatencyModel:
     settings = numbered(timed.setting)
     for each in range(settings.max() + 1):
         offsets[settings == each] -= np.median(offsets[settings == each]) if settings.max() else 0.0
-    return LatencyModel(coefficients, Neighbours(timed.make_ups, offsets))
+    return LatencyModel(coefficients, of_distinct(timed.make_ups, offsets))
 
 
 def without_neighbours(coefficients: Numbers) -> LatencyModel:

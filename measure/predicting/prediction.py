@@ -1,7 +1,7 @@
 """Predicts the latency of a call on a device, by what is known of it: its own fit, some times, or its datasheet."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,6 +61,29 @@ class Prediction:
     costliest_share: float
 
 
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What predictions of a device under some conditions rest on: a fit, and what it is off by on the device.
+
+    ``name`` is one of ``BASES``, ``setting`` what was fitted, ``timed_models`` the models timed on the device. A
+    latency lies within ``ratios`` times the likely one in nine of ten cases; None where no device like this could be
+    left out of a fit.
+    """
+
+    name: str
+    setting: Setting
+    model: LatencyModel
+    roof: Roof
+    factor: float
+    timed_models: int
+    ratios: tuple[float, float] | None
+
+    def likely_s(self, demand: Demand, roof: Roof, how: How) -> float:
+        """Return the likely latency (s) of a call."""
+        predicted = self.model.predict(demand.terms(roof, how)[None, :], demand.make_up()[None, :])
+        return self.factor * float(predicted[0])
+
+
 class Predictor:
     """Predictions by the coefficients and errors of ``data/prediction``, and the latencies that these rest on."""
 
@@ -94,8 +117,34 @@ class Predictor:
     ) -> Prediction | None:
         """Return the latency of a call; None where the device has no rate at the precision, or nothing was fitted.
 
-        A device of a kind of which none was timed is taken for a GPU, and has no interval. ``known`` is a latency that
-        is known of the device under the same conditions.
+        ``known`` is a latency that is known of the device under the same conditions.
+        """
+        basis = self.basis(device, precision, variant, phase)
+        if basis is None:
+            return None
+        if known is not None and basis.name != FITTED:
+            basis = self._by_one_time(basis, known, how)
+        likely_s = basis.likely_s(demand, basis.roof, how)
+        parts = demand.terms(basis.roof, how) * basis.model.coefficients
+        least_s = demand.least_s(basis.roof)
+        arithmetic_s = float(demand.arithmetic_s(basis.roof).sum())
+        return Prediction(
+            least_s,
+            ARITHMETIC if arithmetic_s >= least_s else MEMORY,
+            likely_s,
+            None if basis.ratios is None else likely_s * basis.ratios[0],
+            None if basis.ratios is None else likely_s * basis.ratios[1],
+            basis.name,
+            basis.timed_models,
+            TERMS[int(parts.argmax())],
+            float(parts.max() / parts.sum()),
+        )
+
+    def basis(self, device: PredictedDevice, precision: str, variant: str, phase: str) -> Basis | None:
+        """Return what predictions of a device's calls rest on.
+
+        None where the device has no rate at the precision, or nothing was fitted. A device of a kind of which none was
+        timed is taken for a GPU, and has no interval.
         """
         roof = device.roof(precision)
         own = self._own(device.name, precision, variant, phase)
@@ -104,32 +153,17 @@ class Predictor:
         if roof is None or (own is None and pool not in self._coefficients):
             return None
         if own is not None:
-            basis, model, factor, timed = FITTED, self._model(own), 1.0, self._timed_models[own]
-            interval = self._ratios.get((BY_MODEL, own))
-        else:
-            model = self._model(pool)
-            if known is None:
-                factor, timed = self._scale(device.name, pool)
-            else:
-                factor, timed = known.latency_s / _predicted(model, known.demand, roof, how), 1
-            basis = SCALED if timed else DATASHEET
-            checked = ONE_KNOWN if timed else BY_DEVICE
-            interval = self._ratios.get((checked, pool)) if pool == like else None
-        likely_s = factor * _predicted(model, demand, roof, how)
-        parts = demand.terms(roof, how) * model.coefficients
-        least_s = demand.least_s(roof)
-        arithmetic_s = float(demand.arithmetic_s(roof).sum())
-        return Prediction(
-            least_s,
-            ARITHMETIC if arithmetic_s >= least_s else MEMORY,
-            likely_s,
-            None if interval is None else likely_s * interval[0],
-            None if interval is None else likely_s * interval[1],
-            basis,
-            timed,
-            TERMS[int(parts.argmax())],
-            float(parts.max() / parts.sum()),
-        )
+            ratios = self._ratios.get((BY_MODEL, own))
+            return Basis(FITTED, own, self._model(own), roof, 1.0, self._timed_models[own], ratios)
+        factor, timed = self._scale(device.name, pool)
+        ratios = self._ratios.get((ONE_KNOWN if timed else BY_DEVICE, pool)) if pool == like else None
+        return Basis(SCALED if timed else DATASHEET, pool, self._model(pool), roof, factor, timed, ratios)
+
+    def _by_one_time(self, basis: Basis, known: Known, how: How) -> Basis:
+        """Return the basis scaled by one latency that is known of the device, whatever else was timed there."""
+        factor = basis.factor * known.latency_s / basis.likely_s(known.demand, basis.roof, how)
+        ratios = basis.ratios and self._ratios.get((ONE_KNOWN, basis.setting))
+        return replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the fitted setting of a device that says these conditions: that of the newest software."""
@@ -171,10 +205,6 @@ class Predictor:
                 with_neighbours(sample(found), coefficients) if found else without_neighbours(coefficients)
             )
         return self._models[setting]
-
-
-def _predicted(model: LatencyModel, demand: Demand, roof: Roof, how: How) -> float:
-    return float(model.predict(demand.terms(roof, how)[None, :], demand.make_up()[None, :])[0])
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from measure.predicting.likeness import Neighbours
+from measure.predicting.likeness import Neighbours, of_distinct
 
 
 def offset(make_ups, offsets, asked):
@@ -27,3 +27,10 @@ def test_four_neighbours_count():
 
 def test_without_neighbours_the_terms_are_right():
     assert Neighbours(np.zeros((0, 2)), np.zeros(0)).offsets_of(np.ones((3, 2))).tolist() == [0, 0, 0]
+
+
+def test_calls_of_one_make_up_say_their_median():
+    make_ups = np.array([[0.5, 0.5], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]])
+    found = of_distinct(make_ups, np.array([0.1, -0.4, 0.9, 0.2]))
+    assert found.make_ups.tolist() == [[0.1, 0.9], [0.5, 0.5]]
+    assert found.offsets.tolist() == [-0.4, 0.2]

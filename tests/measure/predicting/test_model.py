@@ -21,6 +21,5 @@ def test_a_layer_that_was_not_timed_is_at_its_roof():
 def test_in_a_pool_a_setting_that_is_slower_as_a_whole_is_no_offset():
     slow = BEAD._replace(device="Cog 3")
     timed = sample([*additive(), *additive(2.0, slow)])
-    offsets = of_pool(timed).neighbours.offsets
-    assert np.median(offsets[:40]) == pytest.approx(0, abs=1e-9)
-    assert np.median(offsets[40:]) == pytest.approx(0, abs=1e-9)
+    # Were the settings' factor of 2 an offset, it would be half of log 2, 0.35, to either side
+    assert np.abs(of_pool(timed).neighbours.offsets).max() < 0.05
