@@ -1,5 +1,6 @@
 """The tables of how latencies are predicted: written by ``python -m measure fit`` from what was timed and counted."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -50,6 +51,21 @@ class Setting(NamedTuple):
     precision: str
     variant: str
     phase: str
+
+
+def newest(settings: Iterable[Setting]) -> list[Setting]:
+    """Return of settings that differ in the software alone the one with the newest."""
+    found: dict[Setting, Setting] = {}
+    for setting in settings:
+        alike = setting._replace(software="")
+        if alike not in found or release(setting) > release(found[alike]):
+            found[alike] = setting
+    return list(found.values())
+
+
+def release(setting: Setting) -> tuple[int, ...]:
+    """Return the version of a setting's software as numbers that sort: 2.9.1 before 2.14."""
+    return tuple(int(part) for part in setting.software.split("+")[0].split(".") if part.isdigit())
 
 
 POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip"}

@@ -43,6 +43,7 @@ class Choices:
     FLOP are in kFLOP, and bytes in kB.
     """
 
+    widths: dict[str, int]
     models: list[str]
     batches: list[int]
     devices: list[dict[str, Any]]
@@ -62,12 +63,12 @@ def choices(
 ) -> Choices:
     """Return what calls in eager mode of the counted models ask for, and what devices give at each precision.
 
-    A model's batch sizes are those of most models. ``rates`` are by precision and phase, such as ``fp16 inference``:
-    place of the device, rates of convolutions and of other products, bandwidth, place of the fit, factor, the ends of
-    the 90 % interval over the likely time, basis, and number of models timed. A call is its places among models and
-    batch sizes, bytes of an element, phase, FLOP of convolutions and other products, footprint, peak memory, and by
-    place of the fit its four numbers. ``measured`` are what was timed: places of device, model and batch size,
-    precision, phase, time, and whether the copy of the input is in it.
+    ``widths`` are the bytes of an element by precision; the batch sizes are those of most models. ``rates`` are by
+    precision and phase, such as ``fp16 inference``: place of the device, rates of convolutions and of other products,
+    bandwidth, place of the fit, factor, the ends of the 90 % interval over the likely time, basis, and number of models
+    timed. A call is its places among models and batch sizes, bytes of an element, phase, FLOP of convolutions and other
+    products, footprint, peak memory, and by place of the fit its four numbers. ``measured`` are what was timed: places
+    of device, model and batch size, precision, phase, time, and whether the copy of the input is in it.
     """
     rows = {(key[0], key[2], PRECISION_BYTE[key[3]], key[4]): found for key, found in sorted(counted.items())}
     models = sorted({model for model, *_ in rows})
@@ -98,6 +99,7 @@ def choices(
         for key, found in chosen.items()
     ]
     return Choices(
+        {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS},
         models,
         batches,
         [

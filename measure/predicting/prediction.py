@@ -17,6 +17,7 @@ from measure.cache.predictions import (
     Coefficient,
     PredictionError,
     Setting,
+    release,
 )
 from measure.predicting.demand import Demand, How, Roof
 from measure.predicting.devices import PredictedDevice
@@ -167,13 +168,9 @@ class Predictor:
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the fitted setting of a device that says these conditions: that of the newest software."""
-        found = [
-            setting
-            for setting in self._coefficients
-            if (setting.device, setting.precision, setting.variant, setting.phase)
-            == (device, precision, variant, phase)
-        ]
-        return max(found, key=lambda setting: _version(setting.software), default=None)
+        wanted = device, precision, variant, phase
+        found = (each for each in self._coefficients if (each.device, *each[3:]) == wanted)
+        return max(found, key=release, default=None)
 
     def _scale(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return what the latencies of a device are off by in the median in a pool, and of how many models they are."""
@@ -205,8 +202,3 @@ class Predictor:
                 with_neighbours(sample(found), coefficients) if found else without_neighbours(coefficients)
             )
         return self._models[setting]
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """Return a version as numbers that sort: 2.9.1 before 2.14."""
-    return tuple(int(part) for part in text.split("+")[0].split(".") if part.isdigit())

@@ -24,7 +24,7 @@ from report.charts.theme import FONTS
 
 vl_convert.register_font_directory(str(FONTS))
 
-SCRIPT = Path(__file__).with_name("charts.js")
+SCRIPTS = ("charts.js", "chooser.js")
 
 TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
@@ -54,7 +54,8 @@ def _script() -> Future[str]:
 
 
 def _bundled() -> str:
-    return str(vl_convert.javascript_bundle(SCRIPT.read_text(encoding="utf-8")))
+    code = "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return str(vl_convert.javascript_bundle(code))
 
 
 class _Begun(NamedTuple):

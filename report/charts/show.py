@@ -47,13 +47,13 @@ def show(content: Any) -> Display:
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)
     alt_text = quoted(specification["description"])
-    element = f'<script type="application/gzip" class="chart">{_packed(specification)}</script>'
+    element = f'<script type="application/gzip" class="chart">{packed(specification)}</script>'
     return Display(f"![]({place.as_posix()}){{fig-alt={alt_text}}}\n\n```{{=html}}\n{element}\n```\n")
 
 
-def _packed(specification: dict[str, Any]) -> str:
-    """Return a specification as gzipped JSON in base64, a sixth of its length; the same each time."""
-    text = json.dumps(specification, separators=(",", ":"), ensure_ascii=False)
+def packed(content: dict[str, Any]) -> str:
+    """Return a specification or a table as gzipped JSON in base64, a sixth of its length; the same each time."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 

@@ -19,8 +19,10 @@ from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.words import EAGER, same_shape
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
+from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
+from report.load.predictions import Predictions, Sources
 from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
 from report.text.frame_rows import matching
 
@@ -83,7 +85,7 @@ class Paper:
     measured last; of the others see ``report.load.workloads``.
 
     Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
-    studies printed, ``elsewhere`` is what others measured.
+    studies printed, ``elsewhere`` is what others measured, ``predictions`` is how latencies are predicted.
     """
 
     chips: pd.DataFrame
@@ -98,6 +100,7 @@ class Paper:
     training_steps: pd.DataFrame
     published: Published
     elsewhere: Elsewhere
+    predictions: Predictions
 
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
@@ -181,6 +184,9 @@ def load(
         training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),
         published=hand_tables.published(studies, keys),
         elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
+        predictions=predictions_table.read(
+            Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
+        ),
     )
 
 

@@ -1,0 +1,239 @@
+// The chooser of chips (report/charts/chooser.py): predicts a call on every chip that has the precision, as
+// measure/predicting/choices.py says. It comes with charts.js, whose `unpacked` it uses, in one bundle.
+
+const CHOOSER_STYLE = `
+  .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 1rem 0; font-size: 0.9rem; }
+  .chooser select { font: inherit; max-width: 14rem; }
+  .chooser .scroll { max-height: 34rem; overflow: auto; }
+  .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
+  .chooser thead th { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
+  .chooser :is(th, td) { padding: 0.2rem 0.45rem; white-space: nowrap; vertical-align: middle; }
+  .chooser tbody th { font-weight: 400; text-align: left; white-space: normal; }
+  .chooser td.number { text-align: right; }
+  .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
+  .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
+  .chooser [aria-sort="descending"] button::after { content: " ↓"; }
+  .chooser svg { display: block; width: 100%; min-width: 9rem; height: 14px; overflow: visible; }
+  .chooser .legend svg { display: inline-block; width: 1.6rem; min-width: 0; vertical-align: middle; }
+  .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
+  .chooser .least { stroke: #009e73; stroke-width: 2; }
+  .chooser .interval { stroke: #56b4e9; stroke-width: 4; }
+  .chooser .likely { fill: #0072b2; }
+  .chooser .measured { fill: none; stroke: #d55e00; stroke-width: 1.8; }
+  .chooser .lacking { color: #a33; }
+  @media (prefers-color-scheme: dark) { .chooser .likely { fill: #7cc4f0; } .chooser .lacking { color: #f0a0a0; } }
+  @media (max-width: 40rem) { .chooser .wide { display: none; } .chooser svg { min-width: 6rem; } }
+  @media print { .chooser { display: none; } }`;
+
+const PHASES = { inference: "forward pass", step: "training step" };
+const KINDS = { cpu: "CPUs", gpu: "GPUs", asic: "ASICs", soc: "systems on a chip", fpga: "FPGAs" };
+const FROM = {
+  fitted: (models) => `${models} models timed there`,
+  scaled: (models) => `datasheet, scaled by ${models} timed there`,
+  datasheet: () => "datasheet",
+};
+
+// What a call takes on each chip: times in seconds; null where nothing is known.
+function predictions(choices, chosen) {
+  const model = choices.models.indexOf(chosen.model);
+  const batch = choices.batches.indexOf(Number(chosen.batch));
+  const width = choices.widths[chosen.precision];
+  const call = choices.calls.find((c) => c[0] === model && c[1] === batch && c[2] === width && c[3] === chosen.phase);
+  if (!call) return [];
+  const [, , , , convolution, product, footprint, memory, fits] = call;
+  const timed = new Map(
+    choices.measured
+      .filter((m) => m[1] === model && m[2] === batch && m[3] === chosen.precision && m[4] === chosen.phase)
+      .map((m) => [m[0], { seconds: m[5] * 1e-6, copied: m[6] }]),
+  );
+  return (choices.rates[`${chosen.precision} ${chosen.phase}`] ?? []).map(
+    ([place, convolutionRate, rate, bandwidth, fit, factor, low, high, basis, models]) => {
+      const [a, b, c, fixed] = fits[fit];
+      const chip = choices.devices[place];
+      const least = Math.max(convolution / convolutionRate + product / rate, footprint / bandwidth) * 1e-6;
+      const likely = factor * (a / convolutionRate + b / rate + c / bandwidth + fixed) * 1e-6;
+      return {
+        chip: chip.name,
+        kind: chip.kind,
+        least,
+        likely,
+        low: low === null ? null : low * likely,
+        high: high === null ? null : high * likely,
+        throughput: Number(chosen.batch) / likely,
+        perWatt: chip.power ? Number(chosen.batch) / likely / chip.power : null,
+        measured: timed.get(place)?.seconds ?? null,
+        copied: timed.get(place)?.copied ?? false,
+        fits: chip.memory && memory ? memory <= chip.memory : null,
+        from: FROM[basis](models),
+      };
+    },
+  );
+}
+
+const COLUMNS = [
+  { key: "chip", title: "Chip" },
+  { key: "least", title: "Least", unit: "s", digits: 2 },
+  { key: "likely", title: "Likely", unit: "s", digits: 2 },
+  { key: "interval", title: "90 % interval", wide: true, sorts: false },
+  { key: "picture", title: "Time, logarithmic", sorts: false },
+  { key: "measured", title: "Measured", unit: "s", digits: 3 },
+  { key: "throughput", title: "Inputs/s", unit: "", digits: 2, wide: true, descends: true },
+  { key: "perWatt", title: "Inputs/s/W", unit: "", digits: 2, wide: true, descends: true },
+  { key: "from", title: "From", wide: true },
+];
+
+function quantity(value, unit, digits) {
+  const rounded = Number(value.toPrecision(digits));
+  const step = unit ? Math.min(0, Math.floor(Math.log10(rounded) / 3)) : 0;
+  const number = Number((rounded / 1000 ** step).toPrecision(digits));
+  return `${number.toLocaleString("en", { maximumSignificantDigits: digits })} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
+}
+
+function made(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function drawn(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+const diamond = (x) => ({ class: "measured", d: `M${x - 5},7 L${x},2 L${x + 5},7 L${x},12 Z` });
+
+// A row's times on a scale that all rows share, 300 wide; the table has the numbers.
+function picture(row, scale) {
+  const svg = drawn("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+  if (row.low !== null) svg.append(drawn("line", { class: "interval", x1: scale(row.low), x2: scale(row.high), y1: 7, y2: 7 }));
+  svg.append(drawn("line", { class: "least", x1: scale(row.least), x2: scale(row.least), y1: 1, y2: 13 }));
+  svg.append(drawn("circle", { class: "likely", cx: scale(row.likely), cy: 7, r: 3.5 }));
+  if (row.measured !== null) svg.append(drawn("path", diamond(scale(row.measured))));
+  return svg;
+}
+
+function legend() {
+  const entries = [
+    [["line", { class: "least", x1: 14, x2: 14, y1: 1, y2: 13 }], "least time by the roof"],
+    [["circle", { class: "likely", cx: 14, cy: 7, r: 3.5 }], "likely time"],
+    [["line", { class: "interval", x1: 2, x2: 26, y1: 7, y2: 7 }], "90 % interval"],
+    [["path", diamond(14)], "measured († with the copy of the input)"],
+  ];
+  const line = made("p", { class: "legend" });
+  for (const [[tag, attributes], text] of entries) {
+    const svg = drawn("svg", { viewBox: "0 0 28 14", "aria-hidden": "true" });
+    svg.append(drawn(tag, attributes));
+    line.append(svg, ` ${text} `);
+  }
+  return line;
+}
+
+function filledCell(column, row, scale) {
+  const cell = made(column.key === "chip" ? "th" : "td", column.key === "chip" ? { scope: "row" } : {});
+  if (column.wide) cell.className = "wide";
+  const value = row[column.key];
+  if (column.key === "picture") {
+    cell.append(picture(row, scale));
+  } else if (column.key === "interval") {
+    cell.append(row.low === null ? "not checked" : `${quantity(row.low, "s", 2)} to ${quantity(row.high, "s", 2)}`);
+  } else if (column.digits) {
+    cell.classList.add("number");
+    if (value === null) cell.append("–");
+    else cell.append(made("data", { value }, quantity(value, column.unit, column.digits)));
+    if (column.key === "measured" && row.copied) cell.append(" †");
+  } else {
+    cell.append(value);
+    if (column.key === "chip" && row.fits === false) cell.append(made("span", { class: "lacking" }, " (memory too small)"));
+  }
+  return cell;
+}
+
+async function startChooser(place) {
+  const choices = await unpacked(place.querySelector("script"));
+  document.head.append(made("style", {}, CHOOSER_STYLE));
+  const asked = new URLSearchParams(location.search);
+  const precisions = Object.keys(choices.widths).filter((name) => choices.rates[`${name} inference`]);
+  const options = {
+    model: ["Model", choices.models, "resnet50"],
+    batch: ["Batch size", choices.batches.map(String), "64"],
+    precision: ["Precision", precisions, "fp16"],
+    phase: ["Pass", Object.keys(PHASES), "inference", PHASES],
+    kind: ["Chips", ["all", ...new Set(choices.devices.map((device) => device.kind))], "all", { all: "all", ...KINDS }],
+  };
+  const form = made("form", { "aria-label": "Choose a call" });
+  const selects = Object.entries(options).map(([name, [title, values, preset, names]]) => {
+    const select = made("select", { name });
+    for (const value of values) select.append(made("option", { value }, names?.[value] ?? value));
+    const first = values.includes(preset) ? preset : values[0];
+    select.value = values.includes(asked.get(name)) ? asked.get(name) : first;
+    form.append(made("label", {}, `${title} `, select));
+    return select;
+  });
+  const status = made("p", { role: "status" });
+  const head = made("tr");
+  const body = made("tbody");
+  const table = made("table", {}, made("thead", {}, head), body);
+  const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
+  place.append(form, status, legend(), made("div", region, table));
+  const sortable = COLUMNS.filter((column) => column.sorts !== false).map((column) => column.key);
+  let sort = sortable.includes(asked.get("sort")) ? asked.get("sort") : "likely";
+  let turned = asked.get("order") === "reversed";
+
+  for (const column of COLUMNS) {
+    const cell = made("th", { scope: "col", ...(column.wide ? { class: "wide" } : {}) });
+    if (column.sorts === false) {
+      cell.append(column.title);
+    } else {
+      cell.dataset.sorts = column.key;
+      const button = made("button", { type: "button" }, column.title);
+      button.addEventListener("click", () => {
+        turned = sort === column.key && !turned;
+        sort = column.key;
+        update(true);
+      });
+      cell.append(button);
+    }
+    head.append(cell);
+  }
+
+  function update(changed) {
+    const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
+    const rows = predictions(choices, chosen).filter((row) => chosen.kind === "all" || row.kind === chosen.kind);
+    const column = COLUMNS.find(({ key }) => key === sort);
+    const descends = Boolean(column.descends) !== turned;
+    rows.sort((a, b) => {
+      if (a[sort] === null || b[sort] === null) return (a[sort] === null) - (b[sort] === null);
+      const order = typeof a[sort] === "string" ? a[sort].localeCompare(b[sort], "en", { numeric: true }) : a[sort] - b[sort];
+      return descends ? -order : order;
+    });
+    for (const cell of head.cells) {
+      if (cell.dataset.sorts === sort) cell.setAttribute("aria-sort", descends ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+    const times = rows.flatMap((row) => [row.least, row.likely, row.high, row.measured]).filter((time) => time !== null);
+    const [from, to] = [Math.log(Math.min(...times)), Math.log(Math.max(...times))];
+    const scale = (time) => Number((8 + (284 * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
+    body.replaceChildren(...rows.map((row) => made("tr", {}, ...COLUMNS.map((each) => filledCell(each, row, scale)))));
+    const fastest = rows.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
+    const call = `${chosen.model}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
+    status.textContent = fastest
+      ? `${call}: ${rows.length} chips; the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}.`
+      : `${call}: not counted, or no such chip.`;
+    if (!changed) return;
+    const address = new URL(location.href);
+    for (const [name, value] of Object.entries({ ...chosen, sort })) address.searchParams.set(name, value);
+    if (turned) address.searchParams.set("order", "reversed");
+    else address.searchParams.delete("order");
+    address.hash = place.closest("section[id]")?.id ?? place.id;
+    history.replaceState(null, "", address);
+  }
+
+  form.addEventListener("change", () => update(true));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  update(false);
+  place.dataset.chooser = "drawn";
+}
+
+for (const place of document.querySelectorAll(".chooser")) startChooser(place);

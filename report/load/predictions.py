@@ -1,0 +1,85 @@
+"""How latencies are predicted: the tables of ``data/prediction``, and what predictions of single calls rest on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from measure.cache import table
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.predictions import Coefficient, KindCost, OfSetting, PredictionError
+from measure.cache.schema import TABLES, file_of
+from measure.cache.workload_records import Workload
+from measure.predicting import devices, timings
+from measure.predicting.choices import Choices, choices
+from measure.predicting.demand import Demand
+from measure.predicting.devices import PredictedDevice
+from measure.predicting.prediction import Predictor
+from measure.predicting.timings import Key
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """The folders of data that predictions rest on: of fits, of chips, of what others timed, of what was measured."""
+
+    fits: Path
+    chips: Path
+    published: Path
+    measured: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The tables as frames; each row also has its ``setting``.
+
+    What single calls are predicted by is read when it is asked for: it takes longer than all else that the paper loads.
+    """
+
+    coefficients: pd.DataFrame
+    kinds: pd.DataFrame
+    errors: pd.DataFrame
+    sources: Sources = field(repr=False)
+
+    @cached_property
+    def devices(self) -> list[PredictedDevice]:
+        """The chips of the table and the machines that were measured, each once."""
+        chips = devices.of_chips(self.sources.chips).values()
+        folders = [MachineFolder(self.sources.measured, name) for name in machine_names(self.sources.measured)]
+        machines = [devices.of_machine(folder, folder.newest_environment()) for folder in folders]
+        return list(dict.fromkeys([*chips, *(machine for machine in machines if machine is not None)]))
+
+    @cached_property
+    def counted(self) -> Mapping[Key, tuple[Workload, Demand]]:
+        """What each call of a counted model asks for."""
+        workloads = Workloads(self.sources.measured)
+        return timings.counted_demands(workloads.models(), workloads.operators())
+
+    @cached_property
+    def timed(self) -> list[timings.TimedCall]:
+        return [*timings.published(self.sources.published), *timings.measured(self.sources.measured)]
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        fits = self.sources.fits
+        coefficients = table.read(file_of(Coefficient, fits), Coefficient)
+        errors = table.read(file_of(PredictionError, fits), PredictionError)
+        return Predictor(coefficients, errors, self.timed)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """What a page needs to predict by itself."""
+        return choices(self.predictor, self.devices, self.counted, self.timed)
+
+
+def read(sources: Sources) -> Predictions:
+    """Read the tables; those that are not there are empty. Raises UserError where a cell is wrong."""
+    coefficients, kinds, errors = (_frame(record, sources.fits) for record in (Coefficient, KindCost, PredictionError))
+    return Predictions(coefficients, kinds, errors, sources)
+
+
+def _frame(record: type[OfSetting], folder: Path) -> pd.DataFrame:
+    rows = table.read(file_of(record, folder), record)
+    columns = [*TABLES[record].columns, "setting"]
+    return pd.DataFrame([{**vars(row), "setting": row.setting} for row in rows], columns=columns)
