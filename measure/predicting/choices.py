@@ -1,5 +1,6 @@
 """What a reader needs to predict without this program: of each call a few numbers that any device's roof multiplies."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -70,7 +71,12 @@ def choices(
     products, footprint, peak memory, and by place of the fit its four numbers. ``measured`` are what was timed: places
     of device, model and batch size, precision, phase, time, and whether the copy of the input is in it.
     """
-    rows = {(key[0], key[2], PRECISION_BYTE[key[3]], key[4]): found for key, found in sorted(counted.items())}
+    shapes = _shapes(counted)
+    rows = {
+        (model, batch, PRECISION_BYTE[precision], trains): found
+        for (model, shape, batch, precision, trains), found in sorted(counted.items())
+        if shape == shapes[model]
+    }
     models = sorted({model for model, *_ in rows})
     batches = _batches(rows)
     bases = {
@@ -91,8 +97,8 @@ def choices(
     chosen = {key: found for key, found in rows.items() if key[1] in batches}
     likely: dict[Call, dict[str, list[Any]]] = {key: {} for key in chosen}
     for (setting, width, trains), model in fitted.items():
-        keys = [key for key in chosen if key[2:] == (width, trains)]
-        for key, parts in zip(keys, _parts(model, [chosen[key][1] for key in keys], How(trains=trains)), strict=True):
+        asked = {key: demand for key, (_, demand) in chosen.items() if key[2:] == (width, trains)}
+        for key, parts in zip(asked, _parts(model, [*asked.values()], How(trains=trains)), strict=True):
             likely[key][str(fits.index(setting))] = parts
     calls = [
         [models.index(key[0]), batches.index(key[1]), *_least(*key[2:], *found), likely[key]]
@@ -110,6 +116,14 @@ def choices(
         calls,
         list(_measured([device.name for device in devices], models, batches, rows, timed)),
     )
+
+
+def _shapes(counted: Iterable[Key]) -> dict[str, str]:
+    """Return the shape of an input at which each model was counted most often."""
+    models: dict[str, Counter[str]] = {}
+    for model, shape, *_ in counted:
+        models.setdefault(model, Counter())[shape] += 1
+    return {model: found.most_common(1)[0][0] for model, found in models.items()}
 
 
 def _batches(rows: Iterable[Call]) -> list[int]:
@@ -141,6 +155,8 @@ def _least(width: int, trains: bool, workload: Workload, demand: Demand) -> list
 
 def _parts(model: LatencyModel, demands: Sequence[Demand], how: How) -> list[list[Any]]:
     """Return of each likely time what rates divide, and its fixed part; without the factor of a device."""
+    if not demands:
+        return []
     offsets = np.exp(model.neighbours.offsets_of(np.array([demand.make_up() for demand in demands])))
     terms = np.array([[demand.terms(roof, how) for roof in (*UNIT_ROOFS, AT_ONCE)] for demand in demands])
     parts = terms @ model.coefficients

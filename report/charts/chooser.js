@@ -8,13 +8,13 @@ const CHOOSER_STYLE = `
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
   .chooser thead th { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
   .chooser :is(th, td) { padding: 0.2rem 0.45rem; white-space: nowrap; vertical-align: middle; }
-  .chooser tbody th { font-weight: 400; text-align: left; white-space: normal; }
+  .chooser tbody th { min-width: 9.5rem; font-weight: 400; text-align: left; white-space: normal; }
   .chooser td.number { text-align: right; }
   .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
   .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
   .chooser [aria-sort="descending"] button::after { content: " ↓"; }
-  .chooser svg { display: block; width: 100%; min-width: 9rem; height: 14px; overflow: visible; }
-  .chooser .legend svg { display: inline-block; width: 1.6rem; min-width: 0; vertical-align: middle; }
+  .chooser svg { display: block; width: 150px; height: 14px; }
+  .chooser .legend svg { display: inline-block; width: 28px; vertical-align: middle; }
   .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
   .chooser .least { stroke: #009e73; stroke-width: 2; }
   .chooser .interval { stroke: #56b4e9; stroke-width: 4; }
@@ -22,7 +22,11 @@ const CHOOSER_STYLE = `
   .chooser .measured { fill: none; stroke: #d55e00; stroke-width: 1.8; }
   .chooser .lacking { color: #a33; }
   @media (prefers-color-scheme: dark) { .chooser .likely { fill: #7cc4f0; } .chooser .lacking { color: #f0a0a0; } }
-  @media (max-width: 40rem) { .chooser .wide { display: none; } .chooser svg { min-width: 6rem; } }
+  @media (max-width: 40rem) {
+    .chooser .wide { display: none; }
+    .chooser tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
+    .chooser td svg { width: 110px; }
+  }
   @media print { .chooser { display: none; } }`;
 
 const PHASES = { inference: "forward pass", step: "training step" };
@@ -32,6 +36,8 @@ const FROM = {
   scaled: (models) => `datasheet, scaled by ${models} timed there`,
   datasheet: () => "datasheet",
 };
+const UNCHECKED = "datasheet, taken for a GPU";
+const WIDTH = 150; // of a row's picture, in pixels
 
 // What a call takes on each chip: times in seconds; null where nothing is known.
 function predictions(choices, chosen) {
@@ -64,7 +70,7 @@ function predictions(choices, chosen) {
         measured: timed.get(place)?.seconds ?? null,
         copied: timed.get(place)?.copied ?? false,
         fits: chip.memory && memory ? memory <= chip.memory : null,
-        from: FROM[basis](models),
+        from: low === null ? UNCHECKED : FROM[basis](models),
       };
     },
   );
@@ -86,7 +92,14 @@ function quantity(value, unit, digits) {
   const rounded = Number(value.toPrecision(digits));
   const step = unit ? Math.min(0, Math.floor(Math.log10(rounded) / 3)) : 0;
   const number = Number((rounded / 1000 ** step).toPrecision(digits));
-  return `${number.toLocaleString("en", { maximumSignificantDigits: digits })} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
+  const text = number.toLocaleString("en", { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
+  return `${text} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
+}
+
+function interval(low, high) {
+  const [first, last] = [low, high].map((time) => quantity(time, "s", 2));
+  const [number, unit] = first.split(" ");
+  return `${last.endsWith(` ${unit}`) ? number : first} to ${last}`;
 }
 
 function made(tag, attributes = {}, ...children) {
@@ -104,9 +117,9 @@ function drawn(tag, attributes) {
 
 const diamond = (x) => ({ class: "measured", d: `M${x - 5},7 L${x},2 L${x + 5},7 L${x},12 Z` });
 
-// A row's times on a scale that all rows share, 300 wide; the table has the numbers.
+// A row's times on a scale that all rows share; the table has the numbers.
 function picture(row, scale) {
-  const svg = drawn("svg", { viewBox: "0 0 300 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} 14`, "aria-hidden": "true" });
   if (row.low !== null) svg.append(drawn("line", { class: "interval", x1: scale(row.low), x2: scale(row.high), y1: 7, y2: 7 }));
   svg.append(drawn("line", { class: "least", x1: scale(row.least), x2: scale(row.least), y1: 1, y2: 13 }));
   svg.append(drawn("circle", { class: "likely", cx: scale(row.likely), cy: 7, r: 3.5 }));
@@ -137,7 +150,7 @@ function filledCell(column, row, scale) {
   if (column.key === "picture") {
     cell.append(picture(row, scale));
   } else if (column.key === "interval") {
-    cell.append(row.low === null ? "not checked" : `${quantity(row.low, "s", 2)} to ${quantity(row.high, "s", 2)}`);
+    cell.append(row.low === null ? "not checked" : interval(row.low, row.high));
   } else if (column.digits) {
     cell.classList.add("number");
     if (value === null) cell.append("–");
@@ -214,13 +227,13 @@ async function startChooser(place) {
     }
     const times = rows.flatMap((row) => [row.least, row.likely, row.high, row.measured]).filter((time) => time !== null);
     const [from, to] = [Math.log(Math.min(...times)), Math.log(Math.max(...times))];
-    const scale = (time) => Number((8 + (284 * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
+    const scale = (time) => Number((6 + ((WIDTH - 12) * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
     body.replaceChildren(...rows.map((row) => made("tr", {}, ...COLUMNS.map((each) => filledCell(each, row, scale)))));
-    const fastest = rows.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
+    const checked = rows.filter((row) => row.low !== null);
+    const fastest = checked.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
     const call = `${chosen.model}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
-    status.textContent = fastest
-      ? `${call}: ${rows.length} chips; the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}.`
-      : `${call}: not counted, or no such chip.`;
+    const best = fastest && `the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}`;
+    status.textContent = rows.length ? `${[`${call}: ${rows.length} chips`, best].filter(Boolean).join("; ")}.` : `${call}: nothing known.`;
     if (!changed) return;
     const address = new URL(location.href);
     for (const [name, value] of Object.entries({ ...chosen, sort })) address.searchParams.set(name, value);

@@ -18,7 +18,7 @@ from measure.cache.predictions import (
 )
 from measure.predicting.study import ASIDE
 from report.analysis import predictions
-from report.analysis.available import finding
+from report.analysis.available import DataMissingError, finding
 from report.analysis.predictions import CALLED, LEFT_OUT, Check
 from report.load.paper import Paper
 from report.text.frame_rows import each, highest, matching
@@ -63,7 +63,7 @@ def own(paper: Paper) -> str:
     folders = {machine.folder for machine in paper.machines}
     checks = [check for check in predictions.of_settings(paper) if check.setting.device in folders]
     if not checks:
-        return ""
+        raise DataMissingError("No machine measured here has models enough for a fit of its own.")
     best, worst = (pick(checks, key=lambda check: check.median) for pick in (min, max))
     ends = [
         f"{percent(check.median)} ({predictions.conditions(check.setting)})" for check in dict.fromkeys((best, worst))
@@ -123,14 +123,13 @@ def small_batches(paper: Paper) -> str:
         for name in BATCH_CLASSES
     }
     present = [name for name, found in by_class.items() if found]
-    both = [
-        setting for setting in shown if present and all(setting in by_class[name] for name in (present[0], present[-1]))
-    ]
-    if len(present) < 2 or not both:
-        return ""
-    small, large = ([by_class[name][setting] for setting in both] for name in (present[0], present[-1]))
+    first, last = (by_class[present[place]] if present else {} for place in (0, -1))
+    both = first.keys() & last.keys()
+    if first is last or not both:
+        raise DataMissingError("No GPU was timed at small and at large batch sizes that errors could be told of apart.")
+    small, large = [first[setting] for setting in both], [last[setting] for setting in both]
     if _middle(small) <= _middle(large):
-        return ""
+        return f"Small batches are predicted as well as large ones: those of {present[0]} by {_medians(small)}."
     fewest = number(min(check.latencies for check in small), "latency", "latencies")
     return (
         f"At batch sizes of {present[0]} the error grows to {_medians(small)}: there a call’s fixed costs and idle "
@@ -181,8 +180,6 @@ def factors(paper: Paper) -> str:
 def coverage(paper: Paper) -> str:
     """Say whether the intervals hold what they promise, and where least."""
     kept = [check for check in _told(paper) if check.covered is not None]
-    if not kept:
-        return ""
     middle = median(check.covered or 0.0 for check in kept)
     least = min(kept, key=lambda check: check.covered or 0.0)
     return (
@@ -208,6 +205,7 @@ def failures(paper: Paper) -> str:
 
 def _told(paper: Paper) -> list[Check]:
     """Return our checks of single settings without a model or family, and of pools without a device or source."""
+    predictions.of_settings(paper)  # says what is missing where nothing was checked
     return [
         check
         for left_out in LEFT_OUT
@@ -224,6 +222,7 @@ def _case(paper: Paper, check: Check) -> str:
 @finding
 def aside(paper: Paper) -> str:
     """Say what became of the devices that were put aside before the first fit."""
+    predictions.of_settings(paper)
     names = capitalised(listing([f"the {name}" for name in ASIDE]))
     checks = [check for check in predictions.checks(paper, PUT_ASIDE) if check.method == OURS]
     found = [check for check in checks if predictions.is_pool(check.setting)]
@@ -243,7 +242,7 @@ def depthwise(paper: Paper) -> str:
     found = matching(rows, layer_kind="depthwise convolution")
     found = found[found.name.isin(dense.index)]
     if found.empty:
-        return ""
+        raise DataMissingError("No device was timed with models enough that have depthwise convolutions.")
     parts = [
         f"{significant(row.roof_times, 2)} on the {predictions.title(paper, row.setting)} (dense "
         f"{significant(dense[row.name], 2)})"

@@ -6,12 +6,15 @@ import yaml
 
 from helpers.places import ROOT
 from report import figures, findings, published, tables
-from report.charts import show
+from report.charts import chooser, show
 
 CHAPTERS = [ROOT / "index.qmd", *sorted((ROOT / "report/chapters").glob("*.qmd"))]
 CELL = re.compile(r"^```\{python\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`\{python\} ([^`]+)`")
-SHARED = {"figures": figures, "findings": findings, "published": published, "tables": tables, "show": show}
+SHARED = {
+    "figures": figures, "findings": findings, "published": published, "tables": tables,
+    "chooser": chooser, "show": show,
+}  # fmt: skip
 
 
 def text_of(chapter):

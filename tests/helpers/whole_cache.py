@@ -12,6 +12,7 @@ from helpers import profiled_papers, training_papers
 from helpers.counted_papers import LEAN, counter_rows, kernel_times
 from helpers.elsewhere_papers import put_elsewhere, timing
 from helpers.places import ROOT, TESTS
+from helpers.predicted_papers import put_predictions
 from helpers.rows import cell_columns, operator, run, workload
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
@@ -34,6 +35,7 @@ def write_whole(data):
         chips.write((ROOT / "data" / "chips.csv").read_text(encoding="utf-8").partition("\n")[2])
     shutil.copytree(ROOT / "data" / "published", data / "published", ignore=shutil.ignore_patterns("measurements"))
     put_elsewhere(data)
+    put_predictions(data)
     append(file_of(PublishedTiming, data), PublishedTiming, _sweeps())
     operators = [*profiled_papers.operators(), *training_papers.operators()]
     counted = []

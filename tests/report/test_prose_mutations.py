@@ -130,6 +130,7 @@ SECTIONS = {
     "measurements of others": Section(
         without_files("published/measurements/*.csv"), r"findings\.elsewhere[a-z_]*\.|tables\.elsewhere\."
     ),
+    "predictions": Section(without_files("prediction/*.csv"), r"findings\.prediction\.|tables\.prediction\."),
     "chips": Section(
         without_files("chips.csv"),
         r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",

@@ -15,6 +15,7 @@ from helpers.counted_papers import counted
 from helpers.elsewhere_papers import timed_elsewhere
 from helpers.paper_text import COSTS, STEPS
 from helpers.papers import REFERENCES, empty, many, tiny, wide, with_variants
+from helpers.predicted_papers import predicted
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import check_no_gap, check_whole_sentences
@@ -25,7 +26,9 @@ from helpers.whole_cache import write_whole
 from report.analysis.available import Missing
 from report.load.paper import load
 
-TEXTS = sorted({call for call in calls() if "data)" in call or "data," in call if "figures." not in call})
+TEXTS = sorted(
+    {call for call in calls() if "data)" in call or "data," in call if not re.search(r"figures\.|chooser\.", call)}
+)
 TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins)"
 """What is no running text: tables and lists."""
 
@@ -44,7 +47,7 @@ PAPERS = {
     # The paper, and the texts that it has the data of
     "whole": (
         whole,
-        r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|at_lower_precision|counters_betrayed|meant_models))",
+        r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|at_lower_precision|counters_betrayed|meant_models|prediction\.typical))",
     ),
     "wide": (
         wide,
@@ -55,6 +58,7 @@ PAPERS = {
     ),
     "timed elsewhere": (timed_elsewhere, r"findings\.elsewhere(?!_sweeps)|tables\.elsewhere"),
     "swept": (swept, r"findings\.elsewhere_sweeps"),
+    "predicted": (predicted, r"findings\.prediction\.|tables\.prediction\.(?!typical)"),
     "many": (many, r"benchmarks\.|(?<!elsewhere_)predictors\.|speed_ups(\.of_machines|\()"),
     "tiny": (
         tiny,

@@ -11,6 +11,7 @@ from helpers.charts import drawn, on, rows, titles
 from helpers.counted_papers import counted
 from helpers.elsewhere_papers import timed_elsewhere
 from helpers.papers import empty, tiny, wide
+from helpers.predicted_papers import predicted
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import plain
@@ -31,6 +32,7 @@ PAPERS = {
     "layer_shares.kinds": {"wide": wide},
     "layer_shares": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
     "pies": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
+    "prediction": {"predicted": predicted},
     "published": {"printed": printed},
     "ratios": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
     "strips": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
