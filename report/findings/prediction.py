@@ -52,8 +52,8 @@ def answer(paper: Paper) -> str:
     models = f"{min(check.models for check in checks):,}"
     return (
         f"On {devices} with {models} timed models or more, the latency of a model that the fit has not seen is off by "
-        f"{_medians(checks)} in the median. "
-        f"Nine errors in ten are below {_range([check.nine_in_ten for check in checks])}."
+        f"{_medians(checks)} in the median; nine errors in ten are below "
+        f"{_range([check.nine_in_ten for check in checks])}."
     )
 
 
@@ -146,7 +146,7 @@ def devices(paper: Paper) -> str:
     text = (
         f"For {_article(sheet.setting)} that nobody timed, the datasheet alone gives latencies that are off by "
         f"{percent(sheet.median)} in the median ({count}, each left out in turn, "
-        f"{predictions.conditions(sheet.setting)}). Nine errors in ten are below {percent(sheet.nine_in_ten)}."
+        f"{predictions.conditions(sheet.setting)}). Of these errors nine in ten are below {percent(sheet.nine_in_ten)}."
     )
     known = next((check for check in predictions.pooled(paper, ONE_KNOWN) if check.setting == sheet.setting), None)
     if known is None:
@@ -183,7 +183,8 @@ def coverage(paper: Paper) -> str:
     middle = median(check.covered or 0.0 for check in kept)
     least = min(kept, key=lambda check: check.covered or 0.0)
     return (
-        f"Of the latencies that were left out, {percent(middle)} lie within their 90 % interval in the middle of all "
+        f"Of the latencies that were left out, {percent(middle)} lie within their prediction interval in the middle "
+        f"of all "
         f"checks, and {percent(least.covered or 0.0)} in the worst ({_case(paper, least)})."
     )
 

@@ -139,7 +139,7 @@ def coefficients(paper: Paper) -> str:
         ]
         for row in rows_of(rows.sort_values(["term", "device"]))
     ]  # fmt: skip
-    return pipe("Term | Device | Run as | Coefficient > | 90 % interval >", lines)
+    return pipe("Term | Device | Run as | Coefficient > | Interval >", lines)
 
 
 @or_missing

@@ -30,6 +30,9 @@ READ_AS_CODE = {
 }  # fmt: skip
 """What a chart's specification has expressions, names of columns and addresses in, where it has texts there."""
 
+RAW = re.compile(r"scripts|chooser")
+"""What is HTML of our own: of a cache it holds packed data alone."""
+
 DRAWN = {"svg", "g", "path", "line", "rect", "text", "tspan", "defs", "clipPath", "linearGradient", "stop"}
 
 
@@ -56,7 +59,7 @@ def shown(data, tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("shown"))
         patch.setattr(drawing, "begin", lambda *_: None)
         loaded = paper.load(data, REFERENCES)
-        results = [eval(call, dict(SHARED, data=loaded)) for call in calls() if "scripts" not in call]
+        results = [eval(call, dict(SHARED, data=loaded)) for call in calls() if not RAW.search(call)]
     texts = [
         result._repr_markdown_() if isinstance(result, str) else result._repr_mimebundle_()["text/markdown"]
         for result in results

@@ -130,7 +130,9 @@ SECTIONS = {
     "measurements of others": Section(
         without_files("published/measurements/*.csv"), r"findings\.elsewhere[a-z_]*\.|tables\.elsewhere\."
     ),
-    "predictions": Section(without_files("prediction/*.csv"), r"findings\.prediction\.|tables\.prediction\."),
+    "predictions": Section(
+        without_files("prediction/*.csv"), r"findings\.prediction\.|tables\.prediction\.(?!typical)"
+    ),
     "chips": Section(
         without_files("chips.csv"),
         r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",

@@ -5,12 +5,13 @@ from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
 from measure.cache.words import PUBLISHED_MAC_STEP
+from measure.predicting.checks import HIGH, LOW
 from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall
 from report.findings import method
 from report.load import counting_programs
-from report.tables import elsewhere
+from report.tables import elsewhere, prediction
 from report.text.quantities import SPACE, percent
 
 
@@ -21,12 +22,17 @@ def share(value):
 
 LIE = round(10 * (elsewhere_pairs.TAILS[1] - elsewhere_pairs.TAILS[0]))
 OF_TEN = Allowed(r"\b(\w+) of ten\b", "the models between two quantiles", {8: "eight"}[LIE])
+NINE = Allowed(
+    r"\b(nine)(?: \w+)? in ten\b", "what an interval of predictions holds", {9: "nine"}[round(10 * (HIGH - LOW))]
+)
 BITS = Allowed(r"16[ -]bits?\b", "precisions are called by their bits")
 IN_CHAPTERS = [
     BITS,
+    NINE,
     OF_TEN,
     Allowed(r"but for ([\d.]+) %", "captions hold no code", share(elsewhere.AGREES)),
     Allowed(r"ResNet-18", "a model's name"),
+    Allowed(r"fp16, batch size (\d+), eager", "captions hold no code", str(prediction.TYPICAL_BATCH)),
     Allowed(r"\(MAC, 2 FLOP each\)|multiply-add is 2 FLOP|2 for a multiply-add", "a definition"),
     Allowed(r"1 GB is 10\^9\^ bytes", "a definition"),
     Allowed(r"line of exponent 1 in", "proportional, by definition"),
@@ -51,6 +57,7 @@ IN_CHAPTERS = [
 ]
 IN_FINDINGS = [
     BITS,
+    NINE,
     Allowed(r"batch sizes? 1\b", "a single input, which the finding asks for"),
     Allowed(r"8 bits or fewer", "the precisions that the finding asks for"),
     Allowed(r"fewer than three models", "two have an order whatever they are"),

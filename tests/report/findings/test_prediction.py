@@ -34,7 +34,7 @@ def test_models_that_a_fit_has_not_seen():
     # Bead 2 at its newest release 4 %, NVIDIA B2 5 %; nine in ten within three times as much
     assert told(prediction.answer) == (
         "On 2 GPUs with 950 timed models or more, the latency of a model that the fit has not seen is off by 4.0 to "
-        "5.0 % in the median. Nine errors in ten are below 12 to 15 %."
+        "5.0 % in the median; nine errors in ten are below 12 to 15 %."
     )
     assert (
         told(prediction.own)
@@ -89,7 +89,8 @@ def test_devices_that_a_fit_has_not_seen():
     assert told(prediction.devices) == (
         "For a GPU that nobody timed, the datasheet alone gives latencies that are off by 25 % in the median (2 "
         "devices, "
-        "each left out in turn, 16 bits). Nine errors in ten are below 75 %. One known time, that of ResNet50, brings "
+        "each left out in turn, 16 bits). Of these errors nine in ten are below 75 %. One known time, that of "
+        "ResNet50, brings "
         "that "
         "down to 11 % and 33 %."
     )
@@ -106,7 +107,8 @@ def test_devices_that_a_fit_has_not_seen():
 def test_intervals():
     # 3 settings without a model and without a family, the pool three times: seven of 90 %, and twice 70 %
     assert told(prediction.coverage) == (
-        "Of the latencies that were left out, 90 % lie within their 90 % interval in the middle of all checks, and 70 "
+        "Of the latencies that were left out, 90 % lie within their prediction interval in the middle of all checks, "
+        "and 70 "
         "% in "
         "the worst (Example CPU (4 cores), fp32, eager, without a model)."
     )
