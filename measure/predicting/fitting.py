@@ -17,6 +17,9 @@ TO_DEVIATION = 1.4826
 LEAST_DEVIATION = 1e-3
 """Rows that fit better than this all count in full."""
 
+TRACE = 1e-4
+"""The pull on a coefficient without a prior, as a share of what its rows say: too little to move what they tell."""
+
 TINY = 1e-12
 
 
@@ -41,12 +44,14 @@ def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers, streng
     weights = weights / np.sqrt(np.mean(weights**2))
     pull = np.sqrt(strength) * np.diag((prior > 0).astype(float))
     aim = np.sqrt(strength) * (prior > 0)
-    # A term that no row has and no prior knows is held at 0, or its column would be empty
-    pull += np.diag(((prior == 0) & ~columns.any(axis=0)).astype(float))
     robust = np.ones(len(times))
     for _ in range(TURNS):
         share = weights * robust
-        rows, aims = np.vstack([columns * share[:, None], pull]), np.concatenate([share, aim])
+        weighed = columns * share[:, None]
+        # Of terms without a prior, those that rows do not tell apart share alike; one that no row has is held at 0
+        size = np.sqrt((weighed**2).sum(axis=0))
+        trace = np.diag(np.where(prior > 0, 0.0, np.where(size > 0, TRACE * size, 1.0)))
+        rows, aims = np.vstack([weighed, pull + trace]), np.concatenate([share, aim])
         scale = np.sqrt((rows**2).sum(axis=0))
         found, _ = nnls(rows / scale, aims, maxiter=50 * len(scale))
         coefficients = found / scale * unit

@@ -36,6 +36,15 @@ def test_a_term_that_no_row_has_stays_at_its_prior():
     assert fit(wider, times, np.ones(30), np.zeros(3))[2] == 0
 
 
+def test_terms_that_rows_do_not_tell_apart_share_what_they_take():
+    # The second takes 2 s in each row and the third 8 s: of the 8 s that the times have beside 3 a, each gives 4
+    terms = np.array([[1.0 + k % 5, 2.0, 8.0] for k in range(30)])
+    times = 3 * terms[:, 0] + 8
+    for order in (terms, terms[:, ::-1]):
+        found = fit(order, times, np.ones(30), np.zeros(3))
+        assert sorted(found) == pytest.approx([0.5, 2.0, 3.0], rel=1e-6)
+
+
 def test_a_prior_weighs_as_much_as_a_row():
     # Of one row that says 4 and a prior of 2 that weighs the same: (a / 4 - 1)^2 + (a / 2 - 1)^2 is least where
     # (a / 4 - 1) / 4 + (a / 2 - 1) / 2 = 0, at a = (1/4 + 1/2) / (1/16 + 1/4) = 2.4
