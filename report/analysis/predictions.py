@@ -147,7 +147,7 @@ def title(paper: Paper, setting: Setting) -> str:
 
 def conditions(setting: Setting) -> str:
     """Return how a setting's calls were run, as a table says it."""
-    phase = "training step" if setting.phase == STEP else ""
+    phase = "training" if setting.phase == STEP else ""
     return ", ".join(filter(None, (setting.precision, setting.variant, phase)))
 
 

@@ -7,17 +7,17 @@ from measure.cache.predictions import (
     BY_MODEL,
     BY_SOURCE,
     LIKE_FLOP,
+    LIKE_PARAMETERS,
+    LIKE_REGRESSION,
     LIKE_ROOFLINE,
-    METHODS,
     ONE_KNOWN,
     OURS,
 )
 from measure.cache.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import How
-from measure.predicting.prediction import DATASHEET, FITTED, SCALED
 from report.analysis import predictions
 from report.analysis.available import DataMissingError, or_missing
-from report.analysis.predictions import CALLED, LEFT_OUT, Check
+from report.analysis.predictions import Check
 from report.load.paper import Paper
 from report.tables.pipe import NONE, pipe
 from report.text.frame_rows import each as rows_of
@@ -30,8 +30,11 @@ TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")
 TYPICAL_BATCH, TYPICAL_PRECISION = 64, "fp16"
 WIDTH = PRECISION_BYTE[TYPICAL_PRECISION]
 
-BASES = {FITTED: "own fit", SCALED: "some times", DATASHEET: "datasheet"}
-"""What predictions rest on, as the table says it."""
+KNOWN = {BY_DEVICE: "datasheet", ONE_KNOWN: "one time", BY_SOURCE: "datasheet, other sources"}
+"""What is known of a device that was left out, or of all that a source timed."""
+
+BESIDE = {LIKE_ROOFLINE: "Roofline", LIKE_REGRESSION: "Line", LIKE_FLOP: "FLOP", LIKE_PARAMETERS: "Parameters"}
+"""The simpler estimates under the same check, as the heads of columns call them."""
 
 CHIPS = (
     "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA L40S",
@@ -58,18 +61,14 @@ def _median(check: Check | None) -> str:
 def fits(paper: Paper) -> str:
     """List the errors of each device's own fit without the model, and without its family."""
     families = {check.setting: check for check in predictions.of_settings(paper, BY_FAMILY)}
-    lines = []
-    for check in predictions.of_settings(paper):
-        beside = predictions.beside(paper, check)
-        lines.append(
-            [
-                escape(predictions.title(paper, check.setting)), escape(predictions.conditions(check.setting)),
-                str(check.models), *_error(check), _covered(check), *_error(families.get(check.setting)),
-                _median(beside.get(LIKE_ROOFLINE)), _median(beside.get(LIKE_FLOP)),
-            ]
-        )  # fmt: skip
-    header = "Device | Run as | Models > | Median > | 9 in 10 > | Covered > | Family: median > | 9 in 10 >"
-    return pipe(f"{header} | Roofline > | FLOP >", lines)
+    lines = [
+        [
+            escape(predictions.title(paper, check.setting)), escape(predictions.conditions(check.setting)),
+            str(check.models), *_error(check), _covered(check), *_error(families.get(check.setting)),
+        ]
+        for check in predictions.of_settings(paper)
+    ]  # fmt: skip
+    return pipe("Device | Run as | Models > | Median > | 9 in 10 > | Covered > | Family: median > | 9 in 10 >", lines)
 
 
 @or_missing
@@ -77,15 +76,16 @@ def pools(paper: Paper) -> str:
     """List the errors of predictions for devices, and for the devices of a source, that the fit has not seen."""
     lines = [
         [
-            LEFT_OUT[left_out], escape(check.setting.device), escape(predictions.conditions(check.setting)),
-            str(check.latencies), *_error(check), _covered(check),
-            *(_median(predictions.beside(paper, check).get(method)) for method in METHODS[1:-1]),
+            known, escape(f"{check.setting.device}, {predictions.conditions(check.setting)}"), *_error(check),
+            _covered(check), *(_median(predictions.beside(paper, check).get(method)) for method in BESIDE),
         ]
-        for left_out in (BY_DEVICE, ONE_KNOWN, BY_SOURCE)
+        for left_out, known in KNOWN.items()
         for check in predictions.pooled(paper, left_out)
     ]  # fmt: skip
-    others = " | ".join(f"{CALLED[method]} >" for method in METHODS[1:-1])
-    return pipe(f"Without | Predicted | Run as | Latencies > | Median > | 9 in 10 > | Covered > | {others}", lines)
+    return pipe(
+        f"Known | Predicted | Median > | 9 in 10 > | Covered > | {' | '.join(f'{each} >' for each in BESIDE.values())}",
+        lines,
+    )
 
 
 @or_missing
@@ -169,10 +169,10 @@ def typical(paper: Paper) -> str:
         low, high = each[0].low_s, each[0].high_s
         interval = NONE if low is None or high is None else _factors(low, high, each[0].likely_s)
         times = [si(time_s, "s", 2) for one in each for time_s in (one.least_s, one.likely_s)]
-        lines.append([escape(name), *times, interval, BASES[each[0].basis]])
-    heads = " | ".join(f"{escape(model)}: least > | likely >" for model in models)
-    return pipe(f"Chip | {heads} | Interval > | From", lines)
+        lines.append([escape(name), *times, interval])
+    heads = " | ".join(f"{escape(model)} > | likely >" for model in models)
+    return pipe(f"Chip | {heads} | Interval >", lines)
 
 
 def _factors(low: float, high: float, likely: float) -> str:
-    return f"× {significant(low / likely, 2)} to {significant(high / likely, 2)}"
+    return f"{significant(low / likely, 2)} to {significant(high / likely, 2)}"

@@ -39,7 +39,7 @@ def test_every_method_is_held_against_ours():
 
 def test_how_calls_were_run():
     assert predictions.conditions(BEAD) == "bf16, eager"
-    assert predictions.conditions(POOL._replace(phase=STEP)) == "16 bits, training step"
+    assert predictions.conditions(POOL._replace(phase=STEP)) == "16 bits, training"
     assert predictions.title(predicted(), OWN) == "Example CPU (4 cores)"
 
 
