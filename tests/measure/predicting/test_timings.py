@@ -1,0 +1,245 @@
+"""Made timings of others and of a machine. Bead 2 of the tiny cache has 100 TFLOP/s at bf16 and 10 at fp32, 1 TB/s.
+
+One input of ``timm:oak1`` asks for 10 convolutions with 2 GFLOP and 9 MB, 5 MB for each further input, and 20
+activations with 8 MB, all for each; backward for 15 convolutions with 4 GFLOP and 12 MB, 10 MB for each further one.
+"""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from helpers.elsewhere_papers import count, timing
+from helpers.places import TESTS
+from helpers.predicted import BEAD, ROOF, call, demand
+from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
+
+from measure.cache.folders import MachineFolder
+from measure.cache.hand_kept import PublishedTiming
+from measure.cache.predictions import TERMS, Setting
+from measure.cache.published_counts import PublishedCount, PublishedKind
+from measure.cache.schema import file_of
+from measure.cache.table import write
+from measure.cache.words import BACKWARD, INFERENCE, STEP
+from measure.cache.workload_records import Operator, Workload
+from measure.predicting import timings
+from measure.predicting.demand import PLACE, How, Roof
+
+OAK = "timm:oak1"
+CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]
+COUNT = count(OAK, 2e9, 3e6, "oak")
+"""4 MB of parameters, 1 MB of inputs, 3 MB of activations."""
+
+
+def kind(layer_kind, calls, flop, byte, further_byte, stage=INFERENCE):
+    return PublishedKind(OAK, 224, stage, layer_kind, calls, flop, 0, byte, further_byte)
+
+
+KINDS = [kind("convolution", 10, 2 * 10**9, 9 * 10**6, 5 * 10**6), kind("activation", 20, 0, 8 * 10**6, 8 * 10**6)]
+BACK = kind("convolution", 15, 4 * 10**9, 12 * 10**6, 10**7, BACKWARD)
+
+
+def bf16(latency_s=0.01, model=OAK, **changed):
+    return timing(model, latency_s, **{"autocast": "bf16", **changed})
+
+
+@pytest.fixture
+def data(tmp_path):
+    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    return tmp_path
+
+
+def published(data, *rows, counts=(COUNT,), kinds=(*KINDS, BACK)):
+    for record, made in ((PublishedTiming, rows), (PublishedCount, counts), (PublishedKind, kinds)):
+        path = file_of(record, data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, record, made)
+    return list(timings.published(data))
+
+
+def test_a_published_row_is_a_timed_call(data):
+    (found,) = published(data, bf16())
+    assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
+    assert (found.model, found.family, found.batch, found.latency_s, found.chip_kind) == (OAK, "oak", 8, 0.01, "gpu")
+    assert found.roof == Roof(1e14, 1e14, 1e12)
+    assert found.how == How()
+    asked = found.demand
+    # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
+    assert (asked.batch, asked.calls) == (8, 30)
+    assert asked.flop[CONVOLUTION] == asked.flop.sum() == 16e9
+    assert (asked.byte[CONVOLUTION], asked.byte[ACTIVATION], asked.byte.sum()) == (22e6, 32e6, 54e6)
+    # The input is copied as it is, at four bytes; the parameters are held at two; 4 + 8 * (1 + 3) MB at two
+    assert (asked.input_byte, asked.parameter_byte, asked.footprint_byte) == (8e6, 2e6, 18e6)
+    # 16 GFLOP at 100 TFLOP/s, 32 MB at 1 TB/s, 30 operators of a microsecond
+    terms = dict(zip(TERMS, found.terms, strict=True))
+    assert terms["convolution arithmetic"] == pytest.approx(1.6e-4)
+    assert terms["activation memory"] == terms["unfused memory"] == pytest.approx(3.2e-5)
+    assert terms["launches"] == pytest.approx(3e-5)
+
+
+def test_a_rate_tells_the_latency_where_there_is_one(data):
+    # 8 inputs at 1,000 a second, whatever the mean of single calls
+    assert [each.latency_s for each in published(data, bf16(0.01, throughput_per_s=1000.0))] == [0.008]
+
+
+def test_without_autocast_elements_have_the_width_of_their_precision(data):
+    (full,) = published(data, bf16(autocast=None))
+    assert (full.setting.precision, full.roof.flop_per_s) == ("fp32", 1e13)
+    assert (full.demand.byte.sum(), full.demand.parameter_byte, full.demand.footprint_byte) == (108e6, 4e6, 36e6)
+    assert [timings.width_of(precision) for precision in ("fp32", "tf32", "fp16", "bf16")] == [1, 1, 0.5, 0.5]
+
+
+def test_layout_and_compiler_are_the_variant(data):
+    found = published(
+        data,
+        bf16(layout="channels_last"),
+        bf16(compiler="torch.compile"),
+        bf16(layout="channels_last", compiler="torch.compile"),
+        bf16(layout=None, torch=None),
+    )
+    variants = ["channels_last", "torch.compile", "torch.compile+channels_last", "eager"]
+    assert [each.setting.variant for each in found] == variants
+    assert [each.how.compiled for each in found] == [False, True, True, False]
+    assert found[-1].setting.software == ""
+
+
+def test_a_copied_input_is_a_condition(data):
+    assert [each.how for each in published(data, bf16(input_copied="yes"))] == [How(copied=True)]
+
+
+def test_a_training_step_has_both_passes(data):
+    (found,) = published(data, bf16(phase=STEP, batch=2))
+    assert (found.setting.phase, found.how) == (STEP, How(trains=True))
+    # 2 * (2 + 4) GFLOP; at two bytes half of 9 + 5 and 12 + 10 MB; twice 4 + 2 * (1 + 3) MB
+    assert (found.demand.flop.sum(), found.demand.calls) == (12e9, 45)
+    assert (found.demand.byte[CONVOLUTION], found.demand.byte[ACTIVATION]) == (18e6, 8e6)
+    assert found.demand.footprint_byte == 12e6
+
+
+def test_a_step_whose_backward_pass_was_not_counted_is_passed_over(data):
+    assert [each.setting.phase for each in published(data, bf16(phase=STEP), bf16(), kinds=KINDS)] == [INFERENCE]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"device": "Nobody 9"},
+        {"autocast": "fp16"},  # of 16 bits the datasheet has bf16 alone
+        {"autocast": None, "precision": "fp64"},
+        {"model": "timm:oak2"},
+        {"input_size": 256},
+    ],
+)
+def test_a_row_without_a_roof_or_a_count_is_passed_over(data, changed):
+    assert published(data, bf16(**changed)) == []
+
+
+def test_a_model_that_could_not_be_counted_is_passed_over(data):
+    failed = PublishedCount(OAK, 224, "unsupported", "an operator without a formula")
+    assert published(data, bf16(), counts=[failed]) == []
+    assert published(data, bf16(), kinds=()) == []
+
+
+def test_a_precision_that_models_do_not_run_in_is_passed_over(data):
+    chips = data / "chips.csv"
+    chips.write_text(chips.read_text("utf-8").replace(",fp32,", ",fp64,"), "utf-8")
+    assert published(data, bf16(autocast=None, precision="fp64")) == []
+
+
+def test_a_device_goes_by_an_alias_too(data):
+    assert [each.setting.device for each in published(data, bf16(device="bead-2-40gb"))] == ["Bead 2"]
+
+
+def test_what_one_input_asks_for_is_by_kind_and_stage(data):
+    published(data)
+    found = timings.of_one_input(data)
+    assert set(found) == {(OAK, 224, INFERENCE), (OAK, 224, BACKWARD)}
+    forward = found[OAK, 224, INFERENCE]
+    assert (forward.flop[CONVOLUTION], forward.byte[CONVOLUTION], forward.further_byte[CONVOLUTION]) == (2e9, 9e6, 5e6)
+    assert (forward.byte.sum(), forward.further_byte.sum(), forward.calls) == (17e6, 13e6, 30)
+
+
+COUNTED = workload(parameter_byte=100, input_byte=10, activation_byte=30, backward_flop=40)
+OPERATORS = [
+    operator(flop=10, calls=2),
+    operator(name="relu", flop=0, calls=3, layer_kind="activation", byte=7),
+    operator(flop=20, calls=4, stage=BACKWARD, byte=5),
+]
+
+
+def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
+    forward, step = (timings.demand_of(COUNTED, OPERATORS, trains) for trains in (False, True))
+    # 2 * 10 FLOP; 2 * 96 and 3 * 7 B; 100 + 10 + 30 B
+    assert (forward.batch, forward.calls, forward.flop[LINEAR], forward.flop.sum()) == (1, 5, 20, 20)
+    assert (forward.byte[LINEAR], forward.byte[ACTIVATION], forward.byte.sum()) == (192, 21, 213)
+    assert (forward.input_byte, forward.parameter_byte, forward.footprint_byte) == (10, 100, 140)
+    # Besides, 4 * 20 FLOP and 4 * 5 B backward; what is stored is passed twice
+    assert (step.calls, step.flop[LINEAR], step.byte[LINEAR], step.footprint_byte) == (9, 100, 212, 280)
+
+
+def test_what_was_counted_is_known_forward_and_where_it_has_a_backward_pass_as_a_step():
+    forward_only = replace(COUNTED, model="tied", backward_flop=None)
+    found = timings.counted_demands([COUNTED, forward_only], [*OPERATORS, operator("tied")])
+    key = ("3x2x2", 1, "fp32")
+    assert set(found) == {("net", *key, False), ("net", *key, True), ("tied", *key, False)}
+    assert found["net", *key, True][0] is COUNTED
+    assert found["tied", *key, False][1].flop.sum() == 10
+
+
+def test_neither_autocast_nor_a_failure_nor_a_workload_without_operators_is_counted():
+    rows = [replace(COUNTED, autocast="bf16"), replace(COUNTED, status="error"), replace(COUNTED, model="bare")]
+    assert timings.counted_demands(rows, [operator(autocast="bf16"), *OPERATORS]) == {}
+
+
+@pytest.fixture
+def machine(data):
+    """A machine that did 1024 FLOP in 0.5 s and moves 600 B in 2 s, and timed ``net`` in 0.1, 1.1 and 2.1 s."""
+    (data / "workload").mkdir()
+    write(data / "workload" / "models.csv", Workload, [COUNTED])
+    write(data / "workload" / "operators.csv", Operator, OPERATORS)
+    machine = machine_in(data / "machines" / "bench")
+    stream = {"roof_kernel": "stream_copy", "precision": "fp64", "flop": 0, "byte": 600, "latency_s": 2.0, "round": 0}
+    machine.put_roof_measurements([replace(roof_measurement(), **stream)])
+    return data
+
+
+def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
+    found = {each.setting.phase: each for each in timings.measured(machine)}
+    # The cell of 64 inputs failed, and was counted at 1 alone
+    assert set(found) == {INFERENCE}
+    forward = found[INFERENCE]
+    assert forward.setting == Setting("bench", "measured", ENVIRONMENT.torch, "fp32", "eager", INFERENCE)
+    assert (forward.model, forward.family, forward.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
+    assert forward.latency_s == pytest.approx(1.1)
+    assert forward.roof == Roof(2048, 2048, 300)
+    assert (forward.demand.flop.sum(), forward.how) == (20, How())
+
+
+def test_a_measured_step_has_both_passes(machine):
+    MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
+    (step,) = (each for each in timings.measured(machine) if each.setting.phase == STEP)
+    assert (step.demand.calls, step.how) == (9, How(trains=True))
+
+
+def test_a_machine_without_roofs_and_a_folder_without_machines_tell_nothing(machine):
+    (machine / "machines" / "bench" / "roofs.csv").unlink()
+    assert list(timings.measured(machine)) == []
+    shutil.rmtree(machine / "machines")
+    assert list(timings.measured(machine)) == []
+
+
+def test_all_latencies_are_those_of_others_and_ones_own(machine):
+    published(machine, bf16())
+    assert [each.setting.source for each in timings.read(machine)] == ["epoch_hw", "measured"]
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture"),
+    [
+        ("timm:resnet50.a1_in1k", "resnet50"),
+        ("timm:resnet50", "resnet50"),
+        ("resnet50", "resnet50"),
+        ("language:gpt2_decode_512", "gpt2_decode_512"),
+    ],
+)
+def test_an_architecture_is_a_model_without_its_library_and_weights(model, architecture):
+    assert call(model, 1.0, demand(1.0), BEAD, roof=ROOF).architecture == architecture
