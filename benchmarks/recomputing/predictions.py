@@ -73,23 +73,26 @@ def say(calls: Calls) -> Numbers:
 
 
 def neighbourly(known: Calls, asked: Calls, coefficients: Numbers) -> Numbers:
-    """Return the latencies of the terms, corrected by what the four nearest calls were off by.
+    """Return the latencies of the terms, corrected by what the four nearest make-ups were off by.
 
-    What is as near as the fourth shares the places that are left.
+    Calls of one make-up tell their median; what is as near as the fourth shares the places that are left.
     """
     offsets = pd.Series(np.log(known.latency_s / np.maximum(known.terms @ coefficients, 1e-12)), known.rows.index)
     numbers = setting_numbers(known)
     if numbers.nunique() > 1:
         offsets -= offsets.groupby(numbers).transform("median")
-    tree, places = KDTree(known.make_ups), min(4, len(known))
+    made = pd.DataFrame(known.make_ups.round(12))
+    alike = pd.Series(offsets.to_numpy()).groupby([made[column] for column in made]).median()
+    distinct, found = alike.index.to_frame().to_numpy(), alike.to_numpy()
+    tree, places = KDTree(distinct), min(4, len(alike))
     reach = np.reshape(tree.query(asked.make_ups, k=[places], p=1)[0], -1)
     near = tree.query_ball_point(asked.make_ups, reach + 1e-9, p=1)
     correction = []
-    for make_up, last, found in zip(asked.make_ups, reach, near, strict=True):
-        apart = np.abs(known.make_ups[found] - make_up).sum(axis=1)
+    for make_up, last, at in zip(asked.make_ups, reach, near, strict=True):
+        apart = np.abs(distinct[at] - make_up).sum(axis=1)
         level = apart >= last - 1e-9
         weights = np.where(level, (places - (~level).sum()) / level.sum(), 1.0) / (0.02 + apart)
-        correction.append(weights @ offsets.to_numpy()[found] / (weights.sum() + 0.2 / 0.02))
+        correction.append(weights @ found[at] / (weights.sum() + 0.2 / 0.02))
     return np.maximum(asked.terms @ coefficients, 1e-12) * np.exp(correction)
 
 

@@ -32,8 +32,10 @@ def test_a_prior_weighs_as_much_as_a_row():
 
 
 def test_neighbours_that_are_equally_near_share_the_places_that_are_left():
-    known = calls(np.exp([0.3, 0.0, 0.1, 0.2, 0.3, 0.4]), [[0.5, 0.5], *[[0.54, 0.46]] * 5])
-    # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 30 in all, their mean offset 0.2
+    level = [[0.54, 0.46], [0.46, 0.54], [0.54, 0.54], [0.46, 0.46], [0.58, 0.5], [0.58, 0.5], [0.58, 0.5]]
+    known = calls(np.exp([0.3, 0.0, 0.1, 0.2, 0.3, 0.0, 0.4, 9.0]), [[0.5, 0.5], *level])
+    # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 30 in all, their mean offset 0.2, as
+    # those of one make-up tell their median, 0.4
     found = predictions.neighbourly(known, calls([1.0], [[0.5, 0.5]]), np.ones(1))
     assert np.log(found) == pytest.approx([(50 * 0.3 + 30 * 0.2) / (50 + 30 + 10)])
 

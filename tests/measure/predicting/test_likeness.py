@@ -25,12 +25,22 @@ def test_four_neighbours_count():
     assert offset([*near, [0.0, 1.0]], [0.2] * 4 + [9.0], [0.5, 0.5]) == pytest.approx(0.2 * 200 / 210)
 
 
+def test_neighbours_that_are_equally_near_share_the_places_that_are_left():
+    # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 3 * 10 in all, their mean offset 0.2
+    level = [[0.5 + 0.04 * sign, 0.5 - 0.04 * sign] for sign in (1, -1, 1, -1, 1)]
+    expected = (50 * 0.3 + 30 * 0.2) / (50 + 30 + 10)
+    assert offset([[0.5, 0.5], *level], [0.3, 0.0, 0.1, 0.2, 0.3, 0.4], [0.5, 0.5]) == pytest.approx(expected)
+    assert offset([*level, [0.5, 0.5]], [0.4, 0.3, 0.2, 0.1, 0.0, 0.3], [0.5, 0.5]) == pytest.approx(expected)
+
+
 def test_without_neighbours_the_terms_are_right():
     assert Neighbours(np.zeros((0, 2)), np.zeros(0)).offsets_of(np.ones((3, 2))).tolist() == [0, 0, 0]
 
 
 def test_calls_of_one_make_up_say_their_median():
     make_ups = np.array([[0.5, 0.5], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]])
+    # One is the other but for rounding
+    make_ups[2] += 1e-16
     found = of_distinct(make_ups, np.array([0.1, -0.4, 0.9, 0.2]))
-    assert found.make_ups.tolist() == [[0.1, 0.9], [0.5, 0.5]]
+    assert found.make_ups == pytest.approx(np.array([[0.1, 0.9], [0.5, 0.5]]))
     assert found.offsets.tolist() == [-0.4, 0.2]
