@@ -59,7 +59,9 @@ def main(argv: Sequence[str]) -> int:
             f"python -m measure{data_flag(asked.data)}"
         )
     check_writable(asked.data)
-    found = study(calls, lambda name: print(name, file=sys.stderr), asked.aside)
+    earlier = table.read(file_of(PredictionError, asked.data), PredictionError)
+    aside = asked.aside or any(row.left_out == PUT_ASIDE for row in earlier)  # what was looked at stays so
+    found = study(calls, lambda name: print(name, file=sys.stderr), aside)
     written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
     for record, rows in written:
         path = file_of(record, asked.data)

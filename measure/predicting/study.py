@@ -6,7 +6,17 @@ from functools import partial
 
 import numpy as np
 
-from measure.cache.predictions import ALL_BATCHES, HALF, POOLS, Coefficient, KindCost, PredictionError, Setting
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    HALF,
+    POOLS,
+    PUT_ASIDE,
+    Coefficient,
+    KindCost,
+    PredictionError,
+    Setting,
+)
 from measure.cache.words import EAGER, FULL_PRECISION, stored_as
 from measure.predicting import checks, costs
 from measure.predicting.checks import Checked
@@ -108,7 +118,7 @@ def _tell(found: Study, fitted: Fitted, resampled: Texts, refit: Callable[[Sampl
 
 
 POINTS = np.linspace(0.0, 1.0, 101)
-"""The quantiles that stand for a setting's ratios, so that each setting has the same say."""
+"""The quantiles that stand for a setting's ratios."""
 
 
 def _of_pool(found: list[Checked], pool: Setting) -> Iterator[PredictionError]:
@@ -116,23 +126,26 @@ def _of_pool(found: list[Checked], pool: Setting) -> Iterator[PredictionError]:
 
     The interval that a setting is asked for is that of the other devices.
     """
-    for left_out, method in dict.fromkeys((check.left_out, check.method) for check in found):
-        alike = [
-            check
-            for check in found
-            if (check.left_out, check.method) == (left_out, method) and np.isfinite(check.ratios).all()
-        ]
-        even = [np.quantile(check.ratios, POINTS) for check in alike]
+    valid = [check for check in found if np.isfinite(check.ratios).all()]
+    groups: dict[tuple[str, str], list[Checked]] = {}
+    for check in valid:
+        groups.setdefault((check.left_out, check.method), []).append(check)
+    for (left_out, method), alike in groups.items():
+        # What was put aside is asked for the interval that any other device would be told
+        tellers = groups.get((BY_DEVICE, method), []) if left_out == PUT_ASIDE else alike
+        told = [(check.setting.device, _even(check)) for check in tellers]
         within = []
         for check in alike:
-            others = [each for each, other in zip(even, alike, strict=True) if other.setting[0] != check.setting[0]]
+            others = [ratios for device, ratios in told if device != check.setting.device]
             rows = list(checks.summarised(check, np.concatenate(others) if others else None))
             within.append(rows[0].coverage)
             yield from rows
-        if alike:
-            covered = None if None in within else float(np.mean(np.array(within, dtype=float)))
-            models = {name for check in alike for name in check.rows.architecture}
-            latencies = sum(len(check.rows) for check in alike)
-            yield checks.error_row(
-                left_out, method, pool, ALL_BATCHES, models, latencies, np.concatenate(even), covered
-            )
+        covered = None if None in within else float(np.mean(np.array(within, dtype=float)))
+        models = {name for check in alike for name in check.rows.architecture}
+        latencies, even = sum(len(check.rows) for check in alike), np.concatenate([_even(check) for check in alike])
+        yield checks.error_row(left_out, method, pool, ALL_BATCHES, models, latencies, even, covered)
+
+
+def _even(check: Checked) -> Numbers:
+    """Return the ratios of a check by their quantiles, so that each setting has the same say."""
+    return np.asarray(np.quantile(check.ratios, POINTS))

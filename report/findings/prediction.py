@@ -231,7 +231,8 @@ def aside(paper: Paper) -> str:
         return f"{names} were put aside before the first fit and have not been looked at."
     return (
         f"{names} were put aside before the first fit and looked at once, at the end: the median error is "
-        f"{_medians(found)}, and nine in ten are below {_range([check.nine_in_ten for check in found])}."
+        f"{_medians(found)}, and nine in ten are below {_range([check.nine_in_ten for check in found])}. Of their "
+        f"latencies {_range([check.covered or 0.0 for check in found])} lie within the prediction interval."
     )
 
 

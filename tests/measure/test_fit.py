@@ -2,12 +2,14 @@ import shutil
 
 import pytest
 from helpers import elsewhere_papers
-from helpers.places import TESTS
+from helpers.places import ROOT, TESTS
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.predictions import Coefficient, KindCost, PredictionError
+from measure.cache.hand_kept import PublishedTiming
+from measure.cache.predictions import BY_DEVICE, PUT_ASIDE, Coefficient, KindCost, PredictionError
 from measure.cache.schema import file_of
+from measure.predicting.study import ASIDE
 
 
 @pytest.fixture
@@ -31,3 +33,19 @@ def test_coefficients_costs_and_errors_are_written(data, capsys):
         assert {row.device for row in table.read(file_of(record, data), record)} == {"any GPU"}
     # One device was timed, by one source, with fewer models than a fit of its own takes: nothing can be left out
     assert table.read(file_of(PredictionError, data), PredictionError) == []
+
+
+def test_what_was_looked_at_stays_so(data):
+    (data / "chips.csv").write_bytes((ROOT / "data" / "chips.csv").read_bytes())
+    elsewhere_papers.put_elsewhere(data)
+    model, latency_s = elsewhere_papers.name(12), elsewhere_papers.latency_s(12)
+    devices = ("NVIDIA T4", "NVIDIA V100 SXM2", ASIDE[1])
+    rows = [elsewhere_papers.timing(model, latency_s, device=device) for device in devices]
+    table.write(file_of(PublishedTiming, data), PublishedTiming, rows)
+
+    def left_out(*flags):
+        assert command.main(["fit", *flags, "--data", str(data)]) == 0
+        return {row.left_out for row in table.read(file_of(PredictionError, data), PredictionError)}
+
+    assert left_out() == {BY_DEVICE}
+    assert left_out("--aside") == left_out() == {BY_DEVICE, PUT_ASIDE}

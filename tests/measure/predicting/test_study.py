@@ -43,6 +43,8 @@ def test_no_fit_sees_what_is_put_aside_and_it_is_predicted_when_asked_for(told):
     assert not any(row.left_out == PUT_ASIDE for row in plain.errors)
     found = [row for row in with_aside.errors if (row.left_out, row.method, row.batches) == (PUT_ASIDE, OURS, "all")]
     assert {row.device for row in found} == {study.ASIDE[0], "any GPU"}
+    # The devices of the pool are 1.3 and 1 / 1.3 of what the other lets expect: between those lies a third, at 1.2
+    assert [row.coverage for row in found] == [1.0, 1.0]
 
 
 def test_errors_of_all_settings_together_give_each_the_same_say(told):
