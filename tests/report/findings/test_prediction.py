@@ -136,7 +136,8 @@ def test_what_was_put_aside():
     )
     paper = replace(predicted(), predictions=replace(found, errors=pd.concat([looked, found.errors])))
     assert told(prediction.aside, paper).endswith(
-        "looked at once, at the end: the median error is 20 %, and nine in ten are below 60 %. Of their latencies 90 % lie "
+        "looked at once, at the end: the median error is 20 %, and nine in ten are below 60 %. Of their latencies 90 "
+        "% lie "
         "within the prediction interval."
     )
 
