@@ -94,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     kinds, found = sentences.kinds(cache, conclusions, printed), text.sentences(html)
     held = []
     for section, sentence in found:
-        held.append(list(kinds.hold(sentence)))
+        held.append(list(kinds.hold(sentence, section)))
         show(section, sentence, held[-1])
     none: list[str] = []
     for told, recomputed in zip_longest(text.topics(html), sentences.order(conclusions), fillvalue=none):

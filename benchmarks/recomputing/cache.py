@@ -292,6 +292,11 @@ class Cache:
         )
 
     @cached_property
+    def timed_by_others(self) -> pd.DataFrame:
+        """What others timed and published."""
+        return read(self.folder / "published" / "measurements" / "models.csv")
+
+    @cached_property
     def flop_per_cycle(self) -> pd.DataFrame:
         return read(self.folder / "flop_per_cycle.csv")
 

@@ -27,6 +27,7 @@ LARGE = 1.1
 """Smaller factors are not listed."""
 
 LISTED = 8
+FIRST_EFFECTS, FIRST_MARGINS = 3, 2
 """So many subjects at the most are listed as effects, and as many as margins."""
 
 SATURATED, SWEEP_SIZES, SWEEP_STEP = 0.95, 3, 4

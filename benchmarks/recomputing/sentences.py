@@ -1,88 +1,36 @@
 """Every kind of sentence with a number in the abstract and the conclusions, and what each number should be."""
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
-from recomputing import effects, remedies
-from recomputing.cache import EAGER, FULL, KINDS, STREAMS, TARGET, Cache, Machine
-from recomputing.effects import LARGE, LISTED, SATURATED, Conclusions, Series, Sizes
+from recomputing import advice, effects
+from recomputing.advice import counted, listing, named, numbers_in, share
+from recomputing.cache import EAGER, FULL, KINDS, STREAMS, TARGET, Cache
+from recomputing.effects import FIRST_EFFECTS, FIRST_MARGINS, LARGE, LISTED, Conclusions
 from recomputing.printed_figures import PrintedFigures
-from recomputing.statistics import CONFIDENCE, Effect
-from recomputing.text import ALONE, NUMBER, Factor, Factors, Given, Held, Kinds, Naming, Parts, Quantity, Words
+from recomputing.statistics import CONFIDENCE
+from recomputing.text import Factor, Given, Kinds, Naming, Parts, Quantity
 
 Said = dict[str, str]
 Wanted = Mapping[str, Any]
 
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
 
-BITS = 16
-"""The width of the precisions at which tensor units are held against vector units."""
-
-
-def listing(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'' if count in (0, 1) else 's'}"
-
-
-def share(value: float) -> Quantity:
-    return Quantity(value, "%")
-
-
-def models(count: int, sizes: int = 1, which: str = "") -> str:
-    return f"{which}{'the same ' if sizes > 1 else ''}{counted(count, 'model')}"
-
-
-def on_side(sizes: Sizes, side: int, confidence: float) -> list[int]:
-    return [size for size, effect in sizes.items() if effect.side(confidence) == side]
-
-
-def sizes_in_advice(sizes: Sizes, confidence: float) -> list[int]:
-    """Return the batch sizes that advice names: those at which something is faster, else slower, if not all.
-
-    Where it is faster somewhere, those at which it is slower follow.
-    """
-    better, worse = (on_side(sizes, side, confidence) for side in (1, -1))
-    named = [found for found in (better, worse) if found and len(found) < len(sizes)]
-    return [size for found in named for size in found]
-
 
 def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Kinds:
     """Return the kinds of sentence, recomputed from a cache."""
     found = Kinds()
-    for add in (_scope, _machines, _summaries, _settings, _estimates, _operators, _training, _chips, _others):
+    for add in (_scope, _machines, _summaries, *advice.SUBJECTS, _others):
         add(found, cache, conclusions)
 
     @found.of(
-        "[<advice>: ]of <count> of <studies> that can be compared, <wrong> differ[, from <causes>, by a factor of "
+        "<advice>: of <count> of <studies> that can be compared, <wrong> differ[, from <causes>, by a factor of "
         "<effect> in the median of the causes][, by <most> at the most (<where>)]."
     )
     def printed_figures(said: Said) -> Wanted:
         return {"advice": Naming([]), **printed.wanted(CONFIDENCE)}
 
     return found
-
-
-def _named(cache: Cache, said: Said) -> Machine:
-    """Return the machine that a sentence names; of none, or none that is known, the first."""
-    return next((each for each in cache.shown if each.title == said.get("machine")), cache.shown[0])
-
-
-def _sizes(found: Sizes, confidence: float, said: Said, which: str = "") -> dict[str, Any]:
-    """Return the effects and models of a sentence, in full where it has advice; nothing where there are no effects."""
-    if not found:
-        return {}
-    is_brief = "advice" not in said
-    told = {min(found), max(found)} if is_brief else set(found)
-    count = next(iter(found.values())).count
-    return {"effects": Factors(found, confidence, is_brief), "models": models(count, len(told), which)}
 
 
 def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
@@ -103,6 +51,11 @@ def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
             "kinds": listing([counted(int(kinds[kind]), name) for kind, name in KINDS.items() if kind in kinds]),
         }  # fmt: skip
 
+    @found.of("Beside them stand <timings> timings of <models> models on <devices> devices that others published.")
+    def published(said: Said) -> Wanted:
+        rows = cache.timed_by_others
+        return {"timings": len(rows), "models": int(rows.model.nunique()), "devices": int(rows.device.nunique())}
+
 
 def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
@@ -113,7 +66,7 @@ def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         "<models>, each in the median of its batch sizes, {achieves|achieve} <share> of what it allows in the median."
     )
     def measured(said: Said) -> Wanted:
-        machine = _named(cache, said)
+        machine = named(cache, said)
         cells, peak = machine.cells[machine.cells.variant == EAGER], machine.peaks[FULL].median
         ok, failed = cells[cells.status == "ok"], cells.status[cells.status != "ok"].value_counts()
         known = (ok.high_s - ok.low_s) / 2 / ok.latency_s <= TARGET
@@ -171,280 +124,6 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         }
 
 
-def _settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
-    at = conclusions.confidence
-
-    @found.of(
-        "[On the <machine>, ][<advice>: ]the speed at <lower> over that at <base> is <effects> in the median of "
-        "<models>."
-    )
-    def precision(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        sizes = effects.precision(cache, machine)
-        advice = Naming(sizes_in_advice(sizes, at))
-        precisions = {"lower": machine.lower, "base": FULL}
-        return {"machine": machine.title, "advice": advice, **precisions, **_sizes(sizes, at, said)}
-
-    @found.of("[On the <machine>, ]<clauses>.", clauses=r"(?:in eager mode|with \S+) [^;]*throughput over that at .*")
-    def batch_sizes(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        return {"machine": machine.title, "clauses": Parts(_clauses(cache, conclusions, machine))}
-
-    @found.of(
-        "[On the <machine>, ][<advice>: ]the speed with <variant> over that in eager mode is <effects> in the median "
-        "of <models>."
-    )
-    def variant(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        tried = effects.variants(cache, machine)
-        name = effects.strongest_variant(tried, at)
-        advice = Naming(sizes_in_advice(tried[name], at), [name])
-        told = "it" if "advice" in said else name
-        return {"machine": machine.title, "advice": advice, "variant": told, **_sizes(tried[name], at, said)}
-
-    @found.of(
-        "[<advice>: ]the speed of the <other> over that of the <first> is <effects> in the median of <models>"
-        "[, where the measured roofs would have it <predicted>]."
-    )
-    def device(said: Said) -> Wanted:
-        shared = effects.device(cache)
-        if shared is None:
-            return {}
-        other, both = shared
-        sizes = effects.device_sizes(both)
-        ratios = (both.attainable_flop_per_s_other / both.attainable_flop_per_s).groupby(both.batch).median()
-        predicted = {size: Effect(ratios[size], 1, lambda _: None) for size in sizes if ratios[size] > 0}
-        names = [other.title, cache.shown[0].title]
-        return {
-            "advice": Naming(_numbers_in(names) + sizes_in_advice(sizes, at)), "other": names[0], "first": names[1],
-            "predicted": Factors(predicted, at, is_brief=False), **_sizes(sizes, at, said),
-        }  # fmt: skip
-
-
-def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
-    """Return the kinds of clauses on batch sizes, one for each variant of which a sweep was measured."""
-    kinds, at = Kinds(), conclusions.confidence
-    first, swept = effects.first_size(cache, machine), effects.swept(machine)
-    sizes = effects.batch_size(cache, machine)
-
-    @kinds.of(
-        "{in eager mode|with <variant>} [<advice>: ]the throughput over that at batch size <first> is <effects> in the "
-        "median of <models>[, and the smallest batch size with <share> of the best is <saturation> in the median "
-        "of <swept>][, from <least> to <most>]",
-        variant=r"\S+",
-    )
-    def clause(said: Said) -> Wanted:
-        variant = said.get("variant", EAGER)
-        if variant not in sizes:
-            return {}
-        own = sizes[variant]
-        better, worse = (on_side(own, side, at) for side in (1, -1))
-        best = max(better, key=lambda size: own[size].factor, default=first)
-        found = sorted(swept[variant].saturation)
-        return {
-            "variant": variant, "advice": Naming([best] if better or worse else []), "first": first,
-            "share": share(SATURATED), "saturation": int(found[(len(found) - 1) // 2]), "least": int(found[0]),
-            "most": int(found[-1]), "swept": counted(len(swept[variant]), "model"), **_sizes(own, at, said),
-        }  # fmt: skip
-
-    return kinds
-
-
-def _estimates(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
-    at = conclusions.confidence
-
-    @found.of(
-        "[On the <machine>, ][<advice>: ]the time for a FLOP differs between two models by a factor of <effects> in "
-        "the median of <models>.[ At <batch> the extremes are <slow> with <slow_rate> and <quick> with <quick_rate>.]"
-    )
-    def flop(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        sizes, rows = effects.flop(cache, machine), effects.flop_cells(cache, machine)
-        batch = max(sizes, key=lambda size: (sizes[size].side(CONFIDENCE) != 0, sizes[size].size))
-        rates = (rows.forward_flop / rows.latency_s).set_axis(rows.model)[(rows.batch == batch).to_numpy()]
-        return {
-            "machine": machine.title, "advice": Naming([]), "batch": batch,
-            "slow": rates.idxmin(), "slow_rate": Quantity(rates.min(), "FLOP/s"),
-            "quick": rates.idxmax(), "quick_rate": Quantity(rates.max(), "FLOP/s"),
-            **_sizes(sizes, CONFIDENCE, said, "all pairs of "),
-        }  # fmt: skip
-
-    @found.of(
-        "[On the <machine>, ]<advice>: at batch size <batch> half of <models> are off the line through <far> by more "
-        "than a factor of <far_factor>, off that through <near> by more than <near_factor>; the error of <other> over "
-        "that of <best> is <effect>.",
-        "[On the <machine>, ]<other> err by <effect> times as much as <best> in the median of <models> at batch size "
-        "<batch>.",
-    )
-    def estimation(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        it = effects.estimation(cache, machine)
-        near, far = (it.best, it.other) if it.effect.factor >= 1 else (it.other, it.best)
-        return {
-            "machine": machine.title, "advice": Naming([], [near, far]), "batch": it.batch,
-            "models": counted(it.effect.count, "model"), "near": near, "far": far,
-            "near_factor": it.errors[near], "far_factor": it.errors[far],
-            "best": it.best, "other": it.other, "effect": Factor(it.effect, at),
-        }  # fmt: skip
-
-    @found.of(
-        "[On the <machine>, ]<advice>: at <precision> it is <effect> times the measured one.",
-        "[On the <machine>, ]the datasheet's <precision> peak is <effect> times the measured one.",
-    )
-    def peak(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        effect = effects.peak(cache, machine)
-        told = {} if effect is None else {"effect": Factor(effect, CONFIDENCE)}
-        return {"machine": machine.title, "advice": Naming([]), "precision": FULL, **told}
-
-
-def _operators(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
-    @found.of(
-        "[On the <machine>, ][<advice>: ]the time of a call over the least that the measured roof allows is <effects> "
-        "in the median of <models>.[ Of what was measured <remedy> helps most in <count> of <profiled>.]"
-    )
-    def distance(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        helped, profiled = remedies.helping(cache, machine)
-        often = Counter(helped)
-        usual = max(often, key=lambda name: (often[name], name == said.get("remedy")), default="")
-        told = {"remedy": usual, "count": often[usual], "profiled": counted(profiled, "profiled cell")}
-        advice = Naming([int(word) for word in usual.split() if word.isdigit() and usual in said.get("advice", "")])
-        sizes = effects.distance(cache, machine)
-        return {"machine": machine.title, "advice": advice, **told, **_sizes(sizes, CONFIDENCE, said)}
-
-    @found.of(
-        "[On the <machine>, ][<advice>: ]under the roof, the least time of operators run one by one over that of the "
-        "model as a whole is <effects> in the median of <models>[, and no less traffic of memory can save more than "
-        "that]."
-    )
-    def fusion(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        sizes = effects.fusion(cache, machine)
-        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, CONFIDENCE, said)}
-
-    @found.of(
-        "[On the <machine>, ]<advice>: the time for one of them over that for one of the same model's other "
-        "convolutions is <effects> in the median of <models>.",
-        "[On the <machine>, ]the time for a FLOP of a depthwise convolution over that for one of the same model's "
-        "other convolutions is <effects> in the median of <models>.",
-    )
-    def depthwise(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        sizes = effects.depthwise(cache, machine)
-        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, conclusions.confidence, said)}
-
-
-def _training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
-    @found.of(
-        "[On the <machine>, ]<advice>: its time over that of its forward pass is <effect> times the same ratio of "
-        "their FLOP in the median of <models> at batch size <batch> (<times> against <asked> in the medians).",
-        "[On the <machine>, ]a training step takes <times> times as long as its forward pass in the median of "
-        "<models> at batch size <batch>, <effect> times what its FLOP say.",
-    )
-    def step(said: Said) -> Wanted:
-        machine = _named(cache, said)
-        it = effects.training_step(cache, machine)
-        if it is None:
-            return {}
-        return {
-            "machine": machine.title, "advice": Naming([]), "batch": it.batch, "times": it.times, "asked": it.asked,
-            "models": counted(it.effect.count, "model"), "effect": Factor(it.effect, conclusions.confidence),
-        }  # fmt: skip
-
-    @found.of(
-        "<advice>: at batch size <batch> a step's peak over that of inference is <effect> in the median of <models>; "
-        "of that peak, saved activations are <saved> in the median and parameters <parameters>.",
-        "training takes <effect> times the memory of inference in the median of <models> at batch size <batch>, "
-        "<saved> of it for activations saved for the backward pass.",
-    )
-    def memory(said: Said) -> Wanted:
-        rows, effect = effects.trained(cache), effects.training_memory(cache)
-        return {
-            "advice": Naming([]), "batch": int(rows.batch.iloc[0]), "effect": Factor(effect, CONFIDENCE),
-            "models": counted(effect.count, "model"),
-            "saved": share((rows.saved_byte / rows.training_peak_byte).median()),
-            "parameters": share((rows.parameter_byte / rows.training_peak_byte).median()),
-        }  # fmt: skip
-
-
-def _chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
-    @found.of(
-        "<advice>: the peak of the tensor units of <dies> of data-center GPUs is <range> that of their vector units at "
-        "<precision>, and the ridge point moves by as much.",
-        "at <bits> bits the tensor units of <dies> of data-center GPUs promise <range> what their vector units do at "
-        "<precision>.",
-    )
-    def tensor_units(said: Said) -> Wanted:
-        pairs = effects.tensor_units(cache)
-        return {
-            "advice": Naming([BITS]), "bits": BITS, "precision": FULL, "dies": counted(len(pairs), "die"),
-            "range": Range(pairs),
-        }  # fmt: skip
-
-    @found.of(
-        "<advice>: over the years of the table ridge points moved by a factor of <moved>.",
-        "over the years of the table ridge points moved by a factor of <moved>[; for <rest> the change may be chance].",
-    )
-    def ridge_points(said: Said) -> Wanted:
-        series = effects.ridge_series(cache)
-        clear = [each for each in series if each.effect.side(conclusions.confidence)]
-        rest = [f"{KINDS[each.kind]}s" for each in series if not each.effect.side(conclusions.confidence)]
-        told = series if "advice" in said or not clear else clear
-        moved = Moved(told, conclusions.confidence)
-        return {"advice": Naming([]), "moved": moved, "rest": Words(listing(rest))}
-
-    @found.of(
-        "<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both, and holds "
-        "only where the hardware may skip zeros.",
-        "the sparse peak over the dense one is <effect> in the median of <dies> that have both.",
-    )
-    def sparse_peaks(said: Said) -> Wanted:
-        effect = effects.sparse_peaks(cache)
-        told = {"effect": Factor(effect, CONFIDENCE), "dies": counted(effect.count, "die")}
-        return {"advice": Naming([]), **told}
-
-
-@dataclass(frozen=True, eq=False)
-class Range:
-    """The least and the largest ratio with their dies: ``2.00 (A1) to 16.0 times (GB1, NVIDIA B2)``."""
-
-    pairs: pd.DataFrame
-
-    def hold(self, text: str) -> Iterator[Held]:
-        sure = self.pairs[self.pairs.verified == "yes"] if (self.pairs.verified == "yes").any() else self.pairs
-        ends = [sure.loc[sure.ratio.idxmin()], sure.loc[sure.ratio.idxmax()]]
-        if ends[0].ratio == ends[1].ratio:
-            ends.pop()
-        parts = re.findall(rf"({NUMBER})(?: times)? \(([^)]*)\)", text)
-        if len(parts) != len(ends):
-            yield Held(text, "the least and the largest ratio", False)
-            return
-        for end, (number, whose) in zip(ends, parts, strict=True):
-            yield from Quantity(float(end.ratio)).hold(number)
-            yield from Words(", ".join(filter(None, (end.die, end.chip)))).hold(whose)
-
-
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """Growth by kind: ``3.4 (1.8 to 6.0) for 15 dies of CPUs (fp32 on vector units, 2008 to 2024) and ...``."""
-
-    series: Sequence[Series]
-    confidence: float
-
-    def hold(self, text: str) -> Iterator[Held]:
-        parts = re.split(r"(?<=\d{4}\))(?:, | and )", text)
-        if len(parts) != len(self.series):
-            yield Held(text, f"growth of {len(self.series)} kinds", False)
-            return
-        for series, part in zip(self.series, parts, strict=True):
-            factor, _, rest = part.partition(" for ")
-            first, last = series.years
-            dies = f"{counted(len(series.rows), 'die')} of {KINDS[series.kind]}s"
-            yield from Factor(series.effect, self.confidence).hold(factor)
-            yield from Words(f"{dies} ({series.rate}, {first} to {last})").hold(rest)
-
-
 def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     rest = Kinds()
 
@@ -466,16 +145,14 @@ def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of("<what>python -m measure<command>.")
     def gap(said: Said) -> Wanted:
         titles = [machine.title for machine in cache.machines if machine.title in said["what"]]
-        return {"what": Naming(_numbers_in(titles)), "command": Given("the flags of a command")}
-
-
-def _numbers_in(texts: list[str]) -> list[int]:
-    return [int(number) for text in texts for number in ALONE.findall(text)]
+        return {"what": Naming(numbers_in(titles)), "command": Given("the flags of a command")}
 
 
 def order(conclusions: Conclusions) -> list[list[str]]:
-    """Return the topics of the two lists in their order, effects and margins, without an empty one."""
-    return [topics for topics in (_topics(conclusions.clear), _topics(conclusions.margins)) if topics]
+    """Return the topics of the lists in their order: of the first page, effects and margins, without an empty one."""
+    effects, margins = _topics(conclusions.clear), _topics(conclusions.margins)
+    first = effects[:FIRST_EFFECTS] + margins[:FIRST_MARGINS]
+    return [topics for topics in (first, effects, margins) if topics]
 
 
 def _topics(subjects: list[effects.Subject]) -> list[str]:

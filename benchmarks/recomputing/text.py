@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from recomputing.statistics import Effect
 
-SECTIONS = {"abstract": "Abstract", "sec-conclusions": "Conclusions"}
+FIRST_PAGE = "First page"
+SECTIONS = {"abstract": "Abstract", "findings": FIRST_PAGE, "sec-conclusions": "Conclusions"}
 PARTS = {"p", "li", "td", "th"}
 LEFT_OUT = {"cross-reference", "citation", "header-section-number"}
 """The classes of what refers to another place: its numbers are no results."""
@@ -50,7 +51,7 @@ class _Sections(HTMLParser):
         if tag in PARTS:
             self._end_part()
         refers = not LEFT_OUT.isdisjoint(str(known.get("class") or "").split())
-        if tag not in VOID and (self._skipped or refers or tag in ("script", "style")):
+        if tag not in VOID and (self._skipped or refers or tag in ("script", "style", "figure")):
             self._skipped.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -85,9 +86,8 @@ def sentences(html: str) -> list[tuple[str, str]]:
 
 
 def topics(html: str) -> list[list[str]]:
-    """Return what the numbered lists of the conclusions are about, in their order."""
-    start = html.find('id="sec-conclusions"')
-    lists = re.findall(r"<ol[ >].*?</ol>", html[start:], re.DOTALL)
+    """Return what the numbered lists of the first page and of the conclusions are about, in their order."""
+    lists = re.findall(r"<ol[ >].*?</ol>", html, re.DOTALL)
     return [found for text in lists if (found := re.findall(r"<strong>(.*?)\.</strong>", text))]
 
 
@@ -169,17 +169,13 @@ class Factor:
 
 @dataclass(frozen=True)
 class Factors:
-    """Effects by batch size: ``3.1 (2.0 to 6.6) at batch size 1 and 4.0 (2.1 to 7.0) at 64``.
-
-    Told are all, or in an abstract those at the smallest and the largest size.
-    """
+    """Effects by batch size: ``3.1 (2.0 to 6.6) at batch size 1 and 4.0 (2.1 to 7.0) at 64``."""
 
     effects: Mapping[int, Effect]
     confidence: float
-    is_brief: bool
 
     def hold(self, text: str) -> Iterator[Held]:
-        sizes = sorted({min(self.effects), max(self.effects)} if self.is_brief else self.effects)
+        sizes = sorted(self.effects)
         parts = re.split(r", (?=\d)| and (?=\d)", text)
         if len(parts) != len(sizes):
             yield Held(text, f"effects at batch sizes {sizes}", False)
@@ -222,10 +218,11 @@ class Parts:
     """Clauses of one form, divided by semicolons."""
 
     kinds: "Kinds"
+    section: str = ""
 
     def hold(self, text: str) -> Iterator[Held]:
         for part in text.split("; "):
-            yield from self.kinds.hold(part)
+            yield from self.kinds.hold(part, self.section)
 
 
 def expected(value: Any) -> Expected:
@@ -265,15 +262,18 @@ class Kinds:
 
         return register
 
-    def hold(self, sentence: str) -> Iterator[Held]:
-        """Yield each number of a sentence beside the recomputed one; one that is not, with an empty text."""
+    def hold(self, sentence: str, section: str = "") -> Iterator[Held]:
+        """Yield each number of a sentence beside the recomputed one; one that is not, with an empty text.
+
+        The functions find the section in which it stands as ``section``.
+        """
         fitting = ((match, function) for pattern, function in self._known if (match := pattern.fullmatch(sentence)))
         match, function = next(fitting, (None, None))
         if match is None or function is None:
             yield Held(sentence, "", False)
             return
         said = {name: text for name, text in match.groupdict().items() if text is not None}
-        wanted = function(said)
+        wanted = function(said | {"section": section})
         spans = [match.span(name) for name in said if name in wanted]
         for number in ALONE.finditer(sentence):
             if not any(start <= number.start() and number.end() <= end for start, end in spans):

@@ -26,7 +26,7 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
     panels, told = [], []
     for device, computed in elsewhere.most_models(rows)[:PANELS]:
         points = rows[(rows.device == device) & (rows.computed == computed)]
-        panels.append(_panel(points, f"{device}, {computed}"))
+        panels.append(of_device(points, f"{device}, {computed}"))
         best = highest(points, "peak_share")
         told.append(f"{percent(best.peak_share)} on the {device} ({best.model})")
     description = (
@@ -36,7 +36,7 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
     return theme.finish(alt.concat(*panels, columns=COLUMNS, spacing=14), "elsewhere-on-roofs", description)
 
 
-def _panel(points: pd.DataFrame, title: str) -> Any:
+def of_device(points: pd.DataFrame, title: str) -> Any:
     """Return the models of one device at one precision, under the roof that all of them have."""
     roof = Roof(points.peak_flop_per_s.iloc[0], points.bandwidth_byte_per_s.iloc[0])
     x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 60,

@@ -58,9 +58,9 @@ def styles(
     return colored | {"shape": alt.Shape(f"{field}:N", scale=shapes, **options)}
 
 
-def family_styles(families: Iterable[str], hollow: bool = False) -> dict[str, Any]:
-    """Return colour and shape of the families of models."""
-    legend = alt.Legend(orient="top", columns=7)
+def family_styles(families: Iterable[str], hollow: bool = False, columns: int = 7) -> dict[str, Any]:
+    """Return colour and shape of the families of models, with a legend of so many columns."""
+    legend = alt.Legend(orient="top", columns=columns)
     return styles("family", *theme.families(families), legend, hollow, title="family")
 
 

@@ -8,13 +8,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from report.analysis import available, datasheet, stand_in
+from report.analysis import available, datasheet, elsewhere, stand_in
+from report.analysis.available import Missing
 from report.analysis.long_lists import LINES, evenly, left_out
 from report.analysis.predictors import common_batches
 from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
 from report.charts.axes import LABEL_GAP, LogAxis
 from report.charts.labels import Box, along, spread, text_size
+from report.figures import elsewhere as elsewhere_figures
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
 from report.figures.stand_in import OPEN_SQUARES, title, told
@@ -91,6 +93,56 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     return theme.finish(chart, "models-on-roof", description, covered(drawn))
 
 
+@available.or_missing
+def overview(paper: Paper) -> alt.ConcatChart:
+    """Draw the models under the measured roof of each device, at the middle one of its most common batch sizes.
+
+    Where one device alone was measured, beside it stands the one of which most models were published, if any was.
+    """
+    cells = available.shown_cells(paper)
+    rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
+    panels, told_of = [], []
+    for machine in rated or [paper.shown[0]]:
+        available.roof(machine)
+        on_device = cells[cells.device == KINDS[machine.chip_kind]]
+        if on_device.empty:
+            continue
+        batches = common_batches(on_device)
+        batch = batches[len(batches) // 2]
+        heading = f"{available.title(machine)}, {BASE_PRECISION}, batch size {batch}"
+        panels.append(_at_batch(paper, machine, _points(on_device), batch).properties(title=heading))
+        best = highest(on_device[on_device.batch == batch], "attained")
+        told_of.append(f"{heading}: {best.model} comes nearest, with {percent(best.attained)} of the attainable rate")
+    chart = alt.concat(*panels, columns=COLUMNS, spacing=12)
+    published = available.or_missing(_most_published)(paper)
+    if len(panels) == 1 and not isinstance(published, Missing):
+        device, computed, rows = published
+        heading = f"{device}, {computed}, as published"
+        nearest = highest(rows, "peak_share")
+        chart = alt.concat(*panels, elsewhere_figures.of_device(rows, heading), columns=COLUMNS, spacing=12)
+        chart = chart.resolve_scale(color="independent", shape="independent")
+        told_of.append(f"{heading}: {nearest.model} has most of the peak, {percent(nearest.peak_share)}")
+    return theme.finish(chart, "overview", f"Rooflines with the models under them. {'; '.join(told_of)}.")
+
+
+def _at_batch(paper: Paper, machine: Machine, points: pd.DataFrame, batch: int) -> Any:
+    """Return the panel of a machine's models at one batch size under its roofs, on axes that hold them at all."""
+    roofs = _limits(paper, machine)
+    x, y = _axes(points, roofs, HEIGHT)
+    shown = points[points.batch == batch]
+    marks = _dots(thinned(shown, x, "x", y, "rate", ("family",)), x, y, set(points.family), columns=4)
+    names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))
+    lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
+    return panel(x, y, lines, _level_names(roofs, x, y), names, marks.add_params(zoom(machine.chip_kind)))
+
+
+def _most_published(paper: Paper) -> tuple[str, str, pd.DataFrame]:
+    """Return the device and precision of which most timed models are known, and these at their fastest."""
+    rows = elsewhere.fastest(elsewhere.counted(paper))
+    device, computed = elsewhere.most_models(rows)[0]
+    return device, computed, rows[(rows.device == device) & (rows.computed == computed)]
+
+
 def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picked: alt.Parameter) -> Any:
     """Return the panel of the GPU that stands in: its models at all batch sizes, under the roof of its datasheet."""
     points = _points(gpu.cells)
@@ -141,10 +193,11 @@ def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis,
     return x, LogAxis.around(rates, height, "achieved", "FLOP/s", vertical=True, margins=margins)
 
 
-def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
-    """Return the models at one batch size."""
+def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str], columns: int = 7) -> alt.Chart:
+    """Return the models at one batch size, with a legend of so many columns."""
     return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
-        x.channel("x"), y.channel("rate"), **family_styles(families), tooltip=[*TOOLTIP, *counts(points)],
+        x.channel("x"), y.channel("rate"), **family_styles(families, columns=columns),
+        tooltip=[*TOOLTIP, *counts(points)],
     )  # fmt: skip
 
 

@@ -17,6 +17,16 @@ TOLD = 3
 
 
 @finding
+def scope(paper: Paper) -> str:
+    """Say for the abstract how many timings of others stand beside ours."""
+    rows = elsewhere.timings(paper)
+    return (
+        f"Beside them stand {len(rows):,} timings of {number(rows.model.nunique(), 'model')} on "
+        f"{number(rows.device.nunique(), 'device')} that others published."
+    )
+
+
+@finding
 def extent(paper: Paper) -> str:
     """Say how many timings of what stand here, and how many of them can be held against a roof."""
     rows = elsewhere.timings(paper)

@@ -32,8 +32,9 @@ OF_PAPER, OF_MACHINES = (
 MOST = 8
 """So many subjects are listed as effects, and as many as margins; fewer where fewer are worth telling."""
 
-EFFECTS_IN_ABSTRACT = 3
-MARGINS_IN_ABSTRACT = 2
+EFFECTS_FIRST = 3
+MARGINS_FIRST = 2
+"""So many of both are told on the first page."""
 
 WORTH = 1.1
 """A smaller factor changes nobody's mind."""
@@ -179,11 +180,11 @@ def others(paper: Paper) -> str:
     return f"Looked for but not listed, since they may be none or are smaller than those above: {'; '.join(parts)}."
 
 
-@finding
+@or_missing
 def foremost(paper: Paper) -> str:
-    """Say the largest effects and margins in a sentence each, for the abstract."""
+    """Write the largest effects and margins as a numbered list in Markdown, in a sentence each, for the first page."""
     every = considered(paper)
-    clear, margins = chosen(every.clear)[:EFFECTS_IN_ABSTRACT], chosen(every.margins)[:MARGINS_IN_ABSTRACT]
+    clear, margins = chosen(every.clear)[:EFFECTS_FIRST], chosen(every.margins)[:MARGINS_FIRST]
     lead = _none(every)
     if clear:
         lead = (
@@ -191,9 +192,9 @@ def foremost(paper: Paper) -> str:
             f"{_percent(confidence(paper))} that allow for their number; after them come margins, which cannot be "
             f"below one, with intervals of {percent(CONFIDENCE)}."
         )
-    # The sentence before has named a machine that is the only one
-    several = len(paper.shown) > 1
-    sentences = [
-        on(found.where if several else "", f"{found.brief}.") for subject in (*clear, *margins) for found in subject
+    items = [
+        f"{place}. **{subject[0].topic}.** {escape(' '.join(on(found.where, found.brief) for found in subject))} "
+        f"See @{subject[0].figures[0]}.\n"
+        for place, subject in enumerate((*clear, *margins), 1)
     ]
-    return " ".join([lead, *sentences])
+    return "\n".join([f"{escape(lead)}\n", *items])

@@ -23,12 +23,11 @@ def sparsity(paper: Paper) -> Answer:
         raise DataMissingError("No chip in data/chips.csv has a sparse peak beside the dense one; add rows to it.")
     effect = median_of((both.sparse_peak_flop_per_s / both.peak_flop_per_s).groupby(both.chip).median())
     median = f"{effect} in the median of {number(effect.count, 'die')} that have both"
-    return (
-        [effect],
+    text = (
         "make sure that a peak is the dense one before you compare with it: the sparse peak over the dense one is "
-        f"{median}, and holds only where the hardware may skip zeros.",
-        f"the sparse peak over the dense one is {median}",
+        f"{median}"
     )
+    return [effect], f"{text}, and holds only where the hardware may skip zeros.", f"{text}."
 
 
 @of_paper(4, "Tensor units", "fig-chip-precisions", "sec-chip-table", is_margin=True)
@@ -39,13 +38,11 @@ def tensor_units(paper: Paper) -> Answer:
     """
     pairs = tensor_gpus(paper)
     dies = f"{number(len(pairs), 'die')} of data-center GPUs"
-    return (
-        [median_of(pairs.ratio)],
+    text = (
         "run at 16 bits on a data-center GPU, and give it models or batches of high operational intensity: the peak of "
-        f"the tensor units of {dies} is {ratio_range(pairs)} that of their vector units at fp32, and the ridge point "
-        "moves by as much.",
-        f"at 16 bits the tensor units of {dies} promise {ratio_range(pairs)} what their vector units do at fp32",
+        f"the tensor units of {dies} is {ratio_range(pairs)} that of their vector units at fp32"
     )
+    return [median_of(pairs.ratio)], f"{text}, and the ridge point moves by as much.", f"{text}."
 
 
 @of_paper(5, "Ridge points", "fig-chip-generations", "tbl-growth")
@@ -61,7 +58,8 @@ def ridge(paper: Paper, confidence: float) -> Answer:
     clear = [(series, effect) for series, effect in grown if effect.side]
     unclear = [series.name for series, effect in grown if not effect.side]
     chance = f"; for {listing(unclear)} the change may be chance" if clear and unclear else ""
-    return [effect for _, effect in grown], f"{'; '.join(advice)}: {_moved(grown)}.", _moved(clear or grown) + chance
+    told = "; ".join(advice)
+    return [effect for _, effect in grown], f"{told}: {_moved(grown)}.", f"{told}: {_moved(clear or grown)}{chance}."
 
 
 def _moved(grown: Sequence[tuple[Series, Effect]]) -> str:

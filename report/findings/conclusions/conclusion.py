@@ -25,7 +25,8 @@ class Conclusion:
     says that they cannot be below 1 whatever the data (a least time, a spread, the fastest of several) or compare two
     numbers: then they have a size, but there is nothing to test. ``where`` is the machine that it holds on, empty where
     it needs none. ``text`` is what follows the machine's name: the advice, with its numbers, which turns with the side
-    of the effects. ``brief`` is the clause of the abstract, ``figures`` the labels of what shows it.
+    of the effects. ``brief`` is the same for the first page, with the largest effect alone; ``figures`` the labels
+    of what shows it.
     """
 
     topic: str
@@ -114,6 +115,11 @@ def by_batch(rows: pd.DataFrame, column: str, confidence: float = CONFIDENCE) ->
 def largest(effects: dict[int, Effect]) -> int:
     """Return the batch size with the largest effect that is clear of 1; without any, with the largest."""
     return max(effects, key=lambda batch: (effects[batch].side != 0, effects[batch].size))
+
+
+def the_largest(effects: dict[int, Effect]) -> dict[int, Effect]:
+    """Return the largest effect alone, at its batch size."""
+    return {(batch := largest(effects)): effects[batch]}
 
 
 def medians(effects: dict[int, Effect], pairs: str = "") -> str:

@@ -7,12 +7,12 @@ from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import FLOP, common_batches, comparable
-from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper
+from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper, the_largest
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.published.verdict import DIFFERS, NOT_COMPARABLE, Comparison, by_cause, comparisons
-from report.text.frame_rows import at_ends, extremes, matching
+from report.text.frame_rows import extremes, matching
 from report.text.quantities import number, si, significant
 
 
@@ -37,7 +37,8 @@ def flop(paper: Paper, machine: Machine) -> Answer:
         f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
         f"factor of {medians(effects, 'all pairs of ')}. At {batch} the extremes are {slow.model} with "
         f"{si(slow.flop_per_s, 'FLOP/s')} and {quick.model} with {si(quick.flop_per_s, 'FLOP/s')}.",
-        f"the time for a FLOP differs between two models by a factor of {medians(at_ends(effects), 'all pairs of ')}",
+        f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
+        f"factor of {medians(the_largest(effects), 'all pairs of ')}.",
     )
 
 
@@ -58,15 +59,16 @@ def predictor(paper: Paper, machine: Machine, confidence: float) -> Answer:
     effect = closer(rows[columns[0]], rows[columns[1]], rows.latency_s, rows.model, confidence)
     near, far = (best, other) if effect.factor >= 1 else (other, best)
     joint = "not" if effect.side else "or"
+    advice = f"estimate a latency by {near.predictor.name}, {joint} by {far.predictor.name}"
     return (
         [effect],
-        f"estimate a latency by {near.predictor.name}, {joint} by {far.predictor.name}: at batch size {batch} half of "
+        f"{advice}: at batch size {batch} half of "
         f"{number(effect.count, 'model')} are off the line through {far.predictor.name} by more than a factor of "
         f"{significant(far.law.typical_factor)}, off that through {near.predictor.name} by more than "
         f"{significant(near.law.typical_factor)}; the error of {other.predictor.name} over that of "
         f"{best.predictor.name} is {effect}.",
-        f"{other.predictor.name} err by {effect} times as much as {best.predictor.name} in the median of "
-        f"{number(effect.count, 'model')} at batch size {batch}",
+        f"{advice}: {other.predictor.name} err by {effect} times as much as {best.predictor.name} in the median of "
+        f"{number(effect.count, 'model')} at batch size {batch}.",
     )
 
 
@@ -86,11 +88,8 @@ def peak(paper: Paper, machine: Machine) -> Answer:
         0: "count on the datasheet's peak",
         -1: "do not take the datasheet's peak for a bound",
     }[effect.side]
-    return (
-        [effect],
-        f"{advice}: at {BASE_PRECISION} it is {effect} times the measured one.",
-        f"the datasheet's {BASE_PRECISION} peak is {effect} times the measured one",
-    )
+    text = f"{advice}: at {BASE_PRECISION} it is {effect} times the measured one."
+    return [effect], text, text
 
 
 @of_paper(2, "Printed figures", "fig-published-flop", "sec-published", is_margin=True)
@@ -114,7 +113,7 @@ def printed_figures(paper: Paper) -> Answer:
         advice = "recompute a printed figure before you build on it"
         text += f", from {number(len(causes), 'cause')}, by a factor of {effect} in the median of the causes"
         most = f", by {significant(_off(farthest), 2)} at the most ({farthest.subject}: {farthest.quantity})"
-    return [effect], f"{advice}: {text}{most}.", text
+    return [effect], f"{advice}: {text}{most}.", f"{advice}: {text}."
 
 
 def _off(row: Comparison) -> float:

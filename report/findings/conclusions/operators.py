@@ -3,9 +3,18 @@
 from measure.cache.words import INFERENCE
 from report.analysis import available, operator_shares, remedies
 from report.analysis.available import Missing, missing, missing_on, or_missing
-from report.findings.conclusions.conclusion import LITTLE, Answer, by_batch, largest, medians, of_machine, on_side
+from report.findings.conclusions.conclusion import (
+    LITTLE,
+    Answer,
+    by_batch,
+    largest,
+    medians,
+    of_machine,
+    on_side,
+    the_largest,
+)
 from report.load.paper import Machine, Paper
-from report.text.frame_rows import at_ends, matching
+from report.text.frame_rows import matching
 from report.text.quantities import number
 
 FIRST = "before buying a faster chip"
@@ -34,11 +43,8 @@ def distance(paper: Paper, machine: Machine) -> Answer:
                 advice = f"use {best} {FIRST}"
     if effects[largest(effects)].side < 0:
         advice = FASTER_CHIP
-    return (
-        [*effects.values()],
-        f"{advice}: the time of a call over the least that the measured roof allows is {medians(effects)}.{why}",
-        f"the time of a call over the least that the measured roof allows is {medians(at_ends(effects))}",
-    )
+    text = f"{advice}: the time of a call over the least that the measured roof allows is"
+    return [*effects.values()], f"{text} {medians(effects)}.{why}", f"{text} {medians(the_largest(effects))}."
 
 
 @of_machine(8, "Fusion", "sec-waterfall", "tbl-waterfall", is_margin=True)
@@ -53,12 +59,11 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
     effects = by_batch(cells.assign(factor=cells.operator_bound_s / cells.model_bound_s), "factor")
     much = effects[largest(effects)].factor > LITTLE
     advice = "fuse operators" if much else "do not expect much of fusing operators"
+    what = "under the roof, the least time of operators run one by one over that of the model as a whole is"
     return (
         [*effects.values()],
-        f"{advice}: under the roof, the least time of operators run one by one over that of the model as a whole is "
-        f"{medians(effects)}, and no less traffic of memory can save more than that.",
-        "under the roof, the least time of operators run one by one over that of the model as a whole is "
-        f"{medians(at_ends(effects))}",
+        f"{advice}: {what} {medians(effects)}, and no less traffic of memory can save more than that.",
+        f"{advice}: {what} {medians(the_largest(effects))}.",
     )
 
 
@@ -72,11 +77,8 @@ def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
         what = f"No model with depthwise convolutions was profiled on the {available.title(machine)}"
         raise missing_on(machine, what, "workload", "operators", flags="--models mobilenet_v2", does="profiles one")
     effects = by_batch(pairs.assign(factor=pairs.flop_per_s / pairs.flop_per_s_depthwise), "factor", confidence)
-    what = "the time for one of them over that for one of the same model's other convolutions is"
-    return (
-        [*effects.values()],
-        f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: {what} "
-        f"{medians(effects)}.",
-        f"the time for a FLOP of a depthwise convolution over that for one of the same model's other convolutions is "
-        f"{medians(at_ends(effects))}",
+    text = (
+        f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: the time for "
+        "one of them over that for one of the same model's other convolutions is"
     )
+    return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."

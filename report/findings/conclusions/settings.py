@@ -19,9 +19,10 @@ from report.findings.conclusions.conclusion import (
     of_machine,
     of_paper,
     on_side,
+    the_largest,
 )  # fmt: skip
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import at_ends, matching
+from report.text.frame_rows import matching
 from report.text.quantities import listing, number, percent, significant
 
 
@@ -42,8 +43,8 @@ def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
         avoid=f"stay at {BASE_PRECISION}",
         neither=f"expect no speed of {lower_one}",
     )
-    what = f"the speed at {lower_one} over that at {BASE_PRECISION} is"
-    return [*effects.values()], f"{advice}: {what} {medians(effects)}.", f"{what} {medians(at_ends(effects))}"
+    text = f"{advice}: the speed at {lower_one} over that at {BASE_PRECISION} is"
+    return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
 
 
 @of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
@@ -63,18 +64,18 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
             continue
         runs, sizes = mode(str(variant)), sorted(saturated.batch)
         ends = f", from {sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else ""
-        told = f"the throughput over that at batch size {first} is"
+        best = _best(effects) or largest(effects)
+        told = f"{runs} {_advice_on_batches(effects, first)}: the throughput over that at batch size {first} is"
         advice.append(
-            f"{runs} {_advice_on_batches(effects, first)}: {told} {medians(effects)}, and the smallest batch size "
-            f"with {percent(saturation.SHARE)} of the best is {median_low(sizes)} in the median of "
-            f"{number(len(saturated), 'model')}{ends}"
+            f"{told} {medians(effects)}, and the smallest batch size with {percent(saturation.SHARE)} of the best is "
+            f"{median_low(sizes)} in the median of {number(len(saturated), 'model')}{ends}"
         )
-        briefs.append(f"{runs} {told} {medians(at_ends(effects))}")
+        briefs.append(f"{told} {medians({best: effects[best]})}")
         tested += effects.values()
     if not tested:
         where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
         raise missing_on(machine, f"No model was measured {where}", "inference")
-    return tested, f"{'; '.join(advice)}.", "; ".join(briefs)
+    return tested, f"{'; '.join(advice)}.", f"{'; '.join(briefs)}."
 
 
 def _by_larger_batch(cells: pd.DataFrame, first: int, confidence: float) -> dict[int, Effect]:
@@ -86,11 +87,15 @@ def _by_larger_batch(cells: pd.DataFrame, first: int, confidence: float) -> dict
     return by_batch(rows.assign(gain=rows.throughput_per_s / rows.throughput_per_s_first), "gain", confidence)
 
 
+def _best(effects: dict[int, Effect]) -> int | None:
+    """Return the batch size with the highest throughput of those that are better than the first."""
+    return max(on_side(effects, 1), key=lambda size: effects[size].factor, default=None)
+
+
 def _advice_on_batches(effects: dict[int, Effect], first: int) -> str:
-    better, worse = on_side(effects, 1), on_side(effects, -1)
-    if better:
-        return f"collect inputs into batches of {max(better, key=lambda size: effects[size].factor)}"
-    return f"keep to batch size {first}" if worse else "expect no throughput of a larger batch"
+    if best := _best(effects):
+        return f"collect inputs into batches of {best}"
+    return f"keep to batch size {first}" if on_side(effects, -1) else "expect no throughput of a larger batch"
 
 
 @of_machine(3, "Variant", "tbl-variants")
@@ -108,11 +113,9 @@ def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
         avoid=f"do without {name}",
         neither=f"expect no speed of {name}",
     )
-    return (
-        [effect for by_size in tried.values() for effect in by_size.values()],
-        f"{advice}: the speed with it over that in eager mode is {medians(effects)}.",
-        f"the speed with {name} over that in eager mode is {medians(at_ends(effects))}",
-    )
+    text = f"{advice}: the speed with it over that in eager mode is"
+    tested = [effect for by_size in tried.values() for effect in by_size.values()]
+    return tested, f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
 
 
 @of_paper(1, "Device", "tbl-speed-ups")
@@ -131,10 +134,10 @@ def device(paper: Paper, confidence: float) -> Answer:
         advice = f"prefer the {first} to the {name}{at(slower, effects)}"
     else:
         advice = f"do not choose between the {name} and the {first} by speed"
-    what = f"the speed of the {name} over that of the {first} is"
-    text = f"{advice}: {what} {medians(effects)}"
+    what = f"{advice}: the speed of the {name} over that of the {first} is"
+    text = f"{what} {medians(effects)}"
     predicted = cells[cells.predicted.notna()].groupby("batch").predicted.median()
     parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
     if parts:
         text += f", where the measured roofs would have it {listing(parts)}"
-    return [*effects.values()], f"{text}.", f"{what} {medians(at_ends(effects))}"
+    return [*effects.values()], f"{text}.", f"{what} {medians(the_largest(effects))}."

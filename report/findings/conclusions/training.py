@@ -23,13 +23,14 @@ def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     effect, batch = median_of(times / asked, confidence), int(rows.batch.iloc[0])
     than = {1: "expect more time than", 0: "expect the time that", -1: "expect less time than"}
     models = number(effect.count, "model")
+    advice = f"{than[effect.side]} its FLOP say for a training step"
     return (
         [effect],
-        f"{than[effect.side]} its FLOP say for a training step: its time over that of its forward pass is {effect} "
+        f"{advice}: its time over that of its forward pass is {effect} "
         f"times the same ratio of their FLOP in the median of {models} at batch size {batch} "
         f"({significant(times.median())} against {significant(asked.median())} in the medians).",
-        f"a training step takes {significant(times.median())} times as long as its forward pass in the median of "
-        f"{models} at batch size {batch}, {effect} times what its FLOP say",
+        f"{advice}: it takes {effect} times as long, against its forward pass, as its FLOP do in the median of "
+        f"{models} at batch size {batch}.",
     )
 
 
@@ -51,6 +52,6 @@ def memory(paper: Paper) -> Answer:
         f"{advice}: at batch size {batch} a step's peak over that of inference is {effect} in the median of "
         f"{number(effect.count, 'model')}; of that peak, saved activations are {percent(saved)} in the median and "
         f"parameters {percent(parameters)}.",
-        f"training takes {effect} times the memory of inference in the median of {number(effect.count, 'model')} at "
-        f"batch size {batch}, {percent(saved)} of it for activations saved for the backward pass",
+        f"{advice}: training takes {effect} times the memory of inference in the median of "
+        f"{number(effect.count, 'model')} at batch size {batch}.",
     )

@@ -1,9 +1,8 @@
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from recomputing import sentences
-from recomputing.effects import Conclusions, Series, Subject
+from recomputing.effects import Conclusions, Subject
 from recomputing.statistics import Effect
 
 
@@ -12,53 +11,6 @@ def effect(factor, low, high):
 
 
 FASTER, SLOWER, NONE = effect(2, 1.5, 2.5), effect(0.4, 0.3, 0.5), effect(1, 0.9, 1.1)
-
-
-@pytest.mark.parametrize(
-    ("effects", "named"),
-    [
-        ({1: FASTER, 8: FASTER}, []),  # everywhere
-        ({1: NONE, 8: FASTER, 64: FASTER}, [8, 64]),
-        ({1: SLOWER, 8: FASTER, 64: NONE}, [8, 1]),
-        ({1: SLOWER, 8: NONE}, [1]),
-        ({1: NONE, 8: NONE}, []),
-    ],
-)
-def test_advice_names_the_batch_sizes_at_which_it_holds_if_not_at_all(effects, named):
-    assert sentences.sizes_in_advice(effects, 0.95) == named
-
-
-def agree(expected, text):
-    return [held.agrees for held in expected.hold(text)]
-
-
-def test_a_range_names_the_dies_at_its_ends():
-    pairs = pd.DataFrame(
-        {
-            "chip": ["A10", "T4", "B9"],
-            "die": ["GA102", "", ""],
-            "ratio": [4.0, 8.0, 99.0],
-            "verified": ["yes", "yes", "no"],
-        }
-    )
-    told = sentences.Range(pairs)
-    assert agree(told, "4.00 (GA102, A10) to 8.00 times (T4)") == [True] * 4
-    assert agree(told, "4.01 (GA102, A10) to 8.00 times (B9)") == [False, True, True, False]
-    assert agree(told, "4.00 times (GA102, A10)") == [False]
-    assert agree(sentences.Range(pairs[:1]), "4.00 times (GA102, A10)") == [True, True]
-
-
-def test_growth_is_told_kind_by_kind():
-    rows = pd.DataFrame({"year": [2010, 2011, 2012, 2013], "ridge_flop_per_byte": [1.0, 2, 4, 8]})
-    told = sentences.Moved(
-        [Series("cpu", "fp32 on vector units", rows), Series("gpu", "fp32 on vector units", rows)], 0.9
-    )
-    cpus, gpus = (
-        f"8.00 (8.00 to 8.00) for 4 dies of {kind}s (fp32 on vector units, 2010 to 2013)" for kind in ("CPU", "GPU")
-    )
-    assert agree(told, f"{cpus} and {gpus}") == [True] * 8
-    assert agree(told, f"{cpus.replace('4 dies', '5 dies')} and {gpus}").count(False) == 1
-    assert agree(told, cpus) == [False]
 
 
 @pytest.fixture
@@ -104,4 +56,14 @@ def test_an_effect_that_is_not_one_of_those_found_is_not_recomputed(kinds):
 def test_the_lists_are_in_the_order_of_sizes():
     conclusions = Conclusions(SimpleNamespace())
     conclusions.__dict__["subjects"] = [Subject("up", "", [FASTER]), Subject("down", "", [SLOWER])]
-    assert sentences.order(conclusions) == [["down", "up"]]
+    assert sentences.order(conclusions) == [["down", "up"], ["down", "up"]]
+
+
+def test_the_first_page_has_three_effects_and_two_margins():
+    growing = [effect(2 + place, 2, 9) for place in range(4)]
+    conclusions = Conclusions(SimpleNamespace())
+    conclusions.__dict__["subjects"] = [Subject(f"e{place}", "", [each]) for place, each in enumerate(growing)]
+    conclusions.__dict__["subjects"] += [Subject(f"m{place}", "", [each], True) for place, each in enumerate(growing)]
+    first, effects, margins = sentences.order(conclusions)
+    assert first == ["e3", "e2", "e1", "m3", "m2"]
+    assert (effects, margins) == (["e3", "e2", "e1", "e0"], ["m3", "m2", "m1", "m0"])

@@ -38,13 +38,12 @@ def test_a_factor_has_the_interval_that_is_recomputed():
     assert wrong(Factor(effect(3.14), 0.95), "3.1 (2.0 to 6.6)")
 
 
-def test_factors_are_told_at_all_batch_sizes_or_in_an_abstract_at_the_first_and_last():
+def test_factors_are_told_at_all_batch_sizes():
     effects = {1: effect(3.1, 2.0, 6.6), 8: effect(1.5, 1.2, 1.9), 64: effect(4.0)}
     full = "3.1 (2.0 to 6.6) at batch size 1, 1.5 (1.2 to 1.9) at 8 and 4.0 at 64"
-    assert not wrong(Factors(effects, 0.95, is_brief=False), full)
-    assert not wrong(Factors(effects, 0.95, is_brief=True), "3.1 (2.0 to 6.6) at batch size 1 and 4.0 at 64")
-    assert wrong(Factors(effects, 0.95, is_brief=True), full)
-    assert wrong(Factors(effects, 0.95, is_brief=False), full.replace("at 8", "at 16")) == [("16", "8")]
+    assert not wrong(Factors(effects, 0.95), full)
+    assert wrong(Factors(effects, 0.95), "3.1 (2.0 to 6.6) at batch size 1 and 4.0 at 64")
+    assert wrong(Factors(effects, 0.95), full.replace("at 8", "at 16")) == [("16", "8")]
 
 
 def test_advice_has_to_name_what_follows_from_the_effects():
@@ -97,6 +96,9 @@ def test_clauses_are_compared_one_by_one():
 HTML = """<nav>7 links</nav>
 <section id="abstract"><h1>1 Abstract</h1><p>We count 24 models
 of 7&nbsp;families. No digit here. Its roof is 2&nbsp;GB/s.</p></section>
+<section id="findings"><h1>What we found</h1><figure><figcaption>Figure 1: 3 dots.</figcaption></figure>
+<p>These are 2.</p><ol><li><p><strong>Peak.</strong> It is 4. See <a class="cross-reference">Figure 2</a>.</p></li></ol>
+</section>
 <section id="sec-other"><p>Left out: 3.</p></section>
 <section id="sec-conclusions"><h1>10 Conclusions</h1>
 <p>As others do <span class="citation">(<a>One 2003</a>)</span>.</p>
@@ -105,14 +107,16 @@ of 7&nbsp;families. No digit here. Its roof is 2&nbsp;GB/s.</p></section>
 <li><p><strong>Peak.</strong> None.</p></li></ol></section><p>At last 5 things.</p></section>"""
 
 
-def test_the_sentences_with_digits_are_those_of_the_abstract_and_the_conclusions():
+def test_the_sentences_with_digits_are_those_of_the_first_page_and_the_conclusions():
     assert sentences(HTML) == [
         ("Abstract", "We count 24 models of 7 families."),
         ("Abstract", "No digit here. Its roof is 2 GB/s."),
+        ("First page", "These are 2."),
+        ("First page", "It is 4."),
         ("Conclusions", "It's -1.5 on fp32."),
         ("Conclusions", "At last 5 things."),
     ]
 
 
 def test_the_topics_are_those_of_numbered_lists():
-    assert topics(HTML) == [["Precision", "Peak"]]
+    assert topics(HTML) == [["Peak"], ["Precision", "Peak"]]

@@ -31,7 +31,7 @@ def test_every_conclusion_is_whole_sentences_with_figures_that_are_there(paper):
     labels = set(re.findall(r"(?:label: |#)((?:fig|tbl|sec)-[\w-]+)", chapters))
     for found in conclusions.considered(paper()).found:
         check_whole_sentences(Prose(found.sentences))
-        check_whole_sentences(Prose(f"{on(found.where, found.brief)}."))
+        check_whole_sentences(Prose(on(found.where, found.brief)))
         assert found.figures
         assert set(found.figures) <= labels
 
@@ -113,10 +113,14 @@ def test_closer():
     assert closer(other, other, y, models).side == 0
 
 
+def unescaped(markdown):
+    return plain(markdown).replace("\\", "")
+
+
 def conclusion(topic, factor, where="", low=None, is_margin=False):
     effect = Effect(factor, lambda confidence: (low or factor, factor), 6)
     figures = (f"fig-{topic}", "tbl-all")
-    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}.", f"{topic} is {effect}", figures)
+    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}.", f"{topic} is {effect}.", figures)
 
 
 @pytest.fixture
@@ -156,10 +160,13 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "Looked for but not listed, since they may be none or are smaller than those above: chance 9.0 (0.50 to 9.0); "
         "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
-    assert plain(conclusions.foremost(paper)) == (
+    assert unescaped(conclusions.foremost(paper)) == (
         "These are the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; after them "
-        "come margins, which cannot be below one, with intervals of 95 %. On the gpu, speed is 0.100 (0.100 to 0.100). "
-        "On the cpu, speed is 3.00 (3.00 to 3.00). Cost is 0.200 (0.200 to 0.200). Room is 4.00 (4.00 to 4.00)."
+        "come margins, which cannot be below one, with intervals of 95 %.\n\n"
+        "1. **speed.** On the gpu, speed is 0.100 (0.100 to 0.100). On the cpu, speed is 3.00 (3.00 to 3.00). "
+        "See @fig-speed.\n\n"
+        "2. **cost.** Cost is 0.200 (0.200 to 0.200). See @fig-cost.\n\n"
+        "3. **room.** Room is 4.00 (4.00 to 4.00). See @fig-room.\n"
     )
 
 
@@ -186,7 +193,7 @@ def test_no_more_subjects_than_a_reader_takes_in(asked):
     listed = conclusions.chosen(conclusions.considered(paper).clear)
     assert [own[0].topic for own in listed] == [f"topic{k}" for k in range(11, 3, -1)]
     assert conclusions.others(paper).endswith("topic3 5.00 (5.00 to 5.00).")
-    assert conclusions.foremost(paper).count("Topic") == 3
+    assert conclusions.foremost(paper).count("**topic") == 3
 
 
 def test_what_is_missing_is_told_once_with_what_fills_it(asked):
@@ -206,11 +213,13 @@ def test_without_an_effect_the_paper_says_so(asked):
         "Of 1 effect that the cache lets us test none is clear of one and as large as a factor of 1.10; python -m "
         "measure measures more."
     )
-    assert plain(conclusions.summary(paper)) == plain(conclusions.foremost(paper)) == none
+    assert plain(conclusions.summary(paper)) == unescaped(conclusions.foremost(paper)).strip() == none
     assert conclusions.effects(paper) == "- Of 1 looked for none is clear of one and as large as a factor of 1.10.\n"
-    # The abstract tells margins all the same
+    # The first page tells margins all the same
     both = asked((), (lambda paper, **_: conclusion("room", 2.0, is_margin=True),))
-    assert plain(conclusions.foremost(both)).endswith("measures more. Room is 2.00 (2.00 to 2.00).")
+    assert unescaped(conclusions.foremost(both)).endswith(
+        "measures more.\n\n1. **room.** Room is 2.00 (2.00 to 2.00). See @fig-room.\n"
+    )
     assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
     assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
 
@@ -241,6 +250,9 @@ def test_a_machine_that_is_lacking_is_a_gap():
 def test_every_part_of_a_paper_with_effects_is_whole_sentences():
     check_whole_sentences(conclusions.summary(many()))
     check_whole_sentences(conclusions.others(many()))
-    check_whole_sentences(conclusions.foremost(many()))
+    lead, *items = unescaped(conclusions.foremost(many())).split("\n\n")
+    check_whole_sentences(Prose(lead))
+    for item in items:
+        check_whole_sentences(Prose(re.sub(r"^\d\. \*\*.*?\*\* ", "", item).strip()))
     assert conclusions.effects(many()).startswith("1. **")
     assert conclusions.margins(many()).startswith("1. **")
