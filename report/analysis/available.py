@@ -17,7 +17,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
 from report.text.frame_rows import matching
-from report.text.prose import Prose
+from report.text.prose import Gap, Prose
 from report.text.quantities import listing
 
 TRAINING_BATCH = 64
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Rows = TypeVar("Rows", bound=Sized)
 
 
-class Missing(Prose):
+class Missing(Gap):
     """Stands in for a figure, table or finding: a sentence that says what is missing and what fills it."""
 
 

@@ -36,7 +36,7 @@ def show(content: Any) -> Display:
     description is the alt text. A sentence stands in for a chart that cannot be drawn.
     """
     if isinstance(content, Prose):
-        return Display(escape(content))
+        return Display(content.as_block())
     if isinstance(content, str):
         return Display(content)
     try:

@@ -2,6 +2,8 @@
 -- between them), else by `ridgepoint: chapters:` in the metadata. A chapter begins at a heading of the first level
 -- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
 -- So does, in one edition, a reference to what only the other shows: `::: {.content-visible when-format="html"}`.
+-- Third, a sentence that stands in for what was not measured (of class `gap`) is said once, without the caption of the
+-- figure or table in whose place it stands; a section that has nothing else to say goes with its heading.
 -- Quarto runs it (filters in _quarto.yml, at: pre-ast), and so does the embedded engine.
 
 local stringify = pandoc.utils.stringify
@@ -146,4 +148,113 @@ local function name_editions(document)
   return document
 end
 
-return { { Pandoc = select_chapters }, { Pandoc = name_editions } }
+-- Returns the sentence that stands in a figure or table, if one does.
+local function gap_in(block)
+  local found
+  block:walk({
+    Div = function(div)
+      if div.classes:includes("gap") then found = div end
+    end,
+  })
+  return found
+end
+
+local function is_empty(block)
+  return (block.t == "Para" or block.t == "Plain") and not stringify(block):find("%S") and #block.content == 0
+end
+
+-- Returns the blocks without headings that nothing follows, whose labels `note` gets.
+local function without_bare_headings(blocks, note)
+  local kept, has_content, next_level = pandoc.Blocks({}), false, 0
+  for at = #blocks, 1, -1 do
+    local block = blocks[at]
+    if block.t == "Header" and not has_content and next_level <= block.level then
+      note(block.identifier)
+    else
+      if block.t == "Header" then
+        has_content, next_level = false, block.level
+      else
+        has_content = true
+      end
+      kept:insert(1, block)
+    end
+  end
+  return kept
+end
+
+-- Returns inlines without blanks at their ends, and without a second one in a row.
+local function trimmed(inlines)
+  local kept = pandoc.Inlines({})
+  for _, inline in ipairs(inlines) do
+    local blank = inline.t == "Space" or inline.t == "SoftBreak"
+    local after_blank = #kept == 0 or kept[#kept].t == "Space" or kept[#kept].t == "SoftBreak"
+    if not (blank and after_blank) then kept:insert(inline) end
+  end
+  while #kept > 0 and (kept[#kept].t == "Space" or kept[#kept].t == "SoftBreak") do kept:remove() end
+  return kept
+end
+
+local function say_gaps_once(document)
+  local said, known, removed = {}, {}, false
+  local function note(label)
+    local kind = KINDS[label:match("^(%a+)%-")]
+    if kind then said[label] = "a " .. kind:lower() .. " without data" end
+  end
+  local function once(element)
+    local text = stringify(element)
+    if known[text] then
+      removed = true
+      return {}
+    end
+    known[text] = true
+    return element.content
+  end
+  local function emptied(blocks)
+    local kept = pandoc.Blocks({})
+    for _, block in ipairs(blocks) do
+      if not is_empty(block) then kept:insert(block) end
+    end
+    return kept
+  end
+  local blocks = document.blocks:walk({
+    traverse = "topdown",
+    Div = function(div)
+      if div.classes:includes("gap") then return once(div), false end
+      local gap = div.identifier:match("^%a+%-") and KINDS[div.identifier:match("^(%a+)%-")] and gap_in(div)
+      if gap then
+        note(div.identifier)
+        removed = true
+        return once(gap), false
+      end
+    end,
+    Span = function(span)
+      if span.classes:includes("gap") then return once(span), false end
+    end,
+  })
+  if not removed then
+    document.blocks = blocks
+    return document
+  end
+  local function pruned(own)
+    local kept = pandoc.Blocks({})
+    for _, block in ipairs(own) do
+      if block.t == "Div" and block.classes:includes("content-visible") then
+        block.content = pruned(block.content)
+        if #block.content > 0 then kept:insert(block) end
+      else
+        kept:insert(block)
+      end
+    end
+    return without_bare_headings(emptied(kept), note)
+  end
+  blocks = blocks:walk({
+    Para = function(para)
+      para.content = trimmed(para.content)
+      return para
+    end,
+  })
+  document.blocks = without_references(pruned(blocks), said)
+  return document
+end
+
+return { { Pandoc = select_chapters }, { Pandoc = say_gaps_once }, { Pandoc = name_editions } }

@@ -176,4 +176,5 @@ def derive(
     cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
     cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
     cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
-    return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left")
+    # a copy has its columns in one place: pandas warns, in the paper, of frames that grew column by column
+    return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left").copy()

@@ -94,10 +94,7 @@ def _latency(row: Any) -> list[str]:
     """Return a cell's median, interval, rounds and samples, or what became of it."""
     if row.status != "ok" or pd.isna(row.latency_s):
         return [NONE, failure(row), NONE, NONE]
-    if pd.isna(row.latency_low_s):
-        times = [si(row.latency_s, "s"), NONE]
-    else:
-        times = with_interval(row.latency_s, row.latency_low_s, row.latency_high_s, "s")
+    times = with_interval(row.latency_s, row.latency_low_s, row.latency_high_s, "s")
     return [*times, str(int(row.rounds)), str(int(row.sample_count))]
 
 

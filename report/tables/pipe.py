@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -97,7 +98,12 @@ def quantity(value: float, unit: str, digits: int = 3) -> str:
 
 
 def between(low: float, high: float, unit: str, place: int | None = None) -> str:
-    """Return two quantities, to a place, the unit once where both have it; a narrow cell breaks before the second."""
+    """Return two quantities, to a place, the unit once where both have it; a narrow cell breaks before the second.
+
+    A dash where either is not known.
+    """
+    if isnan(low + high):
+        return NONE
     first, last = (quantity(value, unit, digits_to(value, place)) for value in (low, high))
     number, _, prefixed = first.partition(SPACE)
     return f"{number if last.endswith(SPACE + prefixed) else first} to {last}"
@@ -105,5 +111,5 @@ def between(low: float, high: float, unit: str, place: int | None = None) -> str
 
 def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
     """Return a quantity and its interval, in two cells, both to the place to which the interval lets it be known."""
-    place = place_of(low, high)
+    place = None if isnan(low + high) else place_of(low, high)
     return [quantity(value, unit, digits_to(value, place)), between(low, high, unit, place)]

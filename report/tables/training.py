@@ -64,6 +64,6 @@ def _step(row: Any) -> list[str]:
     counted = known(row.training_peak_byte, si, "B")
     if row.status != "ok" or pd.isna(row.latency_s):
         return [*cell, NONE, failure(row), *bounds, NONE, NONE, counted]
-    interval = NONE if pd.isna(row.latency_low_s) else between(row.latency_low_s, row.latency_high_s, "s")
+    interval = between(row.latency_low_s, row.latency_high_s, "s")
     over = known(row.latency_s / row.operator_bound_s, significant)
     return [*cell, si(row.latency_s, "s"), interval, *bounds, over, known(row.peak_byte, si, "B"), counted]

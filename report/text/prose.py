@@ -56,3 +56,18 @@ class Prose(str):
 
     def _repr_markdown_(self) -> str:
         return escape(self)
+
+    def as_block(self) -> str:
+        """Return the Markdown of a paragraph."""
+        return escape(self)
+
+
+class Gap(Prose):
+    """A sentence in the place of what there is not: of the class by which ``selection.lua`` lets it be said once."""
+
+    def _repr_markdown_(self) -> str:
+        return f"[{escape(self)}]{{.gap}}"
+
+    def as_block(self) -> str:
+        """Return the Markdown of a paragraph."""
+        return f"::: {{.gap}}\n{escape(self)}\n:::\n"

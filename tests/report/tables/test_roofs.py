@@ -49,6 +49,14 @@ def test_a_stream_that_was_not_measured_is_a_dash():
     assert [row[5] for row in rows] == ["–"] * 3
 
 
+def test_a_rate_of_a_single_block_has_no_interval():
+    """As a short budget leaves it."""
+    cpu = tiny().machine("cpu")
+    short = cpu.roofs.assign(bandwidth_low_byte_per_s=float("nan"), bandwidth_high_byte_per_s=float("nan"))
+    rows = cells(roofs.measured_roofs(replace(tiny(), machines=(replace(cpu, roofs=short),))))
+    assert [row[6:8] for row in rows] == [["10.0 GB/s", "–"]] * 2
+
+
 @pytest.mark.parametrize("table", [roofs.arithmetic, roofs.levels, roofs.measured_roofs])
 def test_pandoc_reads_each_table_as_one(table):
     html = pypandoc.convert_text(table(tiny()), "html", format="markdown")
