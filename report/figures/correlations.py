@@ -12,18 +12,17 @@ from report.charts.axes import Layers
 from report.figures.marks import controlled, drop_down
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import SPACE, listing, number
+from report.text.quantities import listing, number
 
-COLUMNS = 2
-
-SIDE = theme.WIDTH / 2 - 25
-"""Width and height of a matrix in pixels."""
+FEW, COLUMNS = 7, 3
+"""Matrices of so few quantities stand in so many columns, larger ones in two."""
 
 COLORS = alt.Scale(
     domain=[-1, 0, 1], range=[theme.VERMILION, "#ffffff", theme.BLUE], interpolate=alt.ScaleInterpolateEnum("rgb")
 )
 
 WITHOUT_INTERVAL = alt.ExprRef("split(datum.told, ' ')[0]")
+"""The interval is in the tooltip, and in the table of predictors."""
 
 DARK = "abs(datum.value) > 0.85 && datum.settled"
 """Where a square is too dark for dark text."""
@@ -42,13 +41,6 @@ def _values(pairs: list[Pair]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _intervals(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the intervals of the coefficients that have one, mirrored: each on the other side of the diagonal."""
-    within = values.told.str.extract(r"\((.*)\)")[0].str.replace(f"{SPACE}to{SPACE}", " to\n")
-    rows = pd.DataFrame({"kind": values.kind, "x": values.y, "y": values.x, "interval": within})
-    return rows[within.notna()]
-
-
 @available.or_missing
 def matrices(paper: Paper) -> alt.ConcatChart:
     """Draw rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
@@ -57,13 +49,15 @@ def matrices(paper: Paper) -> alt.ConcatChart:
     choice = drop_down("coefficient", list(correlations.METHODS), "Spearman", "Coefficient")
     panels: dict[str, pd.DataFrame] = {}
     drawn: list[Any] = []
+    columns = COLUMNS if len(names) <= FEW else 2
+    side = theme.WIDTH / columns - 25
     for batch, rows in predictors.groups(table):
         of_batch = [pair for pair in pairs if pair.batch == batch]
         if of_batch:
             title = predictors.title(batch)
             panels[title] = _values(of_batch)
-            matrix = _matrix(rows, names, panels[title], labels=len(drawn) % COLUMNS == 0)
-            drawn.append(controlled(matrix, drawn, choice).properties(title=title, width=SIDE, height=SIDE))
+            matrix = _matrix(rows, names, panels[title], labels=len(drawn) % columns == 0)
+            drawn.append(controlled(matrix, drawn, choice).properties(title=title, width=side, height=side))
     if not panels:
         raise available.DataMissingError(
             f"A rank correlation needs {correlations.FEWEST} models that were measured at the same batch size; python "
@@ -77,11 +71,11 @@ def matrices(paper: Paper) -> alt.ConcatChart:
         f"{BASE_PRECISION}. For {title}, the highest is that of {best.y} with {best.x}, {best.told}, the lowest that "
         f"of {worst.y} with {worst.x}, {worst.told}."
     )
-    return theme.finish(alt.concat(*drawn, columns=COLUMNS, spacing=14), "rank-correlations", description)
+    return theme.finish(alt.concat(*drawn, columns=columns, spacing=14), "rank-correlations", description)
 
 
 def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: bool) -> Layers:
-    """Return coefficients below the diagonal, the number of points on it and intervals above."""
+    """Return coefficients below the diagonal, and on it the number of points."""
     base = alt.Chart(values).transform_filter("datum.kind === coefficient")
     legend = alt.Legend(orient="top", gradientLength=160, values=[-1, -0.5, 0, 0.5, 1], format=".1f")
     color = alt.Color("value:Q", scale=COLORS, title="rank correlation", legend=legend)
@@ -92,9 +86,6 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
     coefficients = base.mark_text(text=WITHOUT_INTERVAL, fontSize=theme.LABEL_SIZE + 1).encode(
         color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK))
     )
-    small: dict[str, Any] = {"fontSize": theme.LABEL_SIZE - 1.5, "color": theme.MUTED}
-    intervals = alt.Chart(_intervals(values)).transform_filter("datum.kind === coefficient")
-    ends = intervals.mark_text(lineBreak="\n", lineHeight=9, dy=-4, **small).encode(text="interval:N")
     counts = pd.DataFrame({"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]})
     diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(text="count:Q")
     axes = [
@@ -102,6 +93,6 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
         for options in ({"labelAngle": -35}, {"labels": labels})
     ]
     scale = alt.Scale(domain=names)
-    return alt.layer(squares, coefficients, ends, diagonal).encode(
+    return alt.layer(squares, coefficients, diagonal).encode(
         alt.X("x:N", title=None, scale=scale, axis=axes[0]), alt.Y("y:N", title=None, scale=scale, axis=axes[1])
     )

@@ -18,7 +18,7 @@ from report.figures.marks import controlled, opacity_where, panel, styles, zoom
 from report.load.paper import Paper
 from report.text.quantities import listing
 
-HEIGHT = 225
+HEIGHT = 170
 """Of a panel, in pixels."""
 
 QUANTITIES = {"peak": ("dense peak", "FLOP/s"), "flow": ("bandwidth", "B/s"), "ridge": ("ridge point (FLOP/B)", "")}

@@ -16,9 +16,7 @@ from report.figures.marks import color_of, first_of
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import number, percent
 
-MODELS = (
-    "alexnet", "vgg16", "squeezenet1_0", "googlenet", "resnet18", "resnet50", "mobilenet_v3_large", "vit_b_16",
-)  # fmt: skip
+MODELS = ("alexnet", "vgg16", "googlenet", "resnet50", "mobilenet_v3_large", "vit_b_16")
 """Whose pies are drawn, where they were measured; else the first of all models."""
 
 MOST, SMALL, OTHER = 6, 0.05, "other"
@@ -30,7 +28,8 @@ RADIUS, REACH, APART = 26.0, 33.0, 7.0
 COLUMN, ROW, HEAD = 92.0, 86.0, 18.0
 """Pixels of a pie's column and row, and of the line of titles above the pies."""
 
-COLUMNS = list(product(QUANTITIES, PASSES))
+ROWS = list(product(("time_s", "byte"), PASSES))
+"""The quantity and pass of each row. Pies of FLOP would be of one colour each."""
 
 LINE = 10.5
 """Pixels from one label to the next below it."""
@@ -83,10 +82,10 @@ def label_places(pie: list[Slice]) -> list[tuple[float, float]]:
 
 @available.or_missing
 def by_kind(paper: Paper) -> alt.LayerChart:
-    """Draw time, FLOP and memory of both passes by kind of layer: a row a model, a pie a quantity and pass."""
+    """Draw time and memory of both passes by kind of layer: a column a model, a row a quantity and pass."""
     machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)
     models = first_of(MODELS, rows.model, len(MODELS))
-    names = max(text_size(model, theme.FONT_SIZE)[0] for model in models) + 12
+    names = max(text_size(_named(*row), theme.FONT_SIZE)[0] for row in ROWS)
     arcs, texts = _placed(rows, models, names)
     place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
     drawn = pd.DataFrame(arcs)
@@ -101,18 +100,18 @@ def by_kind(paper: Paper) -> alt.LayerChart:
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")
     written = [
         alt.Chart(shown[shown["align"] == side].drop(columns="align"))
-        .mark_text(align=side, fontSize=theme.LABEL_SIZE, color=theme.INK)
+        .mark_text(align=side, fontSize=theme.LABEL_SIZE, color=theme.INK, limit=COLUMN - 4)
         .encode(**place, text="text:N")
         for side in sides
     ]
     chart = alt.layer(pies.add_params(picked), *written).properties(
-        width=names + COLUMN * len(COLUMNS), height=HEAD + ROW * len(models), view=alt.ViewBackground(stroke=None)
+        width=names + COLUMN * len(models), height=HEAD + ROW * len(ROWS), view=alt.ViewBackground(stroke=None)
     )
     first = layer_costs.most_costly(rows)
     description = (
         f"Pies for {number(len(models), 'model')} on the {available.title(machine)} at batch size "
-        f"{rows.batch.iloc[0]} and {BASE_PRECISION}: the shares of kinds of layer in time, FLOP and memory, forward "
-        f"and backward. The kind with the largest share in most models is {first['time_s', 'forward'][0]} for the "
+        f"{rows.batch.iloc[0]} and {BASE_PRECISION}: the shares of kinds of layer in time and memory, forward and "
+        f"backward. The kind with the largest share in most models is {first['time_s', 'forward'][0]} for the "
         f"time of the forward pass and {first['time_s', 'backward'][0]} for that of the backward pass."
     )
     return theme.finish(chart, "training-pies", description)
@@ -122,23 +121,26 @@ Rows = list[dict[str, Any]]
 
 
 def _placed(rows: pd.DataFrame, models: list[str], names: float) -> tuple[Rows, Rows]:
-    """Return the slices and the texts of all pies, right of ``names`` pixels for the models' names."""
+    """Return the slices and the texts of all pies, right of ``names`` pixels for what a row shows."""
     arcs: Rows = []
     texts: Rows = []
-    for line, model in enumerate(models):
+    for line, (quantity, stage) in enumerate(ROWS):
         y = HEAD + ROW * (line + 0.5)
-        texts.append({"text": model, "x": 0, "y": y, "align": "left"})
-        for column, (quantity, stage) in enumerate(COLUMNS):
+        texts.append({"text": _named(quantity, stage), "x": 0, "y": y, "align": "left"})
+        for column, model in enumerate(models):
             kinds = rows[(rows.model == model) & (rows.stage == stage)]
             pie = slices(dict(zip(kinds.layer_kind, kinds[quantity], strict=True)))
             x = names + COLUMN * (column + 0.5)
             for piece, (right, down) in zip(pie, label_places(pie), strict=True):
-                about = {"model": model, "of": f"{QUANTITIES[quantity]}, {stage}", "part": piece.part}
+                about = {"model": model, "of": _named(quantity, stage), "part": piece.part}
                 place = {"x": round(x, 1), "y": round(y, 1), "start": round(piece.start, 4), "end": round(piece.end, 4)}
                 arcs.append(about | {"share": percent(piece.share, 3)} | place)
                 align = "left" if right > 0 else "right"
                 texts.append({"text": piece.text, "x": x + right, "y": y + down, "align": align})
-    for column, (quantity, stage) in enumerate(COLUMNS):
-        x, title = names + COLUMN * (column + 0.5), f"{QUANTITIES[quantity]}, {stage}"
-        texts.append({"text": title, "x": x, "y": HEAD / 2, "align": "center"})
+    for column, model in enumerate(models):
+        texts.append({"text": model, "x": names + COLUMN * (column + 0.5), "y": HEAD / 2, "align": "center"})
     return arcs, texts
+
+
+def _named(quantity: str, stage: str) -> str:
+    return f"{QUANTITIES[quantity]}, {stage}"

@@ -16,8 +16,8 @@ from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest
 from report.text.quantities import number, percent
 
-MODELS = ("alexnet", "vgg16", "squeezenet1_0", "resnet18")
-"""Those that stand side by side in print, where they were measured; else the first of all models."""
+MODELS = ("alexnet", "resnet18")
+"""The first of those that were measured is shown before a reader chooses; else the first of all models."""
 
 SMALL = 0.005
 """A layer that has a smaller share than this of time, FLOP and memory is left out."""
@@ -57,12 +57,12 @@ def _records(rows: pd.DataFrame, models: Sequence[str], kinds: list[str]) -> alt
 
 
 def _panel(
-    data: alt.InlineData, quantity: str, kinds: list[str], condition: str | alt.FieldEqualPredicate, titled: bool = True
+    data: alt.InlineData, quantity: str, kinds: list[str], condition: str
 ) -> alt.Chart:  # fmt: skip
     """Return the layers of the model that a condition selects: forward upwards, backward downwards."""
     forward, backward = (f"{quantity}_{stage}" for stage in PASSES)
     axis = alt.Axis(labelExpr=UNSIGNED, tickCount=4)
-    title, scale = QUANTITIES[quantity] if titled else None, alt.Scale(nice=False, padding=4)
+    title, scale = QUANTITIES[quantity], alt.Scale(nice=False, padding=4)
     layers = alt.Chart(data).transform_filter(condition)
     layers = layers.transform_flatten(["at", "layer", "k", forward, backward])
     passes = layers.transform_calculate(kind=f"{kinds}[datum.k]").transform_fold(
@@ -114,20 +114,3 @@ def one(paper: Paper) -> alt.ConcatChart:
     description = _description(machine, rows, models)
     chart = alt.concat(*panels, columns=1, spacing=8)
     return theme.finish(chart, "training-strip", description, left_out(models, every))
-
-
-@available.or_missing
-def several(paper: Paper) -> alt.ConcatChart:
-    """Draw the same of a few models side by side."""
-    machine, rows, kinds = _loaded(paper)
-    models = first_of(MODELS, rows.model, len(MODELS))
-    data = _records(rows, models, kinds)
-    size = {"width": theme.WIDTH / len(models) - 30, "height": HEIGHT}
-    panels: list[Any] = []
-    for quantity, model in product(QUANTITIES, models):
-        is_model = alt.FieldEqualPredicate(equal=model, field="model")
-        panel = _panel(data, quantity, kinds, is_model, titled=model == models[0])
-        title = {} if len(panels) >= len(models) else {"title": model}
-        panels.append(panel.properties(**size, **title))
-    description = _description(machine, rows, models)
-    return theme.finish(alt.concat(*panels, columns=len(models), spacing=10), "training-strips", description)

@@ -154,7 +154,7 @@ def test_figures_show_it_as_text(shown):
 
 def test_each_model_has_its_strips(shown):
     """The bars are those of the model whose name, with quotes and all, a panel filters by."""
-    (text,) = [text for text in shown[0] if "/training-strips.svg" in text]
+    (text,) = [text for text in shown[0] if "/training-strip.svg" in text]
     specification = unpacked(re.search(r'class="chart">(.*)</script>', text)[1])
     drawn = ET.fromstring(picture(specification))
     bars = [path for path in drawn.iter() if path.tag.endswith("path") and path.get("fill", "none").startswith("#")]

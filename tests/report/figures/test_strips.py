@@ -39,24 +39,16 @@ def test_the_reader_chooses_a_model():
     assert [panel["encoding"]["y"]["title"] for panel in specification["concat"]] == ["time", "FLOP", "memory"]
 
 
-def test_side_by_side():
-    specification = drawn(strips.several, trained())
-    assert [panel.get("title") for panel in specification["concat"]] == ["deep", "lean", None, None, None, None]
-    assert specification["columns"] == 2
-
-
 def test_whose_layers_are_shown():
     assert marks.first_of(strips.MODELS, {"resnet18", "net", "alexnet"}, 4) == ["alexnet", "resnet18"]
 
 
-@pytest.mark.parametrize("figure", [strips.one, strips.several])
 @pytest.mark.parametrize("gpu", [True, False])
-def test_it_is_drawn(figure, gpu):
-    specification = drawn(figure, trained(gpu=gpu))
+def test_it_is_drawn(gpu):
+    specification = drawn(strips.one, trained(gpu=gpu))
     assert "features in deep" in specification["description"]
     assert vl_convert.vegalite_to_svg(specification).count("mark-rect") >= 3
 
 
-@pytest.mark.parametrize("figure", [strips.one, strips.several])
-def test_without_steps_it_is_a_sentence(figure):
-    assert "--device cpu --sections workload training" in figure(tiny())
+def test_without_steps_it_is_a_sentence():
+    assert "--device cpu --sections workload training" in strips.one(tiny())
