@@ -283,7 +283,7 @@ def chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         clear = [each for each in series if each.effect.side(conclusions.confidence)]
         rest = [f"{KINDS[each.kind]}s" for each in series if not each.effect.side(conclusions.confidence)]
         told = clear if clear and said["section"] == FIRST_PAGE else series
-        moved = Moved(told, conclusions.confidence)
+        moved = Moved(told, conclusions.confidence, rates=said["section"] != FIRST_PAGE)
         return {"advice": Naming([]), "moved": moved, "rest": Words(listing(rest))}
 
     @found.of(
@@ -322,6 +322,7 @@ class Moved:
 
     series: Sequence[Series]
     confidence: float
+    rates: bool = True
 
     def hold(self, text: str) -> Iterator[Held]:
         parts = re.split(r"(?<=\d{4}\))(?:, | and )", text)
@@ -333,7 +334,8 @@ class Moved:
             first, last = series.years
             dies = f"{counted(len(series.rows), 'die')} of {KINDS[series.kind]}s"
             yield from Factor(series.effect, self.confidence).hold(factor)
-            yield from Words(f"{dies} ({series.rate}, {first} to {last})").hold(rest)
+            rate = f"{series.rate}, " if self.rates else ""
+            yield from Words(f"{dies} ({rate}{first} to {last})").hold(rest)
 
 
 SUBJECTS = (settings, estimates, operators, training, chips)

@@ -97,8 +97,8 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     tested = [subject for subject in conclusions.subjects if not subject.is_margin]
 
     @found.of(
-        "These are the largest of <tested> tested, with intervals of <confidence> that allow for their number; after "
-        "them come margins, which cannot be below one, with intervals of <usual>.",
+        "First stand the largest of <tested> tested, with intervals of <confidence> that allow for their number; then "
+        "margins, which cannot be below one, with intervals of <usual>.",
         "On <subjects> the cache lets us test <tested>, one at each batch size and variant that was tried; <clear> of "
         "them {is|are} more than chance.",
         "Of as many tests some succeed by chance, so each interval is of <confidence>: then no more than <missing> of "

@@ -121,14 +121,14 @@ def overview(paper: Paper) -> alt.ConcatChart:
         nearest = highest(rows, "peak_share")
         chart = alt.concat(*panels, elsewhere_figures.of_device(rows, heading), columns=COLUMNS, spacing=12)
         chart = chart.resolve_scale(color="independent", shape="independent")
-        told_of.append(f"{heading}: {nearest.model} has most of the peak, {percent(nearest.peak_share)}")
+        told_of.append(f"{heading}: {nearest.model} has most of the peak, {percent(nearest.peak_share, 3)}")
     return theme.finish(chart, "overview", f"Rooflines with the models under them. {'; '.join(told_of)}.")
 
 
 def _at_batch(paper: Paper, machine: Machine, points: pd.DataFrame, batch: int) -> Any:
     """Return the panel of a machine's models at one batch size under its roofs, on axes that hold them at all."""
     roofs = _limits(paper, machine)
-    x, y = _axes(points, roofs, HEIGHT)
+    x, y = _axes(points, roofs, elsewhere_figures.HEIGHT)
     shown = points[points.batch == batch]
     marks = _dots(thinned(shown, x, "x", y, "rate", ("family",)), x, y, set(points.family), columns=4)
     names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))

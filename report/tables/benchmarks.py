@@ -33,7 +33,7 @@ def ranking(paper: Paper) -> str:
             does="measures more",
         )
     coefficients = "Spearman’s ρ > | Kendall’s τ > | Exponent > | Factor off > | Points >"
-    return pipe(f"Device | Batch > | Predictor | {coefficients}", rows)
+    return pipe(f"Device | Batch > | Predictor | {coefficients}", rows, of="Device")
 
 
 def _rank(rank: Rank) -> list[str]:
@@ -68,15 +68,15 @@ def saturations(paper: Paper) -> str:
     ]  # fmt: skip
     header = "Device | Variant | Model | Sizes > | At the smallest > | Best > | Gain > | Saturated at > | Kept >"
     header += " | Beyond it | Attained >"
-    return pipe(header, rows + others(header, left, MEASURED_IN))
+    return pipe(header, rows + others(header, left, MEASURED_IN), of="Device")
 
 
 @or_missing
 def speed_ups(paper: Paper) -> str:
     """Set the cells that machines share side by side."""
     pairs = or_missing(between_machines)(paper)
-    if isinstance(pairs, Missing):  # the text says why
-        raise available.DataMissingError("No two machines to set side by side.")
+    if isinstance(pairs, Missing):
+        raise available.DataMissingError(str(pairs))
     found, left = listed(pd.concat([cells.assign(machine=named(machine)) for machine, cells in pairs]), "speed_up")
     rows = [
         [
@@ -115,4 +115,4 @@ def latencies(paper: Paper) -> str:
     ]  # fmt: skip
     header = "Device | Model | Batch > | Latency > | 95 % interval > | Rounds > | Samples >"
     header += " | Throughput > | Share of attainable >"
-    return pipe(header, rows + others(header, left, MEASURED_IN))
+    return pipe(header, rows + others(header, left, MEASURED_IN), of="Device")

@@ -47,13 +47,19 @@ def _with_breaks(cell: str) -> str:
     return WORD.sub(broken, cell)
 
 
-def pipe(header: str, rows: Iterable[Sequence[str]]) -> str:
+def pipe(header: str, rows: Iterable[Sequence[str]], of: str = "") -> str:
     """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
+
+    The column ``of``, of a machine or device that the text names, is left out where it says the same in every row.
 
     Cells are Markdown on one line. Dashes give a column's width: by their numbers pandoc shares the width of the text
     among the columns of a table with long lines.
     """
-    titles = header.split(" | ")
+    titles, rows = header.split(" | "), list(rows)
+    if of in titles:
+        at = titles.index(of)
+        if len({row[at] for row in rows} - {""}) == 1:
+            titles, *rows = ([*line[:at], *line[at + 1 :]] for line in (titles, *rows))
     names = [title.removesuffix(" >") for title in titles]
     lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
     widths = columns.widths([[_printed(line[at]) for line in lines] for at in range(len(names))], heads=1)

@@ -17,7 +17,7 @@ def arithmetic(paper: Paper) -> str:
     rows = [row for machine in machines for row in _arithmetic(machine)]
     if not rows:
         available.roof(machines[0])
-    return pipe("Machine | Precision | Kernel | Rows > | Sustained > | 95 % interval > | Burst >", rows)
+    return pipe("Machine | Precision | Kernel | Rows > | Sustained > | 95 % interval > | Burst >", rows, of="Machine")
 
 
 def _arithmetic(machine: Machine) -> list[list[str]]:
@@ -56,7 +56,7 @@ def levels(paper: Paper) -> str:
     if not rows:
         available.levels(available.machines(paper)[0])
     streams = " > | ".join(name.capitalize() for name in STREAMS.values())
-    return pipe(f"Machine | Level | Working sets > | Reported > | {streams} >", rows)
+    return pipe(f"Machine | Level | Working sets > | Reported > | {streams} >", rows, of="Machine")
 
 
 @or_missing
@@ -78,7 +78,7 @@ def measured_roofs(paper: Paper) -> str:
     if not rows:
         available.roof(machines[0])
     header = "Machine | Precision | By | Peak > | 95 % interval > | By | Bandwidth > | 95 % interval > | Ridge point >"
-    return pipe(header, rows)
+    return pipe(header, rows, of="Machine")
 
 
 @or_missing
@@ -102,4 +102,4 @@ def datasheet_roofs(paper: Paper) -> str:
     if not rows:
         gaps = [datasheet.gap(paper, machine, BASE_PRECISION) for machine in machines]
         raise available.DataMissingError(" ".join(gaps))
-    return pipe("Machine | Precision | Derivation | Peak > | Bandwidth > | Measured > | Sources", rows)
+    return pipe("Machine | Precision | Derivation | Peak > | Bandwidth > | Measured > | Sources", rows, of="Machine")

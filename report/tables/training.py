@@ -28,7 +28,7 @@ def ratios(paper: Paper) -> str:
         for row in each(cells)
     ]  # fmt: skip
     header = "Device | Model | Batch > | Forward > | Backward > | Ratio in time > | In FLOP > | Of peak > | Difference"
-    return pipe(header, rows + others(header, left, MEASURED_IN))
+    return pipe(header, rows + others(header, left, MEASURED_IN), of="Device")
 
 
 def _ratio(row: Any) -> str:
@@ -55,7 +55,7 @@ def steps(paper: Paper) -> str:
     cells, left = listed(cells, "latency_s")
     header = "Device | Model | Batch > | Step > | 95 % interval > | FLOP at peak > | By operators > | Step over it >"
     header += " | Memory > | Counted >"
-    return pipe(header, [_step(row) for row in each(cells)] + others(header, left, MEASURED_IN))
+    return pipe(header, [_step(row) for row in each(cells)] + others(header, left, MEASURED_IN), of="Device")
 
 
 def _step(row: Any) -> list[str]:

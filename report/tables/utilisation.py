@@ -31,7 +31,7 @@ def _by_model(cells: pd.DataFrame, texts: dict[Any, str], columns: dict[Any, str
     shown, left = listed(cells.groupby("model", as_index=False)[["attained"]].median(), "attained")
     rows = [[escape(model), *(texts.get((model, *column), otherwise) for column in columns)] for model in shown.model]
     header = " | ".join(["Model", *columns.values()])
-    return pipe(header, rows + others(header, left, MEASURED_IN))
+    return pipe(header, rows + others(header, left, MEASURED_IN), of="Device")
 
 
 @or_missing
@@ -71,7 +71,7 @@ def terms(paper: Paper) -> str:
     ]  # fmt: skip
     header = "Device | Model | Batch > | Latency > | Bound > | Operator by operator > | Inefficiency > | Framework >"
     header += " | Residual > | System > | Profiler >"
-    return pipe(header, rows + others(header, left, MEASURED_IN))
+    return pipe(header, rows + others(header, left, MEASURED_IN), of="Device")
 
 
 @or_missing
@@ -86,7 +86,7 @@ def tried(paper: Paper) -> str:
         ]
         for key, cells in found.groupby(["device", "variant", "precision", "batch"])
     ]  # fmt: skip
-    return pipe("Device | Variant | Precision | Batch > | Models > | Speed-up > | Least | Most", rows)
+    return pipe("Device | Variant | Precision | Batch > | Models > | Speed-up > | Least | Most", rows, of="Device")
 
 
 def _remedy(row: Any) -> str:

@@ -89,23 +89,25 @@ SECTIONS = {
         without_files("machines/*/machine.csv"),
         r"findings\.(machines|benchmarks|predictors|roofs|utilisation|speed_ups|waterfall)\.|"
         rf"findings\.({STEPS}|{COSTS})|"
+        r"findings\.(answers\.(benchmarks|roofs|utilisation|training|kernels)|discussion\.)|"
         r"tables\.(machines\.|roofs\.(measured_roofs|datasheet_roofs)|benchmarks\.latencies)",
-        r"findings\.conclusions\.",
+        r"findings\.conclusions\.(?!advice)",
     ),
     "inference": Section(
         without_phases(INFERENCE),
         r"findings\.(benchmarks|predictors|speed_ups|waterfall)\.|findings\.utilisation\.attained|"
-        r"findings\.machines\.(measured|shown)|tables\.benchmarks\.(ranking|saturations)|"
+        r"findings\.(answers\.(benchmarks|utilisation)|discussion\.)|findings\.machines\.(measured|shown)|tables\.benchmarks\.(ranking|saturations)|"
         r"tables\.benchmarks\.latencies|tables\.utilisation\.",
-        r"tables\.benchmarks\.speed_ups|findings\.conclusions\.",
+        r"tables\.benchmarks\.speed_ups|findings\.conclusions\.(?!advice)",
     ),
     "training": Section(
-        without_phases(*STAGES, STEP), rf"findings\.({STEPS}|{COSTS}|training\.peaks)|tables\.training\."
+        without_phases(*STAGES, STEP),
+        rf"findings\.({STEPS}|{COSTS}|training\.peaks|answers\.training)|tables\.training\.",
     ),
     "operators": Section(
         without_files("machines/*/profiles.csv", "machines/*/operators.csv", "machines/*/kernels.csv"),
         rf"findings\.waterfall\.(gaps|profiled|system|largest)|findings\.({COSTS}|training\.reasons)|"
-        r"findings\.kernels\.(spent|gaps|launched|waiting)|tables\.utilisation\.(terms|remedy)",
+        r"findings\.(kernels\.(spent|gaps|launched|waiting)|answers\.kernels)|tables\.utilisation\.(terms|remedy)",
     ),
     "kernels": Section(without_files("machines/*/kernels.csv"), r"findings\.kernels\.launched"),
     "hardware counters": Section(
@@ -114,7 +116,7 @@ SECTIONS = {
     ),
     "roofs": Section(
         without_files("machines/*/roofs.csv"),
-        r"findings\.(roofs|utilisation)\.|findings\.waterfall\.(waiting|gaps|largest)|"
+        r"findings\.(roofs|utilisation|answers\.(roofs|utilisation))\b|findings\.waterfall\.(waiting|gaps|largest)|"
         r"findings\.training\.(rates|estimates)|findings\.kernels\.waiting|"
         r"findings\.(machines\.measured|speed_ups\.of_machines|predictors\.best)|tables\.roofs\.(?!datasheet)|"
         r"tables\.utilisation\.(shares|terms|remedy)",
@@ -122,21 +124,22 @@ SECTIONS = {
     ),
     "workload": Section(
         without_files("workload/models.csv", "workload/layers.csv", "workload/operators.csv"),
-        r"findings\.(workload|layers|bounds|predictors|training)\.|tables\.workload\.(models|bounds|training)",
+        r"findings\.(workload|layers|bounds|predictors|training)\.|findings\.answers\.workload|tables\.workload\.(models|bounds|training)",
     ),
     "counting programs": Section(
         without_files("workload/counting_programs.csv"), r"findings\.counting_programs\.|tables\.counting_programs\."
     ),
     "measurements of others": Section(
-        without_files("published/measurements/*.csv"), r"findings\.elsewhere[a-z_]*\.|tables\.elsewhere\."
+        without_files("published/measurements/*.csv"),
+        r"findings\.(elsewhere[a-z_]*|answers\.published)\b|tables\.elsewhere\.",
     ),
     "predictions": Section(
         without_files("prediction/*.csv"), r"findings\.prediction\.|tables\.prediction\.(?!typical)"
     ),
     "chips": Section(
         without_files("chips.csv"),
-        r"findings\.(chips|comparisons)\.|findings\.workload\.scope|tables\.chips\.",
-        r"findings\.conclusions\.(?!others)",
+        r"findings\.(chips|comparisons|answers\.chips)\b|findings\.workload\.scope|tables\.chips\.",
+        r"findings\.conclusions\.(?!others|advice)",
     ),
 }
 
@@ -145,6 +148,9 @@ PRINTED = (
     r"tables\.kernels\.steps"
 )
 """What speaks of the printed tables. They are held against models that the whole cache does not have."""
+
+ADVICE = r"findings\.conclusions\.advice"
+"""What may have nothing to say before as after; what it says is that of ``effects`` and ``margins``."""
 
 TYPICAL = r"tables\.prediction\.typical"
 """What speaks of typical models alone, none of which the whole cache has; its own test changes its data."""
@@ -172,7 +178,7 @@ def test_printed_tables_that_are_gone_are_said_to_be_missing():
 
 def test_every_text_says_which_data_it_follows(before):
     """What is asked for with data speaks of one of the sections; the rest are constants of the method."""
-    speaks = "|".join([PRINTED, TYPICAL, *(f"{each.needs}|{each.uses}" for each in SECTIONS.values())])
+    speaks = "|".join([PRINTED, TYPICAL, ADVICE, *(f"{each.needs}|{each.uses}" for each in SECTIONS.values())])
     assert {code for code in before if "data" in code and not re.search(speaks, code)} == set()
     rest = {code for code in before if "data" not in code}
     fixed = r"findings\.method\.[A-Z_]+|show\.show\(tables\.workload\.(costs|formulas)\(\)\)"
@@ -232,14 +238,17 @@ def test_a_machine_that_is_gone_is_spoken_of_no_more(asked, before, machine):
 
 
 def check_said_once(texts):
-    """That no device of a kind was measured stands in a chapter once at most, its figures' places included."""
+    """That no device of a kind was measured stands in a chapter in one text at most, its figures' places included.
+
+    The same text is printed once, by ``selection.lua``.
+    """
     for chapter in {each.chapter for each in texts}:
-        said = [
-            each.code
+        said = {
+            each.text
             for each in texts
             if each.chapter == chapter and not each.code.startswith("show.show(tables.published.claim")
-            for _ in re.finditer(r"No [CG]PU has been measured yet", each.text)
-        ]
+            if re.search(r"No [CG]PU has been measured yet", each.text)
+        }
         assert len(said) <= 1, (chapter, said)
 
 

@@ -29,7 +29,7 @@ from report.load.paper import load
 TEXTS = sorted(
     {call for call in calls() if "data)" in call or "data," in call if not re.search(r"figures\.|chooser\.", call)}
 )
-TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins)"
+TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins|foremost)"
 """What is no running text: tables and lists."""
 
 ALWAYS_THERE = {"published.findings.misprint(data)"}
@@ -47,7 +47,8 @@ PAPERS = {
     # The paper, and the texts that it has the data of
     "whole": (
         whole,
-        r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|at_lower_precision|counters_betrayed|meant_models|prediction\.typical))",
+        r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|lower_precision|counters_betrayed|meant_models|"
+        r"prediction\.typical))",
     ),
     "wide": (
         wide,

@@ -138,6 +138,19 @@ def _listed(conclusions: list[Conclusion], looked_for: int) -> str:
     return "\n".join(items)
 
 
+@finding
+def advice(paper: Paper, *topics: str) -> str:
+    """Say what to do on these topics, of the effects and margins that are listed, machine by machine."""
+    every = considered(paper)
+    by_machine: dict[str, list[str]] = {}
+    for found in (*every.clear, *every.margins):
+        if found.topic in topics:
+            by_machine.setdefault(found.where, []).append(found.advice)
+    if not by_machine:
+        return f"Nothing that was tested is clear of chance and as large as a factor of {significant(WORTH)}."
+    return " ".join(f"{on(where, '; '.join(told))}." for where, told in by_machine.items())
+
+
 @or_missing
 def gaps(paper: Paper) -> str:
     """List in Markdown what was not measured that a conclusion needs, with the commands that do."""
@@ -188,13 +201,13 @@ def foremost(paper: Paper) -> str:
     lead = _none(every)
     if clear:
         lead = (
-            f"These are the largest of {number(len(every.tested), 'effect')} tested, with intervals of "
-            f"{_percent(confidence(paper))} that allow for their number; after them come margins, which cannot be "
-            f"below one, with intervals of {percent(CONFIDENCE)}."
+            f"First stand the largest of {number(len(every.tested), 'effect')} tested, with intervals of "
+            f"{_percent(confidence(paper))} that allow for their number; then margins, which cannot be below one, with "
+            f"intervals of {percent(CONFIDENCE)}."
         )
     items = [
         f"{place}. **{subject[0].topic}.** {escape(' '.join(on(found.where, found.brief) for found in subject))} "
         f"See @{subject[0].figures[0]}.\n"
         for place, subject in enumerate((*clear, *margins), 1)
     ]
-    return "\n".join([f"{escape(lead)}\n", *items])
+    return "\n".join([*items, f"{escape(lead)}\n"])

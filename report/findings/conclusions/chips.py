@@ -59,14 +59,18 @@ def ridge(paper: Paper, confidence: float) -> Answer:
     unclear = [series.name for series, effect in grown if not effect.side]
     chance = f"; for {listing(unclear)} the change may be chance" if clear and unclear else ""
     told = "; ".join(advice)
-    return [effect for _, effect in grown], f"{told}: {_moved(grown)}.", f"{told}: {_moved(clear or grown)}{chance}."
+    return (
+        [effect for _, effect in grown],
+        f"{told}: {_moved(grown)}.",
+        f"{told}: {_moved(clear or grown, rates=False)}{chance}.",
+    )
 
 
-def _moved(grown: Sequence[tuple[Series, Effect]]) -> str:
-    """Say by what factors the ridge points of series moved."""
+def _moved(grown: Sequence[tuple[Series, Effect]], rates: bool = True) -> str:
+    """Say by what factors the ridge points of series moved, over which years and, if asked, at which rates."""
     factors = [
-        f"{effect} for {number(effect.count, 'die')} of {series.name} ({series.rate}, {series.rows.year.min():.0f} to "
-        f"{series.rows.year.max():.0f})"
+        f"{effect} for {number(effect.count, 'die')} of {series.name} ({f'{series.rate}, ' if rates else ''}"
+        f"{series.rows.year.min():.0f} to {series.rows.year.max():.0f})"
         for series, effect in grown
     ]
     return f"over the years of the table ridge points moved by a factor of {listing(factors)}"

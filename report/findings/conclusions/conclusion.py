@@ -43,6 +43,11 @@ class Conclusion:
         return max(self.effects, key=lambda effect: (effect.side != 0, effect.size))
 
     @property
+    def advice(self) -> str:
+        """What to do, without the numbers that say so."""
+        return self.text.partition(": ")[0]
+
+    @property
     def sentences(self) -> str:
         """The text with its machine."""
         return on(self.where, self.text)

@@ -47,7 +47,7 @@ def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
 
 
-@of_machine(2, "Batch size", "fig-throughput", "tbl-saturation")
+@of_machine(2, "Batch size", "sec-throughput", "tbl-saturation")
 def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a larger batch buys or costs in each variant that was swept, and up to which size it buys much.
 

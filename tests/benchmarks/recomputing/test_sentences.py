@@ -31,8 +31,8 @@ def kinds():
     "sentence",
     [
         # One of three is clear: 1 - 5 % / 3
-        "These are the largest of 3 effects tested, with intervals of 98.3 % that allow for their number; after them "
-        "come margins, which cannot be below one, with intervals of 95 %.",
+        "First stand the largest of 3 effects tested, with intervals of 98.3 % that allow for their number; then "
+        "margins, which cannot be below one, with intervals of 95 %.",
         "On 2 subjects the cache lets us test 3 effects, one at each batch size and variant that was tried; 1 of them "
         "is more than chance.",
         "1 subject has an effect of a factor of 1.10 or more.",

@@ -69,6 +69,73 @@ def headings(text):
     return [line.partition(" {")[0] for line in text.split("\n") if line.startswith("#")]
 
 
+GAPS = """
+# One {#sec-one}
+
+First. [Nothing was timed; measure.]{.gap} Last.
+
+## Empty {#sec-empty}
+
+[Nothing was timed; measure.]{.gap}
+
+## Half {#sec-half}
+
+As @fig-none and @tbl-some show, in @sec-empty.
+
+::: {#fig-none .cell}
+::: {.gap}
+Nothing was timed; measure.
+:::
+
+Caption.
+:::
+
+::: {#tbl-other .cell}
+::: {.gap}
+No table.
+:::
+
+Caption.
+:::
+
+::: {#tbl-some .cell}
+| a |
+|---|
+| b |
+
+: Caption
+:::
+
+::: {.content-visible when-format="html"}
+
+## Hidden {#sec-hidden}
+
+[No table.]{.gap}
+
+:::
+
+# References {.unnumbered}
+
+::: {#refs}
+:::
+"""
+
+
+def test_a_gap_is_said_once_and_without_a_caption(tmp_path):
+    text = selected(tmp_path, text=GAPS)
+    assert text.count("Nothing was timed; measure.") == 1
+    assert "First. Nothing was timed; measure. Last." in text
+    assert text.count("No table.") == 1  # where the table would stand
+    assert "Caption." not in text
+    assert ": Caption" in text
+
+
+def test_a_section_of_gaps_alone_goes_and_references_to_it_say_so(tmp_path):
+    text = selected(tmp_path, text=GAPS)
+    assert headings(text) == ["# One", "## Half", "# References"]
+    assert "As a figure without data and @tbl-some show, in a section without data." in text
+
+
 def test_without_a_choice_nothing_changes(tmp_path):
     as_it_stands = run_pandoc(["--from=markdown", "--to=markdown", "--wrap=none"], DOCUMENT, tmp_path)
     assert selected(tmp_path) == as_it_stands

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import vl_convert
 from helpers.charts import drawn, on, rows, titles
+from helpers.elsewhere_papers import timed_elsewhere
 from helpers.papers import tiny
 from helpers.sentences import plain
 from helpers.timed_papers import timed
@@ -168,3 +169,25 @@ def test_with_a_panel_of_others_many_batch_sizes_still_fit_on_a_page():
     assert len(titles(chart)) == 8
     picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
     assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT
+
+
+def test_the_overview_shows_every_device_that_was_measured():
+    chart = drawn(utilisation.overview, tiny())
+    # Of batch sizes 1 and 8 the CPU's middle one is the upper; the GPU ran at 1 alone
+    assert titles(chart) == ["Example CPU (4 cores), fp32, batch size 8", "Example GPU, fp32, batch size 1"]
+    assert "deep comes nearest, with 130 % of the attainable rate" in plain(chart["description"])
+
+
+def test_a_device_alone_stands_beside_one_that_others_timed():
+    alone = replace(timed_elsewhere(), machines=(timed_elsewhere().machine("cpu"),))
+    chart = drawn(utilisation.overview, alone)
+    first, second = titles(chart)
+    assert first == "Example CPU (4 cores), fp32, batch size 8"
+    assert plain(second) == "Bead 2, fp16, as published"
+    assert "timm:oak11 has most of the peak, 102 %" in plain(chart["description"])
+    assert titles(drawn(utilisation.overview, only("cpu"))) == [first]
+
+
+def test_an_overview_without_a_roof_says_what_measures_it():
+    bare = replace(tiny().machine("cpu"), roofs=tiny().machine("cpu").roofs[:0])
+    assert "--sections roofs" in utilisation.overview(replace(tiny(), machines=(bare,)))

@@ -120,7 +120,7 @@ def unescaped(markdown):
 def conclusion(topic, factor, where="", low=None, is_margin=False):
     effect = Effect(factor, lambda confidence: (low or factor, factor), 6)
     figures = (f"fig-{topic}", "tbl-all")
-    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}.", f"{topic} is {effect}.", figures)
+    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}: it is.", f"{topic} is {effect}.", figures)
 
 
 @pytest.fixture
@@ -146,10 +146,10 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
     clear = conclusions.chosen(conclusions.considered(paper).clear)
     assert [[found.effect.factor for found in own] for own in clear] == [[0.1, 3.0], [0.2]]
     assert conclusions.effects(paper) == (
-        "1. **speed.** On the gpu, do speed\\. On the cpu, do speed\\. See @fig-speed and @tbl-all.\n\n"
-        "2. **cost.** Do cost\\. See @fig-cost and @tbl-all.\n"
+        "1. **speed.** On the gpu, do speed: it is\\. On the cpu, do speed: it is\\. See @fig-speed and @tbl-all.\n\n"
+        "2. **cost.** Do cost: it is\\. See @fig-cost and @tbl-all.\n"
     )
-    assert conclusions.margins(paper) == "1. **room.** Do room\\. See @fig-room and @tbl-all.\n"
+    assert conclusions.margins(paper) == "1. **room.** Do room: it is\\. See @fig-room and @tbl-all.\n"
     # Of five four are clear of 1: intervals of 1 - 4 · 5 % / 5
     assert plain(conclusions.summary(paper)) == (
         "On 5 subjects the cache lets us test 5 effects, one at each batch size and variant that was tried; 4 of them "
@@ -161,12 +161,12 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
     assert unescaped(conclusions.foremost(paper)) == (
-        "These are the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; after them "
-        "come margins, which cannot be below one, with intervals of 95 %.\n\n"
         "1. **speed.** On the gpu, speed is 0.100 (0.100 to 0.100). On the cpu, speed is 3.00 (3.00 to 3.00). "
         "See @fig-speed.\n\n"
         "2. **cost.** Cost is 0.200 (0.200 to 0.200). See @fig-cost.\n\n"
-        "3. **room.** Room is 4.00 (4.00 to 4.00). See @fig-room.\n"
+        "3. **room.** Room is 4.00 (4.00 to 4.00). See @fig-room.\n\n"
+        "First stand the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; then "
+        "margins, which cannot be below one, with intervals of 95 %.\n"
     )
 
 
@@ -186,6 +186,18 @@ def test_intervals_allow_for_the_number_of_effects_tested(asked):
     silent = asked((), (of_six(2), chance(2)))
     assert conclusions.confidence(silent) == pytest.approx(0.9875)
     assert "six" not in conclusions.effects(silent)
+
+
+def test_advice_of_a_chapter_is_that_of_the_conclusions_on_its_topics(asked):
+    paper = asked(
+        (lambda paper, of, **_: conclusion("speed", 3.0 if of.chip_kind == "cpu" else 0.1, of.chip_kind),),
+        (lambda paper, **_: conclusion("cost", 0.2), lambda paper, **_: conclusion("trifle", 1.05)),
+    )
+    assert plain(conclusions.advice(paper, "speed", "cost")) == "On the gpu, do speed. Do cost. On the cpu, do speed."
+    assert plain(conclusions.advice(paper, "cost")) == "Do cost."
+    assert plain(conclusions.advice(paper, "trifle")) == (
+        "Nothing that was tested is clear of chance and as large as a factor of 1.10."
+    )
 
 
 def test_no_more_subjects_than_a_reader_takes_in(asked):
@@ -217,9 +229,8 @@ def test_without_an_effect_the_paper_says_so(asked):
     assert conclusions.effects(paper) == "- Of 1 looked for none is clear of one and as large as a factor of 1.10.\n"
     # The first page tells margins all the same
     both = asked((), (lambda paper, **_: conclusion("room", 2.0, is_margin=True),))
-    assert unescaped(conclusions.foremost(both)).endswith(
-        "measures more.\n\n1. **room.** Room is 2.00 (2.00 to 2.00). See @fig-room.\n"
-    )
+    told = unescaped(conclusions.foremost(both))
+    assert told.startswith("1. **room.** Room is 2.00 (2.00 to 2.00). See @fig-room.\n\nOf no effect that")
     assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
     assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
 
@@ -250,8 +261,8 @@ def test_a_machine_that_is_lacking_is_a_gap():
 def test_every_part_of_a_paper_with_effects_is_whole_sentences():
     check_whole_sentences(conclusions.summary(many()))
     check_whole_sentences(conclusions.others(many()))
-    lead, *items = unescaped(conclusions.foremost(many())).split("\n\n")
-    check_whole_sentences(Prose(lead))
+    *items, lead = unescaped(conclusions.foremost(many())).split("\n\n")
+    check_whole_sentences(Prose(lead.strip()))
     for item in items:
         check_whole_sentences(Prose(re.sub(r"^\d\. \*\*.*?\*\* ", "", item).strip()))
     assert conclusions.effects(many()).startswith("1. **")

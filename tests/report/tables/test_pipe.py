@@ -30,6 +30,14 @@ def test_a_column_is_as_wide_as_its_longest_line_and_on_its_side():
     ]
 
 
+def test_a_column_that_says_one_thing_is_left_out():
+    rows = [["CPU", "a", "1"], ["CPU", "b", "2"], ["", "2 more models", ""]]
+    assert pipe("Device | Model | Batch >", rows, of="Device") == pipe("Model | Batch >", [row[1:] for row in rows])
+    assert pipe("Device | Model | Batch >", rows) != pipe("Model | Batch >", [row[1:] for row in rows])
+    two = [*rows, ["GPU", "a", "1"]]
+    assert pipe("Device | Model | Batch >", two, of="Device") == pipe("Device | Model | Batch >", two)
+
+
 def test_what_is_not_known_is_a_dash():
     assert known(2000.0, si, "B") == "2.00\u00a0kB"
     assert [known(value, si, "B") for value in (None, float("nan"))] == ["–", "–"]

@@ -1,0 +1,68 @@
+"""Why it is so: causes that the data can bear or refute, each with a rule that turns its sentence when they do."""
+
+from report.analysis import available, remedies, speed_ups, waterfall
+from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
+from report.analysis.effect import median_of
+from report.findings.conclusions.conclusion import by_batch
+from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.text.frame_rows import matching, of_models
+from report.text.quantities import number, percent, significant
+
+
+@finding
+def kept_memory(paper: Paper) -> str:
+    """Say whether memory that goes back to the operating system is what larger batches cost on the processor."""
+    machine = available.machine(paper, "cpu")
+    rows = or_missing(speed_ups.over_eager)(machine, BASE_PRECISION)
+    tried = None if isinstance(rows, Missing) else matching(rows, variant=remedies.KEPT)
+    kept = {} if tried is None or tried.empty else by_batch(tried, "speed_up")
+    if not kept:
+        what = f"Whether memory that is kept between operators helps on the {available.title(machine)} is not known"
+        raise missing_on(machine, what, flags=f"--variants {remedies.KEPT}", does="tells")
+    first, last = min(kept), max(kept)
+    there = f"at batch size {last} in the median of {number(kept[last].count, 'model')}"
+    if kept[last].side <= 0:
+        return (
+            f"Memory that goes back to the operating system does not explain what a larger batch costs on the "
+            f"{available.title(machine)}: where it is kept, cells run {kept[last]} times as fast {there}."
+        )
+    grows = first < last and kept[last].factor > kept[first].factor
+    text = (
+        f"On the {available.title(machine)} memory is part of what a larger batch costs: where blocks are kept rather "
+        f"than returned to the operating system, cells run {kept[last]} times as fast {there}"
+    )
+    text += f", against {kept[first]} at {first}." if grows else "."
+    known = or_missing(waterfall.profiled)(machine)
+    if isinstance(known, Missing):
+        return text
+    shares = known.dropna(subset="system_share").groupby("batch").system_share.median()
+    if len(shares) < 2 or shares.iloc[-1] <= shares.iloc[0]:
+        return text
+    return (
+        f"{text} The system's part of the threads' time agrees: it grows from {percent(shares.iloc[0])} at batch size "
+        f"{shares.index[0]} to {percent(shares.iloc[-1])} at {shares.index[-1]}."
+    )
+
+
+@on_each_machine
+def lower_precision(paper: Paper, machine: Machine) -> str:
+    """Say whether a lower precision brings models nearer to the roof, or only raises it."""
+    lower = machine.lower_precision
+    cells = available.cells(machine, None)
+    own, other = (matching(cells, precision=precision) for precision in (BASE_PRECISION, lower))
+    pairs = own.merge(other, on=["model", "batch"], suffixes=("", "_lower"))
+    if pairs.empty:
+        what = f"Nothing was measured at both {BASE_PRECISION} and {lower} on the {available.title(machine)}"
+        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {lower}", does="does")
+    base, lowered = (available.roof(machine, precision) for precision in (BASE_PRECISION, lower))
+    promised = lowered.peak_flop_per_s / base.peak_flop_per_s
+    gains = of_models(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
+    what = {
+        1: "They come nearer to it, since tensors of half the length save traffic as well.",
+        0: f"They come no nearer to it: what holds them back at {BASE_PRECISION} does so at {lower}.",
+        -1: f"They fall further behind it: what {lower} does not shorten weighs more.",
+    }[median_of(gains / promised).side]
+    return (
+        f"On the {available.title(machine)} models run {median_of(gains)} times as fast at {lower} as at "
+        f"{BASE_PRECISION}, where the peak is {significant(promised)} times as high. {what}"
+    )
