@@ -274,17 +274,13 @@ def chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
             "range": Range(pairs),
         }  # fmt: skip
 
-    @found.of(
-        "<advice>: over the years of the table ridge points moved by a factor of <moved>[; for <rest> the change "
-        "may be chance]."
-    )
+    @found.of("<advice>: over the years of the table ridge points moved by a factor of <moved>.")
     def ridge_points(said: Said) -> Wanted:
         series = effects.ridge_series(cache)
         clear = [each for each in series if each.effect.side(conclusions.confidence)]
-        rest = [f"{KINDS[each.kind]}s" for each in series if not each.effect.side(conclusions.confidence)]
         told = clear if clear and said["section"] == FIRST_PAGE else series
         moved = Moved(told, conclusions.confidence, rates=said["section"] != FIRST_PAGE)
-        return {"advice": Naming([]), "moved": moved, "rest": Words(listing(rest))}
+        return {"advice": Naming([]), "moved": moved}
 
     @found.of(
         "<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both[, and "

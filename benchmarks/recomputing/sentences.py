@@ -54,7 +54,11 @@ def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of("Beside them stand <timings> timings of <models> models on <devices> devices that others published.")
     def published(said: Said) -> Wanted:
         rows = cache.timed_by_others
-        return {"timings": len(rows), "models": int(rows.model.nunique()), "devices": int(rows.device.nunique())}
+        return {
+            "timings": f"{len(rows):,}",
+            "models": f"{rows.model.nunique():,}",
+            "devices": int(rows.device.nunique()),
+        }
 
 
 def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:

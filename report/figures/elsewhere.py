@@ -15,7 +15,7 @@ from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
 from report.text.quantities import SPACE, intensity, listing, number, percent, si
 
-PANELS, COLUMNS, HEIGHT = 4, 2, 210
+PANELS, COLUMNS, HEIGHT = 4, 2, 190
 """So many devices have a panel, those of which most models are known, and how high one is in pixels."""
 
 

@@ -21,7 +21,7 @@ def scope(paper: Paper) -> str:
     """Say for the abstract how many timings of others stand beside ours."""
     rows = elsewhere.timings(paper)
     return (
-        f"Beside them stand {len(rows):,} timings of {number(rows.model.nunique(), 'model')} on "
+        f"Beside them stand {len(rows):,} timings of {rows.model.nunique():,} models on "
         f"{number(rows.device.nunique(), 'device')} that others published."
     )
 
@@ -33,7 +33,7 @@ def extent(paper: Paper) -> str:
     held = rows[rows.attained.notna()]
     steps = int((rows.phase == STEP).sum())
     return (
-        f"{len(rows):,} timings of {number(rows.model.nunique(), 'model')} on "
+        f"{len(rows):,} timings of {rows.model.nunique():,} models on "
         f"{number(rows.device.nunique(), 'device')} were published, {number(steps, 'training step')} among them; "
         f"{len(held):,} can be held against a roof, since their model was counted and their chip's datasheet is known."
     )

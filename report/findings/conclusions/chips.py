@@ -56,13 +56,11 @@ def ridge(paper: Paper, confidence: float) -> Answer:
         if names
     ] or ["do not expect newer chips to bound models otherwise than older ones"]
     clear = [(series, effect) for series, effect in grown if effect.side]
-    unclear = [series.name for series, effect in grown if not effect.side]
-    chance = f"; for {listing(unclear)} the change may be chance" if clear and unclear else ""
     told = "; ".join(advice)
     return (
         [effect for _, effect in grown],
         f"{told}: {_moved(grown)}.",
-        f"{told}: {_moved(clear or grown, rates=False)}{chance}.",
+        f"{told}: {_moved(clear or grown, rates=False)}.",
     )
 
 
