@@ -148,7 +148,7 @@ def _newer(paper: Paper) -> list[tuple[str, pd.DataFrame]]:
     years, vendors = chips.year, chips.vendor
     devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
     return [
-        (f"{older} to {newer}", elsewhere.generations(rows, older, newer))
+        (f"{older} to {newer.removeprefix(f'{vendors[newer]} ')}", elsewhere.generations(rows, older, newer))
         for older, newer in combinations(devices, 2)
         if years[older] < years[newer] and vendors[older] == vendors[newer]
     ]

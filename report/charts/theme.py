@@ -18,7 +18,7 @@ FONT = "Ridgepoint Sans, Arial, Liberation Sans, Helvetica, sans-serif"
 """That font, and those with the same widths for a chart that leaves the paper."""
 
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
-FONT_SIZE, LABEL_SIZE = 11, 9
+FONT_SIZE, LABEL_SIZE = 11, 10
 WIDTH = options.figure_width()
 """Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4, if it is 560."""
 

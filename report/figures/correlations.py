@@ -50,7 +50,7 @@ def matrices(paper: Paper) -> alt.ConcatChart:
     panels: dict[str, pd.DataFrame] = {}
     drawn: list[Any] = []
     columns = COLUMNS if len(names) <= FEW else 2
-    side = theme.WIDTH / columns - 25
+    side = theme.WIDTH / columns - 33
     for batch, rows in predictors.groups(table):
         of_batch = [pair for pair in pairs if pair.batch == batch]
         if of_batch:

@@ -77,7 +77,7 @@ def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     rows = available.rows_of_each(paper, points)
     roofs = {machine.folder: _roofs(machine) for machine in paper.shown if machine.folder in set(rows.folder)}
     picked = theme.choice("group")
-    color = color_of("group", theme.colors_of(rows.group, theme.TERM_COLORS), columns=5, symbolSize=60)
+    color = color_of("group", theme.colors_of(rows.group, theme.TERM_COLORS), columns=3, symbolSize=60)
     height = theme.panel_height(ceil(rows.groupby(["device", *CELL]).ngroups / 2), HEIGHT)
     panels: list[Any] = []
     for (device, folder, model, batch, phase), groups in rows.groupby(["device", "folder", *CELL]):

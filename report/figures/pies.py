@@ -31,7 +31,7 @@ COLUMN, ROW, HEAD = 92.0, 86.0, 18.0
 ROWS = list(product(("time_s", "byte"), PASSES))
 """The quantity and pass of each row. Pies of FLOP would be of one colour each."""
 
-LINE = 10.5
+LINE = 11.5
 """Pixels from one label to the next below it."""
 
 

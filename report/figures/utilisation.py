@@ -130,7 +130,7 @@ def _at_batch(paper: Paper, machine: Machine, points: pd.DataFrame, batch: int) 
     roofs = _limits(paper, machine)
     x, y = _axes(points, roofs, elsewhere_figures.HEIGHT)
     shown = points[points.batch == batch]
-    marks = _dots(thinned(shown, x, "x", y, "rate", ("family",)), x, y, set(points.family), columns=4)
+    marks = _dots(thinned(shown, x, "x", y, "rate", ("family",)), x, y, set(points.family), columns=3)
     names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))
     lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
     return panel(x, y, lines, _level_names(roofs, x, y), names, marks.add_params(zoom(machine.chip_kind)))
@@ -307,7 +307,7 @@ def attained(paper: Paper) -> alt.ConcatChart:
         span = spans(base, alt.X("least:Q", scale=scale), "share", "model")
         layers = alt.layer(span, dashed_at([1], "share", scale), controlled(dots, panels, picked))
         named = title(gpu, f"{precision}, {gpu.batches}") if gpu and theirs else f"{device}, {precision}"
-        panels.append(layers.properties(title=named, width=theme.WIDTH / columns - 60, height=14 * len(models)))
+        panels.append(layers.properties(title=named, width=theme.WIDTH / columns - 105, height=14 * len(models)))
     best = highest(cells, "attained")
     description = (
         f"Dot plot of the achieved share of the attainable rate for {number(cells.model.nunique(), 'model')} on "

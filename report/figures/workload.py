@@ -33,8 +33,8 @@ def _exactly(column: str, value: float) -> str:
     return exact(int(value), {"forward_flop": "FLOP", "footprint_byte": "B"}.get(column, "parameters"))
 
 
-def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
-    """Return a bar for each model, or for some of many, the longest at the top, with its value at the end."""
+def _ranked(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.Parameter) -> Layers:
+    """Return a mark for each model, or for some of many, the largest at the top, with its value beside it."""
     rows = models.sort_values(column, ascending=False)
     rows = rows[rows.model.isin(evenly(rows.model.tolist()))]
     brief = [intensity(value, "") if column == "footprint_intensity" else si(value, unit) for value in rows[column]]
@@ -45,29 +45,28 @@ def _bars(models: pd.DataFrame, column: str, title: str, unit: str, picked: alt.
     )
     width = theme.WIDTH / 2 - widest(rows.model)
     x = LogAxis.around(rows[column], width, title, unit, margins=(0.08, 0.28))
-    axis = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False)
+    axis = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, grid=True)
     y = alt.Y("model:N", sort=bars.model.tolist(), title=None, axis=axis)
     base = alt.Chart(bars).encode(x.channel("value"), y)
-    drawn = base.mark_bar(height={"band": 0.72}, clip=True).encode(
-        color_of("family", theme.families(models.family)[0], "family", columns=7),
-        x2=alt.datum(x.low), opacity=opacity_where(picked, otherwise=0.15),
+    drawn = base.mark_point(filled=True, size=36, clip=True).encode(
+        **family_styles(models.family), opacity=opacity_where(picked, otherwise=0.15),
         tooltip=["model", "family", alt.Tooltip("exactly:N", title=title)],
     )  # fmt: skip
-    texts = base.mark_text(align="left", dx=3, fontSize=theme.LABEL_SIZE - 1, color=theme.INK)
-    return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=12.5 * len(bars))
+    texts = base.mark_text(align="left", dx=6, fontSize=theme.LABEL_SIZE, color=theme.INK)
+    return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=13 * len(bars))
 
 
 @available.or_missing
 def demands(paper: Paper) -> alt.ConcatChart:
-    """Draw bars of FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
+    """Draw FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
     models = available.workloads(paper, batch=1)
     picked = theme.choice("family")
     panels: list[Any] = []
     for column, title, unit in QUANTITIES:
-        panels.append(controlled(_bars(models, column, title, unit, picked), panels, picked))
+        panels.append(controlled(_ranked(models, column, title, unit, picked), panels, picked))
     most, least = highest(models, "forward_flop"), lowest(models, "forward_flop")
     description = (
-        f"Four bar charts of {len(models)} models at batch size 1, on logarithmic axes: FLOP, parameters, footprint "
+        f"Four dot plots of {len(models)} models at batch size 1, on logarithmic axes: FLOP, parameters, footprint "
         f"and operational intensity. One forward pass takes from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
         f"{si(most.forward_flop, 'FLOP')} ({most.model})."
     )
@@ -186,7 +185,7 @@ def training(paper: Paper) -> alt.LayerChart:
         f"step. The highest peak is {si(most.training_peak_byte, 'B')} ({most.model})."
     )
     chart = alt.layer(drawn.add_params(picked), dashed_at([1], "share", scale), inference, written)
-    chart = chart.properties(width=theme.WIDTH - 40, height=15 * len(order))
+    chart = chart.properties(width=theme.WIDTH - 55, height=15 * len(order))
     return theme.finish(chart, "training-memory", description, left_out(order, every))
 
 

@@ -43,10 +43,12 @@ def shown(paper: Paper) -> str:
         for kind, machine in newest.items()
         if not isinstance(machine, Missing)
     ]
-    text = (
-        f"The cache holds {number(len(machines), 'machine')}: {names}. Figures show, of each kind of device, the one "
-        f"measured last: {listing(parts)}."
-    )
+    text = f"All measurements are of one machine, {names}."
+    if len(machines) > 1:
+        text = (
+            f"The cache holds {number(len(machines), 'machine')}: {names}. Figures show, of each kind of device, the "
+            f"one measured last: {listing(parts)}."
+        )
     return " ".join([text, *gaps, outcome(paper)])
 
 
@@ -129,7 +131,7 @@ def _outcome(machine: Machine) -> str:
     flags = ok["flags"].str.get_dummies(";").sum()
     flagged = [f"{number(int(flags[flag]), 'cell')} {text}" for flag, text in FLAGS.items() if flag in flags]
     if flagged:
-        sentences.append(f"Hollow as well: {listing(flagged)}.")
+        sentences.append(f"Hollow {'as well' if without else 'in the figures'}: {listing(flagged)}.")
     alone = int((ok.latency_low_s.notna() & (ok.rounds == 1)).sum())
     if alone:
         sentences.append(

@@ -7,6 +7,7 @@ import subprocess
 from fnmatch import fnmatch
 from itertools import combinations
 from pathlib import Path
+from urllib.parse import unquote
 
 import pypdfium2
 import pytest
@@ -15,8 +16,8 @@ from helpers.places import ROOT
 
 CHAPTERS = ROOT / "report/chapters"
 
-MARGIN = {"left": 27, "right": 27, "bottom": 30}
-"""Of a page in millimetres (paper.typ)."""
+MARGIN = {"left": 24, "right": 24, "bottom": 25}
+"""Of a page in millimetres (_quarto.yml)."""
 
 POINTS = 72 / 25.4
 """In a millimetre."""
@@ -50,7 +51,7 @@ def test_the_paper_is_tagged_and_has_a_language_and_a_title(pdf, site):
 
 def test_every_picture_of_the_paper_has_an_alternative_text(pdf, page):
     told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=page_only())]
-    assert len(told) > 20
+    assert len(told) > 15
     assert min(map(len, told)) > 60
     assert len(set(told)) == len(told)
     found = [text for number in range(len(pdf)) for text in figures(pdf[number])]
@@ -177,3 +178,24 @@ def test_charts_need_no_font_of_the_machine(launch, site, fonts, tmp_path):
     charts = visit.page.locator(".vega-embed svg.marks").all()
     assert [pair for chart in charts for search in (OVERLAPS, AXIS_OVERLAPS) for pair in chart.evaluate(search)] == []
     chromium.close()
+
+
+TEXT_WIDTH = (210 - MARGIN["left"] - MARGIN["right"]) * POINTS
+"""Of the paper, to which wider pictures shrink."""
+
+
+def test_no_text_of_a_chart_is_too_small_to_read(page):
+    """At least 9 pixels in the page, and 7 points in print."""
+    small, texts = [], 0
+    for picture in page.all("img"):
+        svg = unquote(picture.attributes["src"])
+        if not svg.startswith("data:image/svg+xml"):
+            continue
+        width = float(re.search(r"<svg[^>]*? width=['\"]([\d.]+)", svg)[1])
+        sizes = [float(size) for size in re.findall(r"<text [^>]*font-size=['\"]([\d.]+)px['\"][^>]*>[^<\s]", svg)]
+        texts += len(sizes)
+        least = min(sizes)
+        if least < 9 or least * min(1, TEXT_WIDTH / width) < 6.95:  # to a tenth of a point
+            small.append((picture.attributes["alt"][:60], least, width))
+    assert texts > 1000
+    assert small == []

@@ -12,6 +12,7 @@ from report.analysis.available import Missing
 from report.charts import drawing, figure_data
 from report.charts.show import scripts, show
 from report.charts.theme import finish
+from report.text.prose import Prose
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def test_picture_and_specification_are_the_same_each_time(chart, tmp_path, monke
 
 def test_tables_are_markdown_and_sentences_are_not():
     assert markdown("| a |\n|---|\n") == "| a |\n|---|\n"
-    assert markdown(Missing("run --this_one")) == "run \\-\\-this\\_one"
+    assert markdown(Prose("run --this_one")) == "run \\-\\-this\\_one"
+    assert markdown(Missing("run --this_one")) == "::: {.gap}\nrun \\-\\-this\\_one\n:::\n"
 
 
 def test_a_sentence_stands_for_a_chart_that_cannot_be_drawn(chart, monkeypatch):

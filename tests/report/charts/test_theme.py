@@ -1,8 +1,12 @@
+import re
+
 import altair as alt
 import pandas as pd
+from helpers.places import ROOT
 
 from measure.cache.words import LAYER_KINDS
 from report.charts import theme
+from report.load.chips import KINDS
 
 
 def test_colours_do_not_depend_on_what_is_present():
@@ -20,6 +24,26 @@ def test_no_two_share_a_colour_or_a_shape():
             assert len({style[part] for style in styles.values()}) == len(styles)
     for colors in (theme.LAYER_COLORS, theme.MEMORY_COLORS):
         assert len(set(colors.values())) == len(colors)
+
+
+def test_the_written_palette_is_that_of_the_figures():
+    written = (ROOT / "docs" / "palette.md").read_text("utf-8")
+    kinds = {KINDS[kind]: style for kind, style in theme.KIND_STYLES.items()}
+    named = {**kinds, **theme.FAMILY_STYLES, **theme.STREAM_STYLES}
+    colors = {**theme.PART_COLORS, **theme.MEMORY_COLORS, **{name: style[0] for name, style in named.items()}}
+    colors |= {
+        name: theme.TERM_COLORS[name] for name in ("model bound", "operator by operator", "framework", "residual")
+    }
+    assert [name for name, color in colors.items() if f"{name} {color}" not in written] == []
+    for shade in (theme.BATCH_COLORS[0], theme.BATCH_COLORS[-1]):
+        assert shade in written
+
+
+def test_no_caption_names_light_or_dark():
+    """They change places in the page's dark mode."""
+    for chapter in (ROOT / "report" / "chapters").glob("*.qmd"):
+        captions = re.findall(r"^#\| fig-cap: (.*)$", chapter.read_text("utf-8"), re.MULTILINE)
+        assert not [caption for caption in captions if re.search(r"\b(dark|light)(er|est)?\b", caption)], chapter.name
 
 
 def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
