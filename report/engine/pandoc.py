@@ -81,16 +81,23 @@ def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> A
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     if isinstance(node, dict):
+        content = node.get("c", node)
+        if content is node:  # a part of an element, or one without content
+            return {key: transform(value, change) for key, value in node.items()}
         # without a copy of leaves, most of a tree
-        if not isinstance(node.get("c", node), (list, dict)):
-            return node
-        return {key: transform(value, change) for key, value in node.items()}
+        return {**node, "c": transform(content, change)} if isinstance(content, (list, dict)) else node
     if not isinstance(node, list):
         return node
     result = []
     for item in node:
+        if not isinstance(item, (dict, list)):
+            result.append(item)
+            continue
         changed = change(item) if isinstance(item, dict) and "t" in item else None
-        result += [transform(new, change) for new in ([item] if changed is None else changed)]
+        if changed is None:
+            result.append(transform(item, change))
+        else:
+            result += [transform(new, change) for new in changed]
     return result
 
 

@@ -32,14 +32,22 @@ local function each_label(blocks, note)
       note(element.identifier)
     end
   end
+  local function note_written(text)
+    -- labels that pandoc leaves as they stand: of equations, and of some captions
+    local label = text.text:match("^{#(%a+%-[^ }]+)}$")
+    if label then note(label) end
+  end
   blocks:walk({
+    traverse = "topdown",
     Header = function(header) note(header.identifier, stringify(header)) end,
-    Block = note_identifier,
-    Str = function(text)
-      -- labels that pandoc leaves as they stand: of equations, and of some captions
-      local label = text.text:match("^{#(%a+%-[^ }]+)}$")
-      if label then note(label) end
+    Table = function(block)
+      -- of a table's thousands of words only its caption may hold a label
+      note_identifier(block)
+      block.caption.long:walk({ Str = note_written, Inline = note_identifier })
+      return nil, false
     end,
+    Block = note_identifier,
+    Str = note_written,
     Inline = note_identifier,
   })
 end
@@ -182,6 +190,10 @@ local function without_bare_headings(blocks, note)
   return kept
 end
 
+local function is_gap(inline)
+  return inline.t == "Span" and inline.classes:includes("gap")
+end
+
 -- Returns inlines without blanks at their ends, and without a second one in a row.
 local function trimmed(inlines)
   local kept = pandoc.Inlines({})
@@ -227,9 +239,20 @@ local function say_gaps_once(document)
         return once(gap), false
       end
     end,
-    Span = function(span)
-      if span.classes:includes("gap") then return once(span), false end
+    Para = function(para)
+      local had = false
+      for _, inline in ipairs(para.content) do
+        had = had or is_gap(inline)
+      end
+      if not had then return nil, false end
+      local inlines = pandoc.Inlines({})
+      for _, inline in ipairs(para.content) do
+        inlines:extend(is_gap(inline) and once(inline) or { inline })
+      end
+      para.content = trimmed(inlines)
+      return para, false
     end,
+    Table = function() return nil, false end,
   })
   if not removed then
     document.blocks = blocks
@@ -247,12 +270,6 @@ local function say_gaps_once(document)
     end
     return without_bare_headings(emptied(kept), note)
   end
-  blocks = blocks:walk({
-    Para = function(para)
-      para.content = trimmed(para.content)
-      return para
-    end,
-  })
   document.blocks = without_references(pruned(blocks), said)
   return document
 end
