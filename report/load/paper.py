@@ -117,11 +117,16 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
+ALLOCATIONS = 100_000
+"""So many more objects than before let the search for cyclic garbage begin; Python's own number is 700."""
+
+
 @contextmanager
 def without_garbage_search() -> Iterator[None]:
-    """Pause the search for cyclic garbage within, and exempt what is there at the end from then on.
+    """Pause the search for cyclic garbage within, exempt what is there at the end, and search rarely from then on.
 
-    The tables are tens of thousands of records without a cycle; visiting them would take a quarter of the time.
+    The tables are tens of thousands of records without a cycle; visiting them would take a quarter of the time. Charts
+    allocate millions of objects, of which few are in cycles: searching among them takes a tenth.
     """
     searched = gc.isenabled()
     gc.disable()
@@ -129,6 +134,7 @@ def without_garbage_search() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(ALLOCATIONS)
         if searched:
             gc.enable()
 
