@@ -221,10 +221,12 @@ local function say_gaps_once(document)
     known[text] = true
     return element.content
   end
-  local function emptied(blocks)
+  local emptied
+  function emptied(blocks)
     local kept = pandoc.Blocks({})
     for _, block in ipairs(blocks) do
-      if not is_empty(block) then kept:insert(block) end
+      local bare = block.t == "Div" and block.identifier == "" and #emptied(block.content) == 0
+      if not (bare or is_empty(block)) then kept:insert(block) end
     end
     return kept
   end
@@ -274,4 +276,12 @@ local function say_gaps_once(document)
   return document
 end
 
-return { { Pandoc = select_chapters }, { Pandoc = say_gaps_once }, { Pandoc = name_editions } }
+-- An answer to a chapter's question is set in bold, in both editions.
+local function stressed(div)
+  if not div.classes:includes("answer") then return nil end
+  return div:walk({ Para = function(para) return pandoc.Para({ pandoc.Strong(para.content) }) end })
+end
+
+return {
+  { Pandoc = select_chapters }, { Pandoc = say_gaps_once }, { Pandoc = name_editions }, { Div = stressed },
+}

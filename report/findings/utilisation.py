@@ -3,7 +3,7 @@
 import pandas as pd
 
 from report.analysis import available, datasheet, stand_in
-from report.analysis.available import finding
+from report.analysis.available import finding, on_each_machine
 from report.analysis.long_lists import ALWAYS
 from report.analysis.stand_in import StandIn
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -24,14 +24,17 @@ def named(models: list[str]) -> str:
 
 @finding
 def attained(paper: Paper) -> str:
-    """Say each machine's roofs, and how near the models come to them; and to the one of the GPU that stands in."""
-    text, gpu = available.sentences_of_each(paper, lambda machine: _attained(paper, machine)), stand_in.of(paper)
+    """Say how near the models come to each machine's roof; and to the one of the GPU that stands in."""
+    text, gpu = available.sentences_of_each(paper, _attained), stand_in.of(paper)
     return f"{text} {_by_others(paper, gpu)}" if gpu else text
 
 
-def _attained(paper: Paper, machine: Machine) -> str:
-    roof, cells = roofs(paper, machine), available.cells(machine)
-    return f"{roof} {bounds(cells)}{_either(machine, cells)} {_shares(cells)} {above(machine)}"
+def _attained(machine: Machine) -> str:
+    available.roof(machine)
+    cells = available.cells(machine)
+    return (
+        f"On the {available.title(machine)}, {bounds(cells)}{_either(machine, cells)} {_shares(cells)} {above(machine)}"
+    )
 
 
 def _by_others(paper: Paper, gpu: StandIn) -> str:
@@ -53,6 +56,7 @@ def _by_others(paper: Paper, gpu: StandIn) -> str:
     )
 
 
+@on_each_machine
 def roofs(paper: Paper, machine: Machine) -> str:
     """Say the measured roof, and the datasheet's beside it."""
     roof = available.roof(machine)
@@ -120,7 +124,7 @@ def _excess_over_derived(paper: Paper, machine: Machine) -> str:
 def bounds(cells: pd.DataFrame) -> str:
     """Say how many models are memory-bound at each batch size, by footprint; sizes that say the same together."""
     if not cells.memory_bound.any():
-        return "By footprint, against the measured ridge point, every model is compute-bound at every batch size."
+        return "by footprint, against the measured ridge point, every model is compute-bound at every batch size."
     alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for batch, rows in cells.groupby("batch"):
         bound = tuple(sorted(rows[rows.memory_bound].model))
@@ -130,7 +134,7 @@ def bounds(cells: pd.DataFrame) -> str:
         verb = "at" if parts else f"{'are' if len(bound) > 1 else 'is'} memory-bound at batch size"
         models = f"{len(bound) or 'none'} of {number(count, 'model')}"
         parts.append(f"{models} {verb} {listing(batches)}{named(list(bound))}")
-    return f"By footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
+    return f"by footprint, against the measured ridge point, {listing(parts)}; the others are compute-bound."
 
 
 def _either(machine: Machine, cells: pd.DataFrame) -> str:

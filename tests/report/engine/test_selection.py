@@ -136,6 +136,18 @@ def test_a_section_of_gaps_alone_goes_and_references_to_it_say_so(tmp_path):
     assert "As a figure without data and @tbl-some show, in a section without data." in text
 
 
+def test_an_answer_is_set_in_bold(tmp_path):
+    text = selected(tmp_path, text="# One\n\n::: {.answer}\n\nIt is *so*.\n\n:::\n")
+    assert "**It is *so*.**" in text
+
+
+def test_an_answer_that_was_said_before_leaves_nothing(tmp_path):
+    said = "# One\n\n[Nothing was timed.]{.gap}\n\n::: {.answer}\n\n[Nothing was timed.]{.gap}\n\n:::\n"
+    text = selected(tmp_path, text=said)
+    assert text.count("Nothing") == 1
+    assert "answer" not in text
+
+
 def test_without_a_choice_nothing_changes(tmp_path):
     as_it_stands = run_pandoc(["--from=markdown", "--to=markdown", "--wrap=none"], DOCUMENT, tmp_path)
     assert selected(tmp_path) == as_it_stands

@@ -335,7 +335,7 @@ def test_saturated_in_each_variant():
 
 
 def test_roofs():
-    text = plain(findings.utilisation.roofs(tiny(), tiny().machine("cpu")))
+    text = plain(findings.utilisation.roofs(replace(tiny(), machines=(tiny().machine("cpu"),))))
     assert "100 GFLOP/s for arithmetic and 10.0 GB/s for memory; they meet at the ridge point of 10.0 FLOP/B" in text
     # 100 of 128 GFLOP/s
     assert (
@@ -346,17 +346,17 @@ def test_roofs():
     assert "a floating-point addition took 3.00 cycles" in text
     assert "At no precision was more measured than derived" in text
     # 8 of 10 TFLOP/s; 500 of 1000 GB/s
-    text = plain(findings.utilisation.roofs(tiny(), tiny().machine("gpu")))
+    text = plain(findings.utilisation.roofs(replace(tiny(), machines=(tiny().machine("gpu"),))))
     assert "80 % of that peak and 50 % of that bandwidth were measured" in text
 
 
 def test_roofs_without_a_datasheet():
     cpu = tiny().machine("cpu")
-    text = findings.utilisation.roofs(tiny(), replace(cpu, clock=None))
+    text = findings.utilisation.roofs(replace(tiny(), machines=(replace(cpu, clock=None),)))
     assert "of the Example CPU stands alone: no datasheet roof can be derived, since its clock was not measured" in text
     slow = replace(cpu, clock=Clock(1e9, None))
     # 100 GFLOP/s measured, 2 * 32 * 1 GHz = 64 GFLOP/s derived
-    text = plain(findings.utilisation.roofs(tiny(), slow))
+    text = plain(findings.utilisation.roofs(replace(tiny(), machines=(slow,))))
     assert "Of the derived peak 160 % at fp32 was measured, so one of these assumptions does not hold" in text
     assert "floating-point addition" not in text
 
@@ -401,6 +401,6 @@ def test_abstract():
 def test_what_one_machine_lacks_is_said_beside_what_the_other_has():
     cpu, gpu = tiny().machine("cpu"), tiny().machine("gpu")
     bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
-    text = plain(findings.utilisation.attained(replace(tiny(), machines=(cpu, bare))))
+    text = plain(findings.utilisation.roofs(replace(tiny(), machines=(cpu, bare))))
     assert "The measured roof of the Example CPU" in text
     assert "The fp32 roof of the Example GPU has not been measured; python -m measure --device cuda" in text
