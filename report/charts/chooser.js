@@ -232,7 +232,7 @@ async function startChooser(place) {
     const checked = rows.filter((row) => row.low !== null);
     const fastest = checked.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
     const call = `${chosen.model}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
-    const best = fastest && `the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}`;
+    const best = fastest && `of those checked the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}`;
     status.textContent = rows.length ? `${[`${call}: ${rows.length} chips`, best].filter(Boolean).join("; ")}.` : `${call}: nothing known.`;
     if (!changed) return;
     const address = new URL(location.href);

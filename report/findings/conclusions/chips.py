@@ -30,7 +30,7 @@ def sparsity(paper: Paper) -> Answer:
     return [effect], f"{text}, and holds only where the hardware may skip zeros.", f"{text}."
 
 
-@of_paper(4, "Tensor units", "fig-chip-precisions", "sec-chip-table", is_margin=True)
+@of_paper(4, "Tensor units", "sec-chip-precisions", "sec-chip-table", is_margin=True)
 def tensor_units(paper: Paper) -> Answer:
     """Say what the tensor units of data-center GPUs promise at 16 bits over the vector units at fp32.
 
@@ -45,7 +45,7 @@ def tensor_units(paper: Paper) -> Answer:
     return [median_of(pairs.ratio)], f"{text}, and the ridge point moves by as much.", f"{text}."
 
 
-@of_paper(5, "Ridge points", "fig-chip-generations", "tbl-growth")
+@of_paper(5, "Ridge points", "fig-chip-generations")
 def ridge(paper: Paper, confidence: float) -> Answer:
     """Say how far the ridge points of each kind moved over the years of the table."""
     grown = [(series, _growth(series, confidence)) for series in growing_kinds(paper)]

@@ -86,7 +86,7 @@ def of_paper(place: int, topic: str, *figures: str, is_margin: bool = False) -> 
 
 
 def of_machine(place: int, topic: str, *figures: str, is_margin: bool = False) -> Mark:
-    """Mark a conclusion about each machine that figures show; ``{kind}`` in a figure's label is the machine's.
+    """Mark a conclusion about each machine that figures show.
 
     Its function gets the paper, the machine and, unless it ``is_margin``, the confidence of its intervals.
     """
@@ -97,8 +97,7 @@ def of_machine(place: int, topic: str, *figures: str, is_margin: bool = False) -
         @wraps(function)
         def concluded(paper: Paper, machine: Machine, *, confidence: float = CONFIDENCE) -> Conclusion:
             effects, text, brief = margin(paper, machine) if is_margin else function(paper, machine, confidence)
-            labels = tuple(label.format(kind=machine.chip_kind) for label in figures)
-            return Conclusion(topic, tuple(effects), is_margin, available.title(machine), text, brief, labels)
+            return Conclusion(topic, tuple(effects), is_margin, available.title(machine), text, brief, figures)
 
         OF_MACHINES.append((place, concluded))
         return concluded

@@ -16,7 +16,7 @@ from report.text.frame_rows import extremes, matching
 from report.text.quantities import number, si, significant
 
 
-@of_machine(4, "FLOP", "fig-latency-{kind}", "fig-on-roof", is_margin=True)
+@of_machine(4, "FLOP", "fig-on-roof", is_margin=True)
 def flop(paper: Paper, machine: Machine) -> Answer:
     """Say by what factor two models differ in the time that a FLOP takes."""
     cells = available.cells(machine)
@@ -42,7 +42,7 @@ def flop(paper: Paper, machine: Machine) -> Answer:
     )
 
 
-@of_machine(5, "Estimating a latency", "fig-latency-{kind}", "tbl-predictors")
+@of_machine(5, "Estimating a latency", "sec-predictors")
 def predictor(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say how much nearer latencies are to the line through the best predictor than to that through FLOP.
 
@@ -72,7 +72,7 @@ def predictor(paper: Paper, machine: Machine, confidence: float) -> Answer:
     )
 
 
-@of_machine(6, "Peak", "tbl-datasheet", "fig-hierarchy", is_margin=True)
+@of_machine(6, "Peak", "fig-hierarchy", is_margin=True)
 def peak(paper: Paper, machine: Machine) -> Answer:
     """Hold the datasheet's peak against the measured one."""
     measured = available.roof(machine)

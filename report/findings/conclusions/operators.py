@@ -26,7 +26,7 @@ MOST = 0.5
 """Advice is what helps more than this share of the profiled cells."""
 
 
-@of_machine(7, "Distance from the roof", "fig-attained", "fig-waterfall", "tbl-remedies", is_margin=True)
+@of_machine(7, "Distance from the roof", "fig-on-roof", "fig-waterfall", is_margin=True)
 def distance(paper: Paper, machine: Machine) -> Answer:
     """Say how many times as long as the roof allows a call takes, and what was measured to help most profiled cells."""
     available.roof(machine)
@@ -47,7 +47,7 @@ def distance(paper: Paper, machine: Machine) -> Answer:
     return [*effects.values()], f"{text} {medians(effects)}.{why}", f"{text} {medians(the_largest(effects))}."
 
 
-@of_machine(8, "Fusion", "sec-waterfall", "tbl-waterfall", is_margin=True)
+@of_machine(8, "Fusion", "sec-waterfall", is_margin=True)
 def fusion(paper: Paper, machine: Machine) -> Answer:
     """Hold the operators' least time one by one against the whole model's: fusing saves no more than the difference."""
     available.roof(machine)
@@ -67,7 +67,7 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
     )
 
 
-@of_machine(9, "Depthwise convolution", "fig-groups-on-roof", "fig-kernel-shares")
+@of_machine(9, "Depthwise convolution", "fig-groups-on-roof")
 def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say how many times as long a FLOP takes in a depthwise convolution as in the others of the same model."""
     rows = matching(operator_shares.on_roof(paper, machine), phase=INFERENCE)

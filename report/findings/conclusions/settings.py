@@ -26,7 +26,7 @@ from report.text.frame_rows import matching
 from report.text.quantities import listing, number, percent, significant
 
 
-@of_machine(1, "Precision", "sec-throughput", "fig-attained")
+@of_machine(1, "Precision", "sec-throughput")
 def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a lower precision buys, by batch size."""
     cells, lower_one = available.cells(machine, None), machine.lower_precision
@@ -47,7 +47,7 @@ def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
 
 
-@of_machine(2, "Batch size", "sec-throughput", "tbl-saturation")
+@of_machine(2, "Batch size", "sec-throughput")
 def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a larger batch buys or costs in each variant that was swept, and up to which size it buys much.
 

@@ -12,7 +12,7 @@ HALF = 0.5
 """What holds more than this share of a step's memory decides how to save it."""
 
 
-@of_machine(10, "Training step", "tbl-steps", "fig-ratios")
+@of_machine(10, "Training step", "fig-ratios")
 def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Hold the time of a training step over that of its forward pass against the same of the FLOP."""
     rows = at_shown_batch(available.steps(machine))
@@ -34,7 +34,7 @@ def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     )
 
 
-@of_paper(3, "Memory of training", "fig-training-memory", "tbl-training", is_margin=True)
+@of_paper(3, "Memory of training", "fig-training-memory", is_margin=True)
 def memory(paper: Paper) -> Answer:
     """Hold the peak of memory in training against that in inference, and say what fills it."""
     trained = available.trained(paper)
