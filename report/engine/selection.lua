@@ -3,7 +3,8 @@
 -- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
 -- So does, in one edition, a reference to what only the other shows: `::: {.content-visible when-format="html"}`.
 -- Third, a sentence that stands in for what was not measured (of class `gap`) is said once, without the caption of the
--- figure or table in whose place it stands; a section that has nothing else to say goes with its heading.
+-- figure or table in whose place it stands; a section that has nothing else to say goes with its heading, and of a
+-- chapter whose answer (of class `answer`) is such a sentence only that and what stands before it stay.
 -- Quarto runs it (filters in _quarto.yml, at: pre-ast), and so does the embedded engine.
 
 local stringify = pandoc.utils.stringify
@@ -206,12 +207,43 @@ local function trimmed(inlines)
   return kept
 end
 
+-- Says whether nothing but sentences that stand in for what was not measured answers a chapter.
+local function has_no_answer(block)
+  if block.t ~= "Div" or not block.classes:includes("answer") then return false end
+  for _, para in ipairs(block.content) do
+    for _, inline in ipairs(para.content or {}) do
+      if not is_gap(inline) and inline.t ~= "Space" and inline.t ~= "SoftBreak" then return false end
+    end
+  end
+  return true
+end
+
+-- Returns the blocks without what follows the answer in chapters that have none; `note` gets the labels of that.
+local function shortened(blocks, note)
+  local kept, unanswered = pandoc.Blocks({}), false
+  for _, block in ipairs(blocks) do
+    if block.t == "Header" and block.level == 1 then unanswered = false end
+    if unanswered then
+      each_label(pandoc.Blocks({ block }), note)
+    elseif has_no_answer(block) then
+      unanswered = true
+      for _, para in ipairs(block.content) do
+        kept:insert(para:walk({ Span = function(span) return is_gap(span) and span.content or nil end }))
+      end
+    else
+      kept:insert(block)
+    end
+  end
+  return kept, #kept < #blocks
+end
+
 local function say_gaps_once(document)
-  local said, known, removed = {}, {}, false
+  local said, known = {}, {}
   local function note(label)
     local kind = KINDS[label:match("^(%a+)%-")]
-    if kind then said[label] = "a " .. kind:lower() .. " without data" end
+    if kind then said[label] = (kind == "Equation" and "an " or "a ") .. kind:lower() .. " without data" end
   end
+  local blocks, removed = shortened(document.blocks, note)
   local function once(element)
     local text = stringify(element)
     if known[text] then
@@ -230,7 +262,7 @@ local function say_gaps_once(document)
     end
     return kept
   end
-  local blocks = document.blocks:walk({
+  blocks = blocks:walk({
     traverse = "topdown",
     Div = function(div)
       if div.classes:includes("gap") then return once(div), false end

@@ -10,7 +10,7 @@ from report.findings import conclusions, predictors
 from report.load import chips as chip_table
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import extremes, matching
-from report.text.quantities import intensity, number, percent, si, significant
+from report.text.quantities import by_number, intensity, number, percent, si, significant
 
 ORDERED = ((0.9, "closely"), (0.7, "well"), (0.4, "loosely"), (-1.0, "not at all"))
 """How models are ordered by what has a rank correlation of at least so much with their latency."""
@@ -55,15 +55,19 @@ def workload(paper: Paper) -> str:
 
 @on_each_machine
 def benchmarks(paper: Paper, machine: Machine) -> str:
-    """Say whether FLOP order the models, and what twice the FLOP cost."""
-    ranks = [
-        rank
-        for batch, ranked in predictors.ranked_of(machine).items()
-        for rank in ranked
-        if batch is not None and rank.predictor == FLOP
-    ]
+    """Say whether FLOP order the models, and what twice the FLOP cost; of too few models, how long they take."""
+    cells = available.cells(machine)
+    ranked = or_missing(predictors.ranked_of)(machine)
+    found = {} if isinstance(ranked, Missing) else ranked
+    ranks = [rank for batch, each in found.items() for rank in each if batch is not None and rank.predictor == FLOP]
     if not ranks:
-        raise DataMissingError(f"On the {available.title(machine)} no model that was measured has FLOP.")
+        first = cells[cells.batch == cells.batch.min()]
+        quick, slow = extremes(first, "latency_s")
+        return (
+            f"On the {available.title(machine)} a batch of {quick.batch} takes {si(quick.latency_s, 's')} "
+            f"({quick.model}) to {si(slow.latency_s, 's')} ({slow.model}); {number(len(first), 'model')} "
+            f"{by_number(len(first), 'is', 'are')} too few to say what predicts that."
+        )
     least = min(rank.spearman.value for rank in ranks)
     order = next(word for limit, word in ORDERED if least >= limit)
     law = ranks[0].law

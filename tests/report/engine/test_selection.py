@@ -141,11 +141,54 @@ def test_an_answer_is_set_in_bold(tmp_path):
     assert "**It is *so*.**" in text
 
 
-def test_an_answer_that_was_said_before_leaves_nothing(tmp_path):
-    said = "# One\n\n[Nothing was timed.]{.gap}\n\n::: {.answer}\n\n[Nothing was timed.]{.gap}\n\n:::\n"
-    text = selected(tmp_path, text=said)
-    assert text.count("Nothing") == 1
-    assert "answer" not in text
+UNANSWERED = """
+# One {#sec-one}
+
+As @fig-lost, @eq-lost and @sec-lost say. [Nothing was timed.]{.gap}
+
+# Two {#sec-two}
+
+What is it?
+
+::: {.answer}
+
+[Nothing was timed.]{.gap}
+[Nor was that.]{.gap}
+
+:::
+
+It is measured.
+
+## Lost {#sec-lost}
+
+::: {#fig-lost .cell}
+![](a.svg)
+:::
+
+$$ x $$ {#eq-lost}
+
+# Three {#sec-three}
+
+What is that?
+
+::: {.answer}
+
+That. [Nothing was timed.]{.gap}
+
+:::
+
+It is told.
+"""
+
+
+def test_of_a_chapter_without_an_answer_the_question_stays_and_what_is_missing(tmp_path):
+    text = selected(tmp_path, text=UNANSWERED)
+    assert headings(text) == ["# One", "# Two", "# Three"]
+    assert "What is it?\n\nNothing was timed. Nor was that." in " ".join(text.split(" "))
+    assert "It is measured." not in text
+    assert "As a figure without data, an equation without data and a section without data say." in text
+    assert "**That.**" in text
+    assert "It is told." in text
 
 
 def test_without_a_choice_nothing_changes(tmp_path):

@@ -58,6 +58,13 @@ def test_flop_that_predict_and_flop_that_do_not():
     )
 
 
+def test_of_too_few_models_the_times_are_told():
+    # deep and lean at batch size 1: 2.0 and 63 % of what the roof allows
+    text = plain(answers.benchmarks(only(tiny(), "gpu")))
+    assert text.startswith("On the Example GPU a batch of 1 takes ")
+    assert text.endswith("; 2 models are too few to say what predicts that.")
+
+
 def test_roofs():
     assert plain(answers.roofs(only(tiny()))) == (
         "The Example CPU (4 cores) delivers 100 GFLOP/s at fp32 and 10.0 GB/s. A kernel that does fewer than 10.0 "
