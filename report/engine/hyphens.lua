@@ -1,8 +1,13 @@
+-- A command's flag stays on its line: Typst would break one after its hyphen.
 -- Two hyphens stay two hyphens: pandoc before 3.9 leaves them to Typst as they are, which makes a dash of them.
--- Quarto runs it (filters in _quarto.yml, at: pre-ast). The embedded engine has a later pandoc; there it does nothing.
+-- Quarto runs it (filters in _quarto.yml, at: pre-ast). The embedded engine has a later pandoc and does the former by
+-- itself; there this does nothing.
 
 local function with_hyphens(text)
-  if FORMAT ~= "typst" or not text.text:find("--", 1, true) then return nil end
+  if FORMAT ~= "typst" then return nil end
+  local flag = text.text:match("^%-%-?%a[%w%-]*$")
+  if flag then return pandoc.RawInline("typst", "#box[" .. flag:gsub("%-", "\\-") .. "]") end
+  if not text.text:find("--", 1, true) then return nil end
   local inlines, rest = pandoc.Inlines({}), 1
   for first, hyphens, last in text.text:gmatch("()(%-%-+)()") do
     if first > rest then inlines:insert(pandoc.Str(text.text:sub(rest, first - 1))) end

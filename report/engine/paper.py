@@ -28,6 +28,9 @@ NAMED = 10
 DRAWING = re.compile(r'\bimage\("([^"\\]+\.svg)"')
 """A drawing in a Typst source."""
 
+FLAG = re.compile(r"--?[a-z][\w-]*", re.ASCII)
+"""A command's flag, which Typst would break after its hyphen (for Quarto: ``hyphens.lua``)."""
+
 WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
 
 
@@ -85,6 +88,9 @@ def _called(element: Element) -> list[Element] | None:
         (identifier, _, _), (formula, number) = element["c"]
         call = f'#numbered-equation("{number["c"][1][0]["c"]}", {_spoken(formula)})['
         return [raw_inline("typst", call), formula, raw_inline("typst", f" <{identifier}>]")]
+    if element["t"] == "Str" and FLAG.fullmatch(element["c"]):
+        unbroken = element["c"].replace("-", r"\-")
+        return [raw_inline("typst", f"#box[{unbroken}]")]
     if element["t"] == "Math":
         return [raw_inline("typst", f"#spoken({_spoken(element)})["), element, raw_inline("typst", "]")]
     return None

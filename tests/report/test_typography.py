@@ -14,6 +14,8 @@ import pytest
 from helpers.pages import AXIS_OVERLAPS, DESKTOP, OVERLAPS, Page, Visit
 from helpers.places import ROOT
 
+from report.engine.paper import FULL_WIDTH
+
 CHAPTERS = ROOT / "report/chapters"
 
 MARGIN = {"left": 24, "right": 24, "bottom": 25}
@@ -195,7 +197,7 @@ def test_no_text_of_a_chart_is_too_small_to_read(page):
         sizes = [float(size) for size in re.findall(r"<text [^>]*font-size=['\"]([\d.]+)px['\"][^>]*>[^<\s]", svg)]
         texts += len(sizes)
         least = min(sizes)
-        if least < 9 or least * min(1, TEXT_WIDTH / width) < 6.95:  # to a tenth of a point
+        if least < 9 or least * TEXT_WIDTH / max(width, FULL_WIDTH) < 6.95:  # to a tenth of a point
             small.append((picture.attributes["alt"][:60], least, width))
     assert texts > 1000
     assert small == []

@@ -1,4 +1,4 @@
-"""The Lua filter that keeps two hyphens from becoming a dash, run by pandoc alone: Quarto runs it on the same tree."""
+"""The Lua filter that keeps flags whole and two hyphens from becoming a dash, run by pandoc alone: Quarto runs it on the same tree."""
 
 from pathlib import Path
 
@@ -18,7 +18,8 @@ def written(text, output):
 @pytest.mark.parametrize(
     ("text", "typst"),
     [
-        ("run \\-\\-device cuda", "run \\-\\-device cuda"),
+        ("run \\-\\-device cuda", "run #box[\\-\\-device] cuda"),
+        ("python \\-m measure", "python #box[\\-m] measure"),
         ("a\\-\\-\\-b", "a\\-\\-\\-b"),
         ("low\\-level and `--code`", "low-level and `--code`"),
     ],

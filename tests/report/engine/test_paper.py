@@ -97,6 +97,14 @@ def test_figures_float_and_the_sentence_in_place_of_one_does_not(project):
     assert after["c"] == ["typst", "]"]
 
 
+def test_a_flag_stays_on_its_line(project):
+    words = [string(word) for word in ("--batch-sizes", "-m", "-", "–", "well-known", "-99.5")]
+    (block,) = paper_blocks([{"t": "Para", "c": words}], project, Places([]))
+    assert [word["c"] for word in block["c"]] == [
+        ["typst", r"#box[\-\-batch\-sizes]"], ["typst", r"#box[\-m]"], "-", "–", "well-known", "-99.5",
+    ]  # fmt: skip
+
+
 def test_a_formula_has_its_tex_to_be_read_aloud(project):
     formula = {"t": "Math", "c": [{"t": "InlineMath"}, "\\min(\\pi,\n\\beta I)"]}
     (block,) = paper_blocks([{"t": "Para", "c": [formula]}], project, Places([]))
