@@ -1,4 +1,4 @@
-"""The Lua filter that keeps flags whole and two hyphens from becoming a dash, run by pandoc alone: Quarto runs it on the same tree."""
+"""The Lua filter that keeps flags whole and hyphens from becoming a dash, run by pandoc alone; Quarto runs it, too."""
 
 from pathlib import Path
 
