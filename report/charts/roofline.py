@@ -1,5 +1,7 @@
 """Rooflines as frames and layers: attainable FLOP/s against operational intensity on logarithmic axes."""
 
+from collections.abc import Iterable, Iterator
+from math import isfinite
 from typing import Any
 
 import altair as alt
@@ -7,6 +9,7 @@ import pandas as pd
 
 from report.charts import theme
 from report.charts.axes import LogAxis
+from report.charts.labels import Box, along
 from report.load.roofs import Roof
 
 SOLID, DASHED = [1, 0], [5, 3]
@@ -21,6 +24,16 @@ def corners(roof: Roof, x: LogAxis) -> list[dict[str, float]]:
 def outline(roofs: list[tuple[dict[str, Any], Roof]], x: LogAxis) -> pd.DataFrame:
     """Return a row for each corner of a roof, with the columns that describe the roof."""
     return pd.DataFrame([{**about, **corner} for about, roof in roofs for corner in corners(roof, x)])
+
+
+def room(roofs: Iterable[Roof], x: LogAxis, y: LogAxis) -> Iterator[Box]:
+    """Yield the boxes in which roofs are drawn, which no name may cover; of a roof without a slope its flat part."""
+    for roof in roofs:
+        flat = y.pixel(roof.peak_flop_per_s)
+        yield Box(0, flat - 1, x.pixels, flat + 1)
+        if isfinite(roof.bandwidth_byte_per_s):
+            ends = [(x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)]
+            yield from along(*ends)
 
 
 def lines(frame: pd.DataFrame, x: LogAxis, y: LogAxis, detail: str, dashed: str | None = None) -> alt.Chart:

@@ -8,6 +8,7 @@ import pandas as pd
 from report.analysis import available, elsewhere
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
+from report.charts.labels import Box
 from report.figures.marks import panel, rounded
 from report.figures.thinning import ends, one_a_place
 from report.load.paper import Paper
@@ -17,6 +18,9 @@ from report.text.quantities import SPACE, intensity, listing, number, percent, s
 
 PANELS, COLUMNS, HEIGHT = 4, 2, 190
 """So many devices have a panel, those of which most models are known, and how high one is in pixels."""
+
+HALF = 1.5
+"""Pixels from a mark's middle to what no name may cover."""
 
 
 @available.or_missing
@@ -41,7 +45,8 @@ def of_device(points: pd.DataFrame, title: str) -> Any:
     roof = Roof(points.peak_flop_per_s.iloc[0], points.bandwidth_byte_per_s.iloc[0])
     x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 60,
                        "operational intensity by footprint", "FLOP/B")  # fmt: skip
-    y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True)
+    y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True,
+                       margins=(0.06, 0.1))  # fmt: skip
     thinned = one_a_place(points.sort_values("peak_share", ascending=False), x, "intensity", y, "flop_per_s")
     marks = thinned[["model", "models"]].assign(
         x=rounded(thinned.intensity, 4), rate=rounded(thinned.flop_per_s, 4),
@@ -56,7 +61,10 @@ def of_device(points: pd.DataFrame, title: str) -> Any:
                         title="models in one place", legend=alt.Legend(orient="top")),
         tooltip=["model", "timed", "at", "achieved", "models"],
     )  # fmt: skip
-    named = axes.named_points(ends(marks, "rate"), "model", x, "x", y, "rate")
+    places = [(x.pixel(row.x), y.pixel(row.rate)) for row in each(marks)]
+    dotted = (Box(across - HALF, down - HALF, across + HALF, down + HALF) for across, down in places)
+    taken = (*roofline.room([roof], x, y), *dotted)
+    named = axes.named_points(ends(marks, "rate"), "model", x, "x", y, "rate", taken)
     lines = roofline.lines(
         roofline.outline([({"roof": "datasheet", "printed": True}, roof)], x), x, y, "roof", "printed"
     )

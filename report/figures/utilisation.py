@@ -15,7 +15,7 @@ from report.analysis.predictors import common_batches
 from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
 from report.charts.axes import LABEL_GAP, LogAxis
-from report.charts.labels import Box, along, spread, text_size
+from report.charts.labels import Box, spread, text_size
 from report.figures import elsewhere as elsewhere_figures
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
 from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
@@ -242,13 +242,8 @@ def _above(limits: Limits, y: LogAxis) -> float:
 
 def _covered(limits: Limits, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
     """Return what names of models must not cover: the roofs, and the names of the levels of memory above them."""
-    flats = [y.pixel(roof.peak_flop_per_s) for _, roof in limits]
-    boxes = [Box(0, flat - 1, x.pixels, flat + 1) for flat in [*flats, _above(limits, y)]]
-    for _, roof in limits:
-        if isfinite(roof.bandwidth_byte_per_s):
-            corners = [(x.pixel(at), y.pixel(roof.attainable(at))) for at in (x.low, roof.ridge_flop_per_byte)]
-            boxes += along(*corners)
-    return tuple(boxes)
+    names = _above(limits, y)
+    return (Box(0, names - 1, x.pixels, names + 1), *roofline.room((roof for _, roof in limits), x, y))
 
 
 def _limits(paper: Paper, machine: Machine) -> Limits:

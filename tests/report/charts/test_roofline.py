@@ -1,5 +1,7 @@
+from math import inf
+
 from report.charts.axes import LogAxis
-from report.charts.roofline import corners, lines, outline
+from report.charts.roofline import corners, lines, outline, room
 from report.load.roofs import Roof
 
 X = LogAxis(1, 100, 200, "intensity")
@@ -23,3 +25,14 @@ def test_outline_and_lines():
     )
     assert frame.roof.tolist() == ["a"] * 3 + ["b"] * 3
     assert lines(frame, X, Y, "roof", "printed").to_dict()["mark"]["type"] == "line"
+
+
+def test_no_name_covers_a_roof():
+    # Flat at 100 GFLOP/s, the third part of the way down from 1 TFLOP/s of three decades; the ridge is in the middle
+    flat, *slope = room([Roof(100e9, 10e9)], X, Y)
+    assert (flat.left, flat.right) == (0, 200)
+    assert abs((flat.top + flat.bottom) / 2 - 200 / 3) < 1e-6
+    assert slope
+    assert all(box.right <= 101 and box.top >= flat.top for box in slope)
+    # A flat part alone, where no bandwidth is known
+    assert len(list(room([Roof(100e9, inf)], X, Y))) == 1
