@@ -124,7 +124,7 @@ SECTIONS = {
     ),
     "workload": Section(
         without_files("workload/models.csv", "workload/layers.csv", "workload/operators.csv"),
-        r"findings\.(workload|layers|bounds|predictors|training)\.|findings\.answers\.workload|tables\.workload\.(models|bounds|training)",
+        r"findings\.(workload|layers|bounds|predictors|training)\.|findings\.(answers\.workload|cards\.)|tables\.workload\.(models|bounds|training)",
     ),
     "counting programs": Section(
         without_files("workload/counting_programs.csv"), r"findings\.counting_programs\.|tables\.counting_programs\."

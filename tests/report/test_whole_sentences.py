@@ -29,7 +29,7 @@ from report.load.paper import load
 TEXTS = sorted(
     {call for call in calls() if "data)" in call or "data," in call if not re.search(r"figures\.|chooser\.", call)}
 )
-TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins|foremost)"
+TABLES = r"tables\.|findings\.conclusions\.(gaps|effects|margins|foremost)|findings\.cards\."
 """What is no running text: tables and lists."""
 
 ALWAYS_THERE = {"published.findings.misprint(data)"}
