@@ -80,7 +80,8 @@ class LogAxis:
     def axis(self) -> alt.Axis:
         """Return ticks with as many labels as fit: each decade's, or every second's, or third's."""
         if self.ticks:
-            return alt.Axis(values=list(self.ticks), format="d", description=self.heading)
+            spaced: dict[str, Any] = {"labelOverlap": "parity", "labelSeparation": LABEL_GAP}  # else every second
+            return alt.Axis(values=list(self.ticks), format="d", description=self.heading, **spaced)
         decades = log10(self.high / self.low)
         longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.FONT_SIZE - 1)[0] + LABEL_GAP
         every = 1 if self.vertical else ceil(longest * decades / self.pixels)
