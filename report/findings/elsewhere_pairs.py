@@ -1,5 +1,7 @@
 """What a compiler, a layout, a precision, a newer device and a training step bring to the models that others timed."""
 
+from math import log
+
 from report.analysis import elsewhere_pairs
 from report.analysis.available import finding
 from report.analysis.elsewhere_pairs import Comparison
@@ -9,19 +11,26 @@ from report.text.quantities import number, percent, significant
 
 @finding
 def changes(paper: Paper) -> str:
-    """Say what a compiler and a layout bring on each device: the middle of the models, eight of ten, and who loses."""
-    sentences = []
+    """Say what a compiler and a layout bring in the median, and to how many models, and which, they cost time."""
+    cases: dict[str, list[Comparison]] = {}
     for comparison in elsewhere_pairs.changes(paper):
-        spread, loses = comparison.spread, "none is slower"
-        if spread.slower:
-            loses = (
-                f"{percent(spread.slower)} of them are slower, {spread.least} by most "
-                f"({significant(comparison.factors.min())})"
-            )
-        sentences.append(
-            f"On the {comparison.device} {comparison.case} makes {comparison.what} {spread.told('fast')}; {loses}."
-        )
-    return " ".join(sentences)
+        cases.setdefault(comparison.case, []).append(comparison)
+    return " ".join(_change(case, found) for case, found in cases.items())
+
+
+def _change(case: str, found: list[Comparison]) -> str:
+    medians = sorted({significant(each.spread.median) for each in found}, key=float)
+    text = (
+        f"With {case} models run {' to '.join((medians[0], medians[-1])[: len(medians)])} times as fast in the median"
+    )
+    worst = max(found, key=lambda each: each.spread.slower)
+    if not worst.spread.slower:
+        return f"{text}; none is slower."
+    most = " at most" if len(found) > 1 else ""
+    return (
+        f"{text}. On the {worst.device}{most} {percent(worst.spread.slower)} of them are slower ({worst.what}), "
+        f"{worst.spread.least} by most ({significant(worst.factors.min())} times)."
+    )
 
 
 @finding
@@ -45,12 +54,20 @@ def _roofs(comparison: Comparison) -> str:
 
 @finding
 def generations(paper: Paper) -> str:
-    """Hold the speed of a newer device over an older one against what their roofs promise."""
-    parts = [
-        f"from the {each.device} ({each.what}) {each.spread.told('fast')}{_roofs(each)}"
-        for each in elsewhere_pairs.generations(paper)
-    ]
-    return f"Models run {'; '.join(parts)}."
+    """Say how much faster a newer device is than an older one, and where that is farthest from what roofs promise."""
+    found = elsewhere_pairs.generations(paper)
+    least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
+    text = f"From the {most.device} models run {significant(most.spread.median)} times as fast in the median"
+    if len(found) > 1:
+        text += f", from the {least.device} {significant(least.spread.median)} times: the ends of {len(found)} pairs"
+    promised = [(each, each.promised) for each in found if each.promised]
+    if not promised:
+        return f"{text}."
+    far, roofs = max(promised, key=lambda pair: abs(log(pair[0].spread.median / pair[1])))
+    return (
+        f"{text}. The ratio of their roofs is farthest off from the {far.device}: it promises {significant(roofs)} "
+        f"times, and models run {significant(far.spread.median)} times as fast."
+    )
 
 
 @finding
