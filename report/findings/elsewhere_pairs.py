@@ -8,6 +8,9 @@ from report.analysis.elsewhere_pairs import Comparison
 from report.load.paper import Paper
 from report.text.quantities import number, percent, significant
 
+NEAR = 1.1
+"""Up to this factor what the roofs promise is what models get."""
+
 
 @finding
 def changes(paper: Paper) -> str:
@@ -64,6 +67,8 @@ def generations(paper: Paper) -> str:
     if not promised:
         return f"{text}."
     far, roofs = max(promised, key=lambda pair: abs(log(pair[0].spread.median / pair[1])))
+    if max(far.spread.median / roofs, roofs / far.spread.median) <= NEAR:
+        return f"{text}. The ratio of their roofs comes within {percent(NEAR - 1)} of that."
     return (
         f"{text}. The ratio of their roofs is farthest off from the {far.device}: it promises {significant(roofs)} "
         f"times, and models run {significant(far.spread.median)} times as fast."

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from helpers.elsewhere_papers import timed_elsewhere
 from helpers.sentences import plain
 
@@ -23,8 +25,17 @@ def test_lowered():
 def test_generations():
     # An oak takes a third of its time on Cog 3, an elm as long: 2 in the median, as the roofs have it
     assert plain(elsewhere_pairs.generations(timed_elsewhere())) == (
-        "From the Bead 2 to Cog 3 models run 2.00 times as fast in the median. The ratio of their roofs is farthest off "
-        "from the Bead 2 to Cog 3: it promises 2.00 times, and models run 2.00 times as fast."
+        "From the Bead 2 to Cog 3 models run 2.00 times as fast in the median. The ratio of their roofs comes within "
+        "10 % of that."
+    )
+
+
+def test_a_promise_that_is_not_kept_is_told(monkeypatch):
+    found = elsewhere_pairs.elsewhere_pairs.generations(timed_elsewhere())
+    broken = [replace(each, promised=4.0) for each in found]
+    monkeypatch.setattr(elsewhere_pairs.elsewhere_pairs, "generations", lambda paper: broken)
+    assert plain(elsewhere_pairs.generations(timed_elsewhere())).endswith(
+        "farthest off from the Bead 2 to Cog 3: it promises 4.00 times, and models run 2.00 times as fast."
     )
 
 
