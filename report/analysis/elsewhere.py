@@ -107,6 +107,13 @@ def _paired(base: pd.DataFrame, other: pd.DataFrame, alike: Sequence[str]) -> pd
     return pairs.assign(speed_up=pairs.latency_s / pairs.latency_s_other)
 
 
+def most_published(paper: Paper) -> tuple[str, str, pd.DataFrame]:
+    """Return the device and precision of which most timed models are known, and these at their fastest."""
+    rows = fastest(counted(paper))
+    device, computed = most_models(rows)[0]
+    return device, computed, rows[(rows.device == device) & (rows.computed == computed)]
+
+
 def most_models(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Return devices, each with the precision at which most models were timed, those with most models first."""
     models = rows.groupby(["device", "computed"]).model.nunique().reset_index()

@@ -37,9 +37,7 @@ def by_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 def by_family(paper: Paper) -> tuple[str, str, dict[str, Spread]]:
     """Return the device and precision of most models, and each family's shares of the roof there, the highest first."""
-    rows = elsewhere.fastest(elsewhere.counted(paper))
-    device, computed = elsewhere.most_models(rows)[0]
-    shown = rows[(rows.device == device) & (rows.computed == computed)]
+    device, computed, shown = elsewhere.most_published(paper)
     of_model = shown.groupby(["family", "model"]).attained.max()
     families = {
         str(family): Spread.of(shares.droplevel("family"))

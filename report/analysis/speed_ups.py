@@ -5,7 +5,7 @@ import pandas as pd
 from measure.cache.variants import VARIANTS
 from measure.cache.words import EAGER
 from report.analysis import available
-from report.load.paper import Machine, Paper
+from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
 
 CELL = ["model", "batch"]
@@ -38,6 +38,16 @@ def _shared(first: Machine, other: Machine) -> pd.DataFrame:
     return rows[[*CELL, "latency_s", "other_s"]].assign(
         speed_up=rows.latency_s / rows.other_s, predicted=rows.attainable_flop_per_s_other / rows.attainable_flop_per_s
     )
+
+
+def at_lower_precision(machine: Machine) -> pd.DataFrame:
+    """One row is a cell of eager mode at both precisions, with the ``gain`` of the lower one; at least one."""
+    cells, lower = available.cells(machine, None), machine.lower_precision
+    base, lowered = (matching(cells, precision=precision) for precision in (BASE_PRECISION, lower))
+    pairs = base.merge(lowered, on=CELL, suffixes=("", "_lower"))
+    what = f"Nothing was measured at both {BASE_PRECISION} and {lower} on the {available.title(machine)}"
+    gap = available.missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {lower}", does="does")
+    return available.at_least_one(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), gap)
 
 
 def over_eager(machine: Machine, precision: str | None = None) -> pd.DataFrame:

@@ -56,14 +56,12 @@ def _records(rows: pd.DataFrame, models: Sequence[str], kinds: list[str]) -> alt
     return alt.InlineData(values=records)
 
 
-def _panel(
-    data: alt.InlineData, quantity: str, kinds: list[str], condition: str
-) -> alt.Chart:  # fmt: skip
-    """Return the layers of the model that a condition selects: forward upwards, backward downwards."""
+def _panel(data: alt.InlineData, quantity: str, kinds: list[str]) -> alt.Chart:
+    """Return the layers of the model that a reader chooses: forward upwards, backward downwards."""
     forward, backward = (f"{quantity}_{stage}" for stage in PASSES)
     axis = alt.Axis(labelExpr=UNSIGNED, tickCount=4)
     title, scale = QUANTITIES[quantity], alt.Scale(nice=False, padding=4)
-    layers = alt.Chart(data).transform_filter(condition)
+    layers = alt.Chart(data).transform_filter("datum.model === model")
     layers = layers.transform_flatten(["at", "layer", "k", forward, backward])
     passes = layers.transform_calculate(kind=f"{kinds}[datum.k]").transform_fold(
         [forward, backward], ["which", "percent"]
@@ -109,7 +107,7 @@ def one(paper: Paper) -> alt.ConcatChart:
     data = _records(rows, models, kinds)
     panels: list[Any] = []
     for quantity in QUANTITIES:
-        panel = _panel(data, quantity, kinds, "datum.model === model")
+        panel = _panel(data, quantity, kinds)
         panels.append(controlled(panel, panels, choice).properties(width=theme.WIDTH, height=HEIGHT))
     description = _description(machine, rows, models)
     chart = alt.concat(*panels, columns=1, spacing=8)

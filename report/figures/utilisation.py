@@ -114,7 +114,7 @@ def overview(paper: Paper) -> alt.ConcatChart:
         best = highest(on_device[on_device.batch == batch], "attained")
         told_of.append(f"{heading}: {best.model} comes nearest, with {percent(best.attained)} of the attainable rate")
     chart = alt.concat(*panels, columns=COLUMNS, spacing=12)
-    published = available.or_missing(_most_published)(paper)
+    published = available.or_missing(elsewhere.most_published)(paper)
     if len(panels) == 1 and not isinstance(published, Missing):
         device, computed, rows = published
         heading = f"{device}, {computed}, as published"
@@ -134,13 +134,6 @@ def _at_batch(paper: Paper, machine: Machine, points: pd.DataFrame, batch: int) 
     names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))
     lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
     return panel(x, y, lines, _level_names(roofs, x, y), names, marks.add_params(zoom(machine.chip_kind)))
-
-
-def _most_published(paper: Paper) -> tuple[str, str, pd.DataFrame]:
-    """Return the device and precision of which most timed models are known, and these at their fastest."""
-    rows = elsewhere.fastest(elsewhere.counted(paper))
-    device, computed = elsewhere.most_models(rows)[0]
-    return device, computed, rows[(rows.device == device) & (rows.computed == computed)]
 
 
 def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picked: alt.Parameter) -> Any:

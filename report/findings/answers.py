@@ -155,9 +155,7 @@ def kernels(paper: Paper, machine: Machine) -> str:
 @finding
 def published(paper: Paper) -> str:
     """Say what the GPU of which most models are known gives them, and what helps them most."""
-    rows = elsewhere.fastest(elsewhere.counted(paper))
-    device, computed = elsewhere.most_models(rows)[0]
-    most = rows[(rows.device == device) & (rows.computed == computed)]
+    device, computed, most = elsewhere.most_published(paper)
     text = (
         f"The {device} gives the median of {number(most.model.nunique(), 'model')} {percent(most.peak_share.median())} "
         f"of its peak at {computed}."

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from measure.cache.words import EAGER
-from report.analysis import available, saturation
-from report.analysis.available import on_each_machine
+from report.analysis import available, saturation, speed_ups
+from report.analysis.available import Missing, on_each_machine, or_missing
 from report.analysis.long_lists import ALWAYS
 from report.analysis.predictors import comparable
 from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
@@ -62,15 +62,13 @@ def _models_by(batches: pd.Series, form: str) -> list[str]:
 
 def lower_precision(machine: Machine) -> str:
     """Say what the lower precision changes, cell by cell."""
-    cells, lower_one = available.cells(machine, None), machine.lower_precision
-    base, lower = (cells[cells.precision == precision] for precision in (BASE_PRECISION, lower_one))
-    pairs = base.merge(lower, on=["model", "batch"], suffixes=("_base", "_lower"))
-    if pairs.empty:
+    available.cells(machine, None)  # what is missing where nothing was measured at all is another sentence
+    pairs, lower_one = or_missing(speed_ups.at_lower_precision)(machine), machine.lower_precision
+    if isinstance(pairs, Missing):
         return (
             f"Nothing was measured at both {BASE_PRECISION} and {lower_one}; python -m measure --precisions "
             f"{BASE_PRECISION} {lower_one} does."
         )
-    pairs = pairs.assign(gain=pairs.latency_s_base / pairs.latency_s_lower)
     gains, slower = of_models(pairs, "gain"), int((pairs.gain < 1).sum())
     return (
         f"At {lower_one} {number(len(gains), 'model')}, each in the median of its batch sizes, "

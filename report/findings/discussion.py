@@ -48,15 +48,9 @@ def kept_memory(paper: Paper) -> str:
 def lower_precision(paper: Paper, machine: Machine) -> str:
     """Say whether a lower precision brings models nearer to the roof, or only raises it."""
     lower = machine.lower_precision
-    cells = available.cells(machine, None)
-    own, other = (matching(cells, precision=precision) for precision in (BASE_PRECISION, lower))
-    pairs = own.merge(other, on=["model", "batch"], suffixes=("", "_lower"))
-    if pairs.empty:
-        what = f"Nothing was measured at both {BASE_PRECISION} and {lower} on the {available.title(machine)}"
-        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {lower}", does="does")
+    gains = of_models(speed_ups.at_lower_precision(machine), "gain")
     base, lowered = (available.roof(machine, precision) for precision in (BASE_PRECISION, lower))
     promised = lowered.peak_flop_per_s / base.peak_flop_per_s
-    gains = of_models(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain")
     what = {
         1: "They come nearer to it, since tensors of half the length save traffic as well.",
         0: f"They come no nearer to it: what holds them back at {BASE_PRECISION} does so at {lower}.",

@@ -43,8 +43,7 @@ def extent(paper: Paper) -> str:
 def shares(paper: Paper) -> str:
     """Say which share of its datasheet's peak the device with most models shows, and whether any exceeds a peak."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
-    device, computed = elsewhere.most_models(rows)[0]
-    most = rows[(rows.device == device) & (rows.computed == computed)]
+    device, computed, most = elsewhere.most_published(paper)
     best = highest(most, "peak_share")
     text = (
         f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve "

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from report.analysis import available, predictors, saturation
-from report.analysis.available import Missing, or_missing
+from report.analysis.available import or_missing
 from report.analysis.correlations import FEWEST, written
 from report.analysis.long_lists import listed
 from report.analysis.predictors import Rank
@@ -74,9 +74,7 @@ def saturations(paper: Paper) -> str:
 @or_missing
 def speed_ups(paper: Paper) -> str:
     """Set the cells that machines share side by side."""
-    pairs = or_missing(between_machines)(paper)
-    if isinstance(pairs, Missing):
-        raise available.DataMissingError(str(pairs))
+    pairs = between_machines(paper)
     found, left = listed(pd.concat([cells.assign(machine=named(machine)) for machine, cells in pairs]), "speed_up")
     rows = [
         [

@@ -29,13 +29,8 @@ from report.text.quantities import listing, number, percent, significant
 @of_machine(1, "Precision", "sec-throughput")
 def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """Say what a lower precision buys, by batch size."""
-    cells, lower_one = available.cells(machine, None), machine.lower_precision
-    base, lower = (matching(cells, precision=precision) for precision in (BASE_PRECISION, lower_one))
-    pairs = base.merge(lower, on=["model", "batch"], suffixes=("", "_lower"))
-    if pairs.empty:
-        what = f"Nothing was measured at both {BASE_PRECISION} and {lower_one} on the {available.title(machine)}"
-        raise missing_on(machine, what, flags=f"--precisions {BASE_PRECISION} {lower_one}", does="does")
-    effects = by_batch(pairs.assign(gain=pairs.latency_s / pairs.latency_s_lower), "gain", confidence)
+    lower_one = machine.lower_precision
+    effects = by_batch(speed_ups.at_lower_precision(machine), "gain", confidence)
     advice = advised(
         effects,
         take=f"run inference at {lower_one}",
