@@ -100,13 +100,13 @@ def overview(paper: Paper) -> alt.ConcatChart:
     Where one device alone was measured, beside it stands the one of which most models were published, if any was.
     """
     cells = available.shown_cells(paper)
-    rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
+    timed = [machine for machine in paper.shown if KINDS[machine.chip_kind] in set(cells.device)]
+    rated = [machine for machine in timed if machine.roof(BASE_PRECISION)]
+    if not rated:
+        available.roof(timed[0])
     panels, told_of = [], []
-    for machine in rated or [paper.shown[0]]:
-        available.roof(machine)
+    for machine in rated:
         on_device = cells[cells.device == KINDS[machine.chip_kind]]
-        if on_device.empty:
-            continue
         batches = common_batches(on_device)
         batch = batches[len(batches) // 2]
         heading = f"{available.title(machine)}, {BASE_PRECISION}, batch size {batch}"

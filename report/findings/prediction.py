@@ -184,8 +184,7 @@ def coverage(paper: Paper) -> str:
     least = min(kept, key=lambda check: check.covered or 0.0)
     return (
         f"Of the latencies that were left out, {percent(middle)} lie within their prediction interval in the middle "
-        f"of all "
-        f"checks, and {percent(least.covered or 0.0)} in the worst ({_case(paper, least)})."
+        f"of all checks, and {percent(least.covered or 0.0)} in the worst ({_case(paper, least)})."
     )
 
 

@@ -191,3 +191,9 @@ def test_a_device_alone_stands_beside_one_that_others_timed():
 def test_an_overview_without_a_roof_says_what_measures_it():
     bare = replace(tiny().machine("cpu"), roofs=tiny().machine("cpu").roofs[:0])
     assert "--sections roofs" in utilisation.overview(replace(tiny(), machines=(bare,)))
+
+
+def test_an_overview_of_cells_on_one_machine_and_a_roof_on_another_names_the_roof_that_is_missing():
+    cpu, gpu = tiny().machine("cpu"), tiny().machine("gpu")
+    apart = (replace(cpu, cells=cpu.cells[:0]), replace(gpu, roofs=gpu.roofs[:0]))
+    assert "--device cuda --sections roofs" in utilisation.overview(replace(tiny(), machines=apart))
