@@ -48,16 +48,16 @@ def best_batches(cells: pd.DataFrame) -> str:
     gain = models.max() / models.first()
     return (
         f"Of {listing([str(size) for size in sorted(set(several.batch))])}, throughput is highest at batch size "
-        f"{listing(_models_by(several.loc[models.idxmax()].batch, '{batch} for {models}'))}. The best batch size gives "
+        f"{_models_by(several.loc[models.idxmax()].batch)}. The best batch size gives "
         f"{significant(gain.median())} times the throughput of the smallest in the median, "
         f"and {significant(gain.max())} times for {gain.idxmax()}."
     )
 
 
-def _models_by(batches: pd.Series, form: str) -> list[str]:
-    """Count the models of each batch size, in the form of ``{batch} for {models}``."""
+def _models_by(batches: pd.Series) -> str:
+    """Count the models of each batch size: ``1 for 2 models and 8 for 14 models``."""
     counts = batches.value_counts().sort_index()
-    return [form.format(batch=batch, models=number(int(count), "model")) for batch, count in counts.items()]
+    return listing([f"{batch} for {number(int(count), 'model')}" for batch, count in counts.items()])
 
 
 def lower_precision(machine: Machine) -> str:
@@ -150,12 +150,20 @@ def _saturated(rows: pd.DataFrame) -> str:
     sizes = rows.batches.map(lambda batches: listing([str(batch) for batch in batches])).value_counts()
     measured = [f"{batches} ({number(int(count), 'model')})" for batches, count in sizes.items()]
     below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]
-    found = listing(_models_by(below.batch, "{models} at {batch}"))
     return (
         f"models were measured at batch size {'; '.join(measured)}. Of the measured sizes the smallest with "
         f"{percent(saturation.SHARE)} of the best throughput is below the largest for {number(len(below), 'model')} "
-        f"of {len(rows)}{found and ': '}{found}. {_limits(rows, below)}"
+        f"of {len(rows)}{_range(below.batch)}. {_limits(rows, below)}"
     )
+
+
+def _range(batches: pd.Series) -> str:
+    """Say the median of batch sizes and their ends; nothing where there are none."""
+    if batches.empty:
+        return ""
+    low, high = batches.min(), batches.max()
+    ends = f", from {low} to {high}" if low < high else ""
+    return f": {batches.median():g}{' in the median' if len(batches) > 1 else ''}{ends}"
 
 
 def _over_eager(variant: str, rows: pd.DataFrame, eager: pd.DataFrame) -> str:

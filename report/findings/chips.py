@@ -224,10 +224,9 @@ def matrix_units(paper: Paper) -> str:
     if pairs.empty:
         return "No CPU of the table has a 16-bit rate on tensor units beside one at fp32 on vector units."
     parts = [
-        f"the {row.chip} computes {si(row.peak_flop_per_s, 'FLOP/s')} at {row.precision} on its tensor "
-        f"units against {si(row.peak_flop_per_s_vector, 'FLOP/s')} at fp32 on its vector units, "
-        f"{significant(row.ratio)} times as much, which moves its ridge point "
-        f"from {intensity(row.ridge_flop_per_byte_vector)} to {intensity(row.ridge_flop_per_byte)}"
+        f"the {row.chip} computes {significant(row.ratio)} times as fast at {row.precision} on its tensor units as "
+        f"at fp32 on its vector units, which moves its ridge point from {intensity(row.ridge_flop_per_byte_vector)} "
+        f"to {intensity(row.ridge_flop_per_byte)}"
         for row in each(pairs)
     ]
     have = by_number(len(pairs), "has", "have")

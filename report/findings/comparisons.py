@@ -130,19 +130,19 @@ def growing_kinds(paper: Paper) -> list[Series]:
 def _growth(series: Series) -> str:
     rows, ridge = series.rows, series.growth("ridge_flop_per_byte")
     text = (
-        f"{change(ridge.rate, ridge.low, ridge.high)} for {series.name} ({number(len(rows), 'die')}, {series.rate}, "
-        f"{rows.year.min():.0f} to {rows.year.max():.0f})"
+        f"of {series.name} ({number(len(rows), 'die')}, {series.rate}, {rows.year.min():.0f} to "
+        f"{rows.year.max():.0f}) moved by {change(ridge.rate, ridge.low, ridge.high)} a year"
     )
     if ridge.low <= 0 <= ridge.high:
-        return f"{text}, which may be chance"
-    verb = "doubling" if ridge.rate > 0 else "halving"
-    return f"{text}, {verb} every {significant(abs(ridge.doubling_years), 2)}{SPACE}years"
+        return f"{text}, which may be chance."
+    verb = "double" if ridge.rate > 0 else "halve"
+    return f"{text}, and so {verb} every {significant(abs(ridge.doubling_years), 2)}{SPACE}years."
 
 
 @finding
 def ridge_growth(paper: Paper) -> str:
     """Say how fast the ridge points of each kind moved."""
-    return f"Ridge points moved by these rates a year: {'; '.join(map(_growth, growing_kinds(paper)))}."
+    return f"The ridge points {' Those '.join(map(_growth, growing_kinds(paper)))}"
 
 
 @finding

@@ -8,7 +8,7 @@ from report.analysis.correlations import FEWEST, Coefficient
 from report.analysis.elsewhere import ADD
 from report.analysis.elsewhere_predictors import OWN
 from report.load.paper import Paper
-from report.text.quantities import listing, number
+from report.text.quantities import listing, number, significant
 
 TOLD = 4
 """So many devices are told of, those of which most models are known."""
@@ -21,12 +21,21 @@ def predictors(paper: Paper) -> str:
     for order in elsewhere_predictors.orders(paper):
         if order.predictor != OWN:
             devices[f"{order.device} at {order.computed}"][order.predictor] = order.coefficient
-    parts = []
+    best: dict[str, list[str]] = defaultdict(list)
     for device, known in list(devices.items())[:TOLD]:
-        best = max(known, key=lambda name: known[name].value)
-        beside = "" if best == "FLOP" else f", FLOP {known['FLOP']}"
-        parts.append(f"{best} on the {device} ({known[best]} for {number(known[best].models, 'model')}{beside})")
-    return f"What orders the models best by the time of an input is {listing(parts)}."
+        best[max(known, key=lambda name: known[name].value)].append(device)
+    parts = []
+    for name, where in best.items():
+        beside = "" if name == "FLOP" else f", FLOP {_ends([devices[device]['FLOP'] for device in where])}"
+        on = listing([f"the {device}" for device in where])
+        parts.append(f"{name} on {on} ({_ends([devices[device][name] for device in where])}{beside})")
+    return f"What orders the models best by the time of an input is {'; '.join(parts)}."
+
+
+def _ends(coefficients: list[Coefficient]) -> str:
+    """Say the least and the most of some coefficients."""
+    ends = dict.fromkeys(significant(end(one.value for one in coefficients), 2) for end in (min, max))
+    return " to ".join(ends)
 
 
 @finding

@@ -83,7 +83,7 @@ def dominant(paper: Paper, machine: Machine) -> str:
     time = _most(first["time_s", FORWARD], first["time_s", BACKWARD], models, " in their median")
     memory = _most(first["byte", FORWARD], first["byte", BACKWARD])
     return (
-        f"On the {available.title(machine)}, most of the layers' time goes to {time}, most of their memory to "
+        f"On the {available.title(machine)}, most of the layers' time goes to {time}. Most of their memory goes to "
         f"{memory}. {_apart(rows)}"
     )
 

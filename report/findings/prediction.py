@@ -195,12 +195,17 @@ def failures(paper: Paper) -> str:
     for check in _told(paper):
         best = min(predictions.beside(paper, check).values(), key=lambda other: other.median)
         if best.method != OURS:
-            lost.append(
-                f"{_case(paper, check)}: {CALLED[best.method]} {percent(best.median)}, ours {percent(check.median)}"
-            )
+            lost.append((check, best))
     if not lost:
         return "Nowhere does a simpler estimate predict better."
-    return f"Simpler estimates predict better in {number(len(lost), 'case')}: {'; '.join(lost)}."
+    lost.sort(key=lambda pair: pair[1].median / pair[0].median)
+    worst, best = lost[0]
+    others = [_case(paper, check) for check, _best in lost[1:]]
+    text = (
+        f"Simpler estimates predict better in {number(len(lost), 'case')}. The clearest is {_case(paper, worst)}: "
+        f"{CALLED[best.method]} is off by {percent(best.median)}, our terms by {percent(worst.median)}."
+    )
+    return f"{text} The others: {'; '.join(others)}." if others else text
 
 
 def _told(paper: Paper) -> list[Check]:
@@ -244,10 +249,12 @@ def depthwise(paper: Paper) -> str:
     found = found[found.name.isin(dense.index)]
     if found.empty:
         raise DataMissingError("No device was timed with models enough that have depthwise convolutions.")
+    ends = found.assign(beside=found.roof_times / found.name.map(dense)).sort_values("beside").iloc[[0, -1]]
+    ends = ends.drop_duplicates("name")
     parts = [
         f"{significant(row.roof_times, 2)} on the {predictions.title(paper, row.setting)} (dense "
         f"{significant(dense[row.name], 2)})"
-        for row in each(found)
+        for row in each(ends)
     ]
     nearer = sum(row.roof_times < dense[row.name] for row in each(found))
     verdict = (
@@ -256,7 +263,7 @@ def depthwise(paper: Paper) -> str:
         else f"Depthwise convolutions come nearer to their roof than dense ones on {nearer or 'none'} of "
         f"{number(len(found), 'device')}"
     )
-    return f"{verdict}. As multiples of the time that the roof allows: {listing(parts)}."
+    return f"{verdict}. As multiples of the time that the roof allows, at the ends: {listing(parts)}."
 
 
 @finding

@@ -1,6 +1,6 @@
 """What predicts a latency, where it fails, and what sets the models apart for which it does."""
 
-from math import exp
+from math import exp, inf
 
 import pandas as pd
 
@@ -118,17 +118,24 @@ def _better(cells: pd.DataFrame, batches: list[int]) -> str:
 def best(paper: Paper, machine: Machine) -> str:
     """Say which predictor orders the models best."""
     cells = available.cells(machine)
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[tuple[str, str], dict[int | None, Coefficient]] = {}
     for batch, ranks in ranked_of(machine).items():
-        where = f"{_where(batch)} (ρ = {ranks[0].spearman})"
-        alike.setdefault((ranks[0].predictor.name, _ahead(cells, batch, ranks)), []).append(where)
-    parts = [f"by {name} {listing(sizes)}{ahead}" for (name, ahead), sizes in alike.items()]
+        alike.setdefault((ranks[0].predictor.name, _ahead(cells, batch, ranks)), {})[batch] = ranks[0].spearman
+    parts = [f"by {name} {_at_all(found)}{ahead}" for (name, ahead), found in alike.items()]
     sentence = f"On the {available.title(machine)} the models are ordered best {'; '.join(parts)}."
     if BOUND in predictors.known(cells):
         return sentence
     why = "Their operators have not been counted; python -m measure --sections workload counts them."
     roof = or_missing(available.roof)(machine)
     return f"{sentence} The roofline time is not among them: {roof if isinstance(roof, Missing) else why}"
+
+
+def _at_all(found: dict[int | None, Coefficient]) -> str:
+    """Say where a predictor is best, and the least and the most of its coefficients there."""
+    sizes = [str(batch) for batch in found if batch is not None]
+    places = [_where(None)] * (None in found) + [f"at batch size {listing(sizes)}"] * bool(sizes)
+    ends = dict.fromkeys(str(end(found.values(), key=lambda coefficient: coefficient.value)) for end in (min, max))
+    return f"{listing(places)} (ρ = {' to '.join(ends)})"
 
 
 def _ahead(cells: pd.DataFrame, batch: int | None, ranks: list[Rank]) -> str:
@@ -163,7 +170,7 @@ def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
     middle = traits.median()
     text = (
         f"the slowest model for its FLOP is {slow.model}, at {significant(exp(slow.residual))} times the latency of "
-        f"the line{_apart(traits.loc[slow.model], middle)}; the quickest is {quick.model}, at "
+        f"the line{_apart(traits.loc[slow.model], middle)}. The quickest is {quick.model}, at "
         f"{significant(exp(quick.residual))} times{_apart(traits.loc[quick.model], middle)}. {_explained(off, traits)}"
     )
     if traits.operator_calls.isna().all():
@@ -172,13 +179,17 @@ def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
 
 
 def _apart(traits: pd.Series, middle: pd.Series) -> str:
-    """List the traits in which a model is far from the median one, which has nothing or ``FAR`` times less or more."""
-    parts = [
-        f"{trait.written(traits[trait.column])} {trait.words} against {trait.written(middle[trait.column])}"
+    """Say the trait in which a model is farthest from the median one, by more than ``FAR`` times."""
+    times = {
+        trait: max(ends) / min(ends) if min(ends) else inf
         for trait in TRAITS
-        if max(traits[trait.column], middle[trait.column]) > FAR * min(traits[trait.column], middle[trait.column])
-    ]
-    return f" ({'; '.join(parts)} in the median model)" if parts else ""
+        if max(ends := (traits[trait.column], middle[trait.column])) > FAR * min(ends)
+    }
+    if not times:
+        return ""
+    trait = max(times, key=lambda trait: times[trait])
+    own, usual = (trait.written(side[trait.column]) for side in (traits, middle))
+    return f" ({own} {trait.words} against {usual} in the median model)"
 
 
 def _explained(off: pd.DataFrame, traits: pd.DataFrame) -> str:

@@ -31,10 +31,10 @@ def time_ratios(paper: Paper, machine: Machine) -> str:
     lower = int((~agree & (rows.time_ratio < rows.flop_ratio)).sum())
     return (
         f"On the {available.title(machine)} at batch size {rows.batch.iloc[0]}, the time of the backward pass over "
-        f"that of the forward pass is {span(rows, 'time_ratio')}; the same of the FLOP is "
+        f"that of the forward pass is {span(rows, 'time_ratio')}. The same of the FLOP is "
         f"{significant(rows.flop_ratio.median(), 4)} in the median. The two agree within "
         f"{percent(ratio_reasons.AGREEING)}, or within the interval of the former, in "
-        f"{int(agree.sum()) or 'none'} of {number(len(rows), 'model')}; in {higher or 'none'} the time grows more "
+        f"{int(agree.sum()) or 'none'} of {number(len(rows), 'model')}. In {higher or 'none'} the time grows more "
         f"than the FLOP, in {lower or 'none'} less."
     )
 
@@ -70,14 +70,14 @@ def rates(paper: Paper, machine: Machine) -> str:
     rows = at_shown_batch(available.steps(machine))
     parts = []
     for stage in ("forward", "backward"):
-        best = highest(rows, f"{stage}_flop_per_s")
+        best = highest(rows, f"{stage}_peak_share")
         parts.append(
             f"{percent(rows[f'{stage}_peak_share'].median())} in the {stage} pass (at most "
-            f"{si(best[f'{stage}_flop_per_s'], 'FLOP/s')}, {percent(best[f'{stage}_peak_share'])}, {best.model})"
+            f"{percent(best[f'{stage}_peak_share'])}, {best.model})"
         )
     faster = rows[rows.backward_flop_per_s > rows.forward_flop_per_s]
     return (
-        f"On the {available.title(machine)} the models achieve in the median, of the peak, {listing(parts)}; the "
+        f"On the {available.title(machine)} the models achieve in the median, of the peak, {listing(parts)}. The "
         f"backward pass has the higher rate in {len(faster) or 'none'} of {number(len(rows), 'model')}"
         f"{named(sorted(faster.model))}."
     )
@@ -99,7 +99,7 @@ def estimates(paper: Paper, machine: Machine) -> str:
         waiting = (bounded.operator_bound_s / bounded.flop_bound_s).median()
         text += (
             f" The least time of its operators, one after the other, is {significant(waiting)} times FLOP over "
-            f"peak in the median, and the measured step is that times {span(bounded, 'over')}."
+            f"peak in the median. The measured step is that times {span(bounded, 'over')}."
         )
     update = highest(rows, "share")
     return (
@@ -134,11 +134,11 @@ def saved(paper: Paper) -> str:
     sums = layers.groupby(["model", "layer_kind"]).saved_byte.sum().astype(float)
     shares = (sums / sums.groupby("model").transform("sum")).unstack(fill_value=0)
     means = shares.mean().sort_values(ascending=False)
-    parts = [f"{kind} {percent(share)}" for kind, share in means.items() if share >= 0.05]
+    parts = [f"{kind} ({percent(share)})" for kind, share in means.iloc[:2].items()]
     first = shares.idxmax(axis=1).value_counts()
     return (
-        f"What is saved for the backward pass is kept, on average of {number(len(shares), 'model')}, for layers of the "
-        f"kinds {listing(parts)}; {first.index[0]} layers keep most in {first.iloc[0]} of them."
+        f"On average of {number(len(shares), 'model')}, most of what is saved for the backward pass is kept for layers "
+        f"of the kinds {listing(parts)}. In {first.iloc[0]} of them {first.index[0]} layers keep most."
     )
 
 
@@ -160,7 +160,7 @@ def freezing(paper: Paper) -> str:
     return (
         f"With all layers frozen but the last that multiplies, {percent(backward.median())} of the backward pass's "
         f"FLOP remain in the median of {number(len(rows), 'model')}, at most {percent(backward.max())} "
-        f"({backward.idxmax()}), and a step takes {percent(step.median())} of its FLOP. Of the saved activations only "
+        f"({backward.idxmax()}). A step then takes {percent(step.median())} of its FLOP. Of the saved activations only "
         f"that layer's input is needed, {percent(kept.median())} of their bytes in the median, and of gradients and "
         f"momentum {percent(weights.median())}."
     )
@@ -196,9 +196,9 @@ def larger_batch(paper: Paper) -> str:
     least, most = lowest(both, "growth"), highest(both, "less")
     return (
         f"A batch of {larger} in place of {batch} takes {significant(growth.median())} times the memory in the "
-        f"median of {number(len(both), 'model')}, and {significant(least.growth)} times at the least ({least.model}): "
-        f"weights, gradients and momentum, {percent(fixed.median())} of the peak at {batch} in the median and at most "
-        f"{percent(fixed.max())}, do not grow. The FLOP of an input stay the same, and a step moves "
+        f"median of {number(len(both), 'model')}, and {significant(least.growth)} times at the least ({least.model}). "
+        f"Weights, gradients and momentum do not grow; they are {percent(fixed.median())} of the peak at {batch} in "
+        f"the median, at most {percent(fixed.max())}. The FLOP of an input stay the same, and a step moves "
         f"{percent(less.median())} fewer bytes for it in the median, at most {percent(most.less)} ({most.model})."
     )
 
@@ -222,7 +222,7 @@ def flop_ratios(paper: Paper) -> str:
         text += f", from {significant(least.ratio, 4)} ({least.model}) to {significant(most.ratio, 4)} ({most.model})"
     lacking_to_two = or_missing(_lacking_to_two)(paper)
     other = (rows.backward_other_flop / rows.backward_flop).median()
-    return f"{text}; everything but products adds {percent(other)} to its FLOP in the median. {lacking_to_two}"
+    return f"{text}. Everything but products adds {percent(other)} to its FLOP in the median. {lacking_to_two}"
 
 
 def _lacking_to_two(paper: Paper) -> str:

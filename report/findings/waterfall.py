@@ -13,13 +13,16 @@ from report.findings.utilisation import named
 from report.load import operator_bounds
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import extremes, highest
+from report.text.frame_rows import at_ends, extremes, highest
 from report.text.quantities import by_number, exact, listing, number, percent, signed_percent, significant
+
+TOLD = 2
+"""So many values are told of."""
 
 
 def counts(values: pd.Series, noun: str) -> str:
-    """Say how often each value occurs, the most frequent first: ``fusion in 3 of 5 cells and larger batch in 2``."""
-    first, *others = [f"{value} in {count}" for value, count in values.value_counts().items()]
+    """Say how often the most frequent values occur: ``fusion in 3 of 5 cells and larger batch in 2``."""
+    first, *others = [f"{value} in {count}" for value, count in values.value_counts().head(TOLD).items()]
     return listing([f"{first} of {number(len(values), noun)}", *others])
 
 
@@ -32,13 +35,15 @@ def waiting(paper: Paper, machine: Machine) -> str:
     rows = rows[rows.batch.isin(same.batch) & rows.model.isin(same.model)]
     sums = rows.assign(memory_s=rows.bound_s.where(rows.memory_bound, 0.0)).groupby(["batch", "model"])
     shares = (sums.memory_s.sum() / sums.bound_s.sum()).rename("share").reset_index()
-    parts = [f"{percent(median)} at {batch}" for batch, median in shares.groupby("batch").share.median().items()]
+    by_batch = shares.groupby("batch").share.median()
+    medians = at_ends(dict(zip(by_batch.index, by_batch, strict=True)))
+    parts = [f"{percent(median)} at {batch}" for batch, median in medians.items()]
     least, most = extremes(shares, "share")
     return (
         f"On the {available.title(machine)}, of the least time of all operators one after the other, those that "
         f"wait for memory take in the median of {number(shares.model.nunique(), 'model')}, by batch size, "
-        f"{listing(parts)}; most in {most.model} at {most.batch} ({percent(most.share)}), least in {least.model} "
-        f"at {least.batch} ({percent(least.share)})."
+        f"{listing(parts)}. They take most in {most.model} at {most.batch} ({percent(most.share)}) and least in "
+        f"{least.model} at {least.batch} ({percent(least.share)})."
     )
 
 
@@ -118,8 +123,8 @@ def system(paper: Paper) -> str:
     most = highest(known, "system_share")
     return (
         f"On the {available.title(machine)} the operating system takes, of the threads' time in the median of "
-        f"{number(same.model.nunique(), 'model')}, by batch size, {listing(parts)}; the most in {most.model} at "
-        f"{most.batch}, {percent(most.system_share)}, where a call causes "
+        f"{number(same.model.nunique(), 'model')}, by batch size, {listing(parts)}. It takes most, "
+        f"{percent(most.system_share)}, in {most.model} at {most.batch}, where a call causes "
         f"{exact(round(float(significant(most.page_faults))), 'page faults')}."
     )
 
@@ -135,7 +140,7 @@ def largest(paper: Paper, machine: Machine) -> str:
     else:
         text += (
             f" Something that was measured makes {len(helped)} of {number(len(rows), 'cell')} faster, by a factor of "
-            f"{median_of(helped.gain)} in the median; what helps most is {counts(helped.remedy, 'cell')}."
+            f"{median_of(helped.gain)} in the median. What helps most is {counts(helped.remedy, 'cell')}."
         )
     if not hypotheses.empty:
         text += f" For the others there are hypotheses to try: {counts(hypotheses.remedy, 'cell')}."

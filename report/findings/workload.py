@@ -32,20 +32,19 @@ def scope(paper: Paper) -> str:
 
 
 def _span(models: pd.DataFrame, column: str, unit: str) -> str:
-    """Say the least and the most, each with its model, and the factor between."""
+    """Say the least and the most, each with its model."""
     low, high = extremes(models, column)
     if low.model == high.model:
         return f"{si(low[column], unit)} ({low.model})"
-    factor = f", a factor of {significant(high[column] / low[column])}" if low[column] else ""
-    return f"{si(low[column], unit)} ({low.model}) to {si(high[column], unit)} ({high.model}){factor}"
+    return f"{si(low[column], unit)} ({low.model}) to {si(high[column], unit)} ({high.model})"
 
 
 @finding
 def spans(paper: Paper) -> str:
     models = available.workloads(paper, batch=1)
     return (
-        f"The {count(paper)} span {_span(models, 'forward_flop', 'FLOP')}, for one input, and "
-        f"{_span(models, 'parameter_count', ' parameters')}. Their footprints at {BASE_PRECISION} span "
+        f"The {count(paper)} ask for {_span(models, 'forward_flop', 'FLOP')} for one input. They have "
+        f"{_span(models, 'parameter_count', ' parameters')}. Their footprints at {BASE_PRECISION} take "
         f"{_span(models, 'footprint_byte', 'B')}."
     )
 
@@ -134,14 +133,13 @@ def growth_limits(paper: Paper) -> str:
     least, most = (end(found, key=lambda demand: demand.fixed_share) for end in (min, max))
     text = (
         f"In {most.model} {percent(most.fixed_share, 3)} of one input's footprint does not grow with the batch, so its "
-        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}, to "
-        f"{intensity(most.asymptotic_intensity)}"
+        f"intensity can rise by a factor of {significant(1 / (1 - most.fixed_share))}."
     )
     if most.model == least.model:
-        return f"{text}."
+        return text
     return (
-        f"{text}; in {least.model} that part is {percent(least.fixed_share, 3)}, and the factor is at most "
-        f"{significant(1 / (1 - least.fixed_share))}, to {intensity(least.asymptotic_intensity)}."
+        f"{text} In {least.model} that part is {percent(least.fixed_share, 3)}, and the factor is at most "
+        f"{significant(1 / (1 - least.fixed_share))}."
     )
 
 

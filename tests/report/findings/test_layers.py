@@ -18,7 +18,7 @@ def test_dominant():
     # lean 6 of 9 and 12 of 21 ms, deep 360 of 392 and 900 of 985 ms
     assert (
         "most of the layers' time goes to convolution forward in 2 of 2 models (79 % in their median) and backward in "
-        "2 (74 %), most of their memory to " in text
+        "2 (74 %). Most of their memory goes to " in text
     )
     # lean's head: 22 % of the time forward for 80 of 880 MFLOP, 24 % backward for 160 of 1680; its activation backward
     # 19 for 10 %

@@ -22,8 +22,8 @@ def test_ratios():
     # 24 over 10, 1000 over 400 and 98 over 50 ms; 1.9, 1.98 and 8032 over 4080
     assert text == (
         "On the Example CPU (4 cores) at batch size 8, the time of the backward pass over that of the forward pass is "
-        "2.40 in the median of 3 models, from 1.96 (broad) to 2.50 (deep); the same of the FLOP is 1.969 in the "
-        "median. The two agree within 5.0 %, or within the interval of the former, in 1 of 3 models; in 2 the time "
+        "2.40 in the median of 3 models, from 1.96 (broad) to 2.50 (deep). The same of the FLOP is 1.969 in the "
+        "median. The two agree within 5.0 %, or within the interval of the former, in 1 of 3 models. In 2 the time "
         "grows more than the FLOP, in none less."
     )
 
@@ -55,9 +55,8 @@ def test_rates():
     text = plain(training.rates(trained(gpu=False)))
     # Forward 0.8, 1.0 and 0.816 of 100 GFLOP/s; backward 0.633, 0.792 and 0.8196
     assert (
-        "achieve in the median, of the peak, 82 % in the forward pass (at most 100 GFLOP/s, 100 %, deep) and 79 % in "
-        "the backward pass (at most 82.0 GFLOP/s, 82 %, broad); the backward pass has the higher rate in 1 of 3 models "
-        "(broad)." in text
+        "achieve in the median, of the peak, 82 % in the forward pass (at most 100 %, deep) and 79 % in the backward "
+        "pass (at most 82 %, broad). The backward pass has the higher rate in 1 of 3 models (broad)." in text
     )
 
 
@@ -125,8 +124,8 @@ def test_saved():
     # broad: 4, 7.2 and 0.8 of 12 MB; deep: 32, 39.2 and 0.8 of 72; lean: 4, 35.2 and 0.8 of 40; tokens: attention 80,
     # normalisation 79.2 and 0.8 of 160
     assert (
-        "is kept, on average of 4 models, for layers of the kinds activation 37 %, normalisation 26 %, "
-        "convolution 22 % and attention 13 %; activation layers keep most in 2 of them." in text
+        "On average of 4 models, most of what is saved for the backward pass is kept for layers of the kinds "
+        "activation (37 %) and normalisation (26 %). In 2 of them activation layers keep most." in text
     )
 
 
@@ -135,7 +134,7 @@ def test_freezing():
     # The head's weight gradients: 816 of 8032, 800 of 79200, 80 of 1520 and 8000 of 64000 MFLOP
     assert "7.7 % of the backward pass's FLOP remain in the median of 4 models, at most 13 % (tokens)" in text
     # Steps: 4896 of 12112, 40800 of 119200, 880 of 2320 and 40000 of 96000 MFLOP
-    assert "a step takes 39 % of its FLOP" in text
+    assert "A step then takes 39 % of its FLOP." in text
     # Inputs of heads, traffic less parameters and output: 23.2 of 12, 11.2 of 72, 15.2 of 40 and 15.2 of 160 MB
     assert "only that layer's input is needed, 27 % of their bytes in the median" in text
     # Parameters of heads: 96 of 100, 2 of 40, 3 of 4 and 48 of 80 MB
@@ -163,7 +162,7 @@ def test_larger_batch():
     text = plain(training.larger_batch(grown()))
     assert "A batch of 128 in place of 8 takes 12.0 times the memory in the median of 4 models" in text
     # Parameters, gradients and momentum: 300 of 306, 120 of 200, 12 of 60 and 240 of 420 MB
-    assert "59 % of the peak at 8 in the median and at most 98 %, do not grow" in text
+    assert "they are 59 % of the peak at 8 in the median, at most 98 %." in text
     # Bytes of an input, update's among them: broad (780 * 12 + 500) / 16 over 780 + 500, deep (660 * 12 + 200) / 16
     # over 660 + 200, lean (396 * 12 + 20) / 16 over 416, tokens (2160 * 12 + 400) / 16 over 2560: 0.481, 0.590, 0.717
     # and 0.643

@@ -22,9 +22,10 @@ def test_waiting():
     text = plain(waterfall.waiting(profiled()))
     assert (
         "On the Example CPU (4 cores), of the least time of all operators one after the other, those that wait for "
-        "memory take in the median of 3 models, by batch size, 100 % at 1 and 100 % at 8; most in " in text
+        "memory take in the median of 3 models, by batch size, 100 % at 1 and 100 % at 8. They take most "
+        "in " in text
     )
-    assert "least in deep at 1 (2.2 %)" in text
+    assert "and least in deep at 1 (2.2 %)." in text
 
 
 def test_gaps():
@@ -59,7 +60,7 @@ def test_system():
     )
     assert text == (
         "On the Example CPU (4 cores) the operating system takes, of the threads' time in the median of 1 model, by "
-        "batch size, 10 % at 1 and 50 % at 8; the most in lean at 8, 50 %, where a call causes 81,200 page "
+        "batch size, 10 % at 1 and 50 % at 8. It takes most, 50 %, in lean at 8, where a call causes 81,200 page "
         "faults."
     )
 
@@ -78,7 +79,7 @@ def test_largest():
     # At batch size 8 lean has twice the throughput, deep 8 * 100 / 320 = 2.5 times that: 2.25 in the median.
     assert (
         "On the Example CPU (4 cores) the largest term is model bound in 2 of 3 cells and framework in 1. Something "
-        "that was measured makes 2 of 3 cells faster, by a factor of 2.3 in the median; what helps most is batch size "
+        "that was measured makes 2 of 3 cells faster, by a factor of 2.3 in the median. What helps most is batch size "
         "8 in 2 of 2 cells. For the others there are hypotheses to try: bf16 in 1 of 1 cell." in text
     )
     assert (
