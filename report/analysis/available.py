@@ -293,10 +293,11 @@ def titles(paper: Paper, rows: pd.DataFrame) -> str:
     return listing([f"the {title(machine)}" for machine in paper.shown if KINDS[machine.chip_kind] in present])
 
 
-def title(machine: Machine) -> str:
-    """A machine's name as the paper writes it."""
-    name = machine.environment.name
-    return f"{name} ({machine.environment.cores} cores)" if machine.chip_kind == "cpu" else name
+def title(machine: Machine, apart: bool = True) -> str:
+    """A machine's name as the paper writes it: with its folder where others are called alike, if ``apart``."""
+    about = [f"{machine.environment.cores} cores"] if machine.chip_kind == "cpu" else []
+    about += [machine.folder] if apart and machine.namesake else []
+    return f"{machine.environment.name} ({', '.join(about)})" if about else machine.environment.name
 
 
 MORE_ROWS = "add rows to it, or restore it"

@@ -27,11 +27,11 @@ def evenly(ordered: Sequence[Item], most: int = ROWS) -> list[Item]:
     return [ordered[round(step * (len(ordered) - 1) / (most - 1))] for step in range(most)]
 
 
-def left_out(shown: Sized, ordered: Sized) -> str:
-    """Say how many models a figure shows of those that it could, and which; nothing where it shows all."""
+def left_out(shown: Sized, ordered: Sized, noun: str = "model") -> str:
+    """Say how many models, or others, a figure shows of those that it could; nothing where it shows all."""
     if len(shown) == len(ordered):
         return ""
-    count = number(len(ordered), "model")
+    count = number(len(ordered), noun)
     return f"Shown are {len(shown)} of {count}: the first, the last and some evenly from between."
 
 

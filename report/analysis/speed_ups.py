@@ -5,10 +5,14 @@ import pandas as pd
 from measure.cache.variants import VARIANTS
 from measure.cache.words import EAGER
 from report.analysis import available
+from report.analysis.long_lists import evenly
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
 
 CELL = ["model", "batch"]
+
+MANY = 3
+"""So many other machines are told of; of more, those at the ends and in the middle."""
 
 
 def between_machines(paper: Paper) -> list[tuple[Machine, pd.DataFrame]]:
@@ -26,6 +30,17 @@ def between_machines(paper: Paper) -> list[tuple[Machine, pd.DataFrame]]:
         "run python -m measure there and copy its folder from data/machines into this one."
     )
     return available.at_least_one([(other, shared) for other, shared in found if not shared.empty], gap)
+
+
+def told(paper: Paper) -> tuple[list[tuple[Machine, pd.DataFrame]], int]:
+    """Return the machines of ``between_machines`` that are told of one by one, and how many there are.
+
+    Of many the slowest, the fastest and one in the middle.
+    """
+    found = between_machines(paper)
+    if len(found) <= MANY:
+        return found, len(found)
+    return evenly(sorted(found, key=lambda pair: float(pair[1].speed_up.median())), MANY), len(found)
 
 
 def _shared(first: Machine, other: Machine) -> pd.DataFrame:

@@ -1,11 +1,15 @@
 """Which machines were measured, and what became of their cells."""
 
+from collections import Counter
+from collections.abc import Sequence
 from itertools import count
 from math import expm1, sqrt
 
+import pandas as pd
+
 from measure.cache.conventions import LOAD, MOST_ROUNDS, ROUNDS, TARGET
 from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
-from report.analysis import available, stand_in
+from report.analysis import available, fleet, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.analysis.long_lists import ALWAYS
 from report.findings import method
@@ -35,7 +39,6 @@ FLAGS = {
 def shown(paper: Paper) -> str:
     """Name the machines and those that figures show, and say what became of their cells."""
     machines = available.machines(paper)
-    names = listing([f"the {available.title(machine)}" for machine in machines])
     newest = {kind: or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")}
     gaps = [machine for machine in newest.values() if isinstance(machine, Missing)]
     parts = [
@@ -43,13 +46,21 @@ def shown(paper: Paper) -> str:
         for kind, machine in newest.items()
         if not isinstance(machine, Missing)
     ]
-    text = f"All measurements are of one machine, {names}."
+    text = f"All measurements are of one machine, {_names(machines)}."
     if len(machines) > 1:
         text = (
-            f"The cache holds {number(len(machines), 'machine')}: {names}. Figures show, of each kind of device, the "
-            f"one measured last: {listing(parts)}."
+            f"The cache holds {number(len(machines), 'machine')}: {_names(machines)}. Figures show, of each kind of "
+            f"device, the one measured last: {listing(parts)}."
         )
     return " ".join([text, *gaps, outcome(paper)])
+
+
+def _names(machines: Sequence[Machine]) -> str:
+    """Name some machines; of a fleet how many have each of the most frequent names."""
+    if len(machines) <= fleet.TOLD:
+        return listing([f"the {available.title(machine)}" for machine in machines])
+    names = Counter(available.title(machine, apart=False) for machine in machines).most_common()
+    return listing([f"{count} called {name}" for name, count in names], fleet.TOLD)
 
 
 @or_missing
@@ -77,7 +88,13 @@ def timed_by_others(paper: Paper) -> Markup | Prose:
 @finding
 def environments(paper: Paper) -> str:
     """Say versions and threads of each machine."""
-    return " ".join(map(_environment, available.machines(paper)))
+    listed, left = fleet.listed(paper)
+    text = " ".join(map(_environment, listed))
+    if not left:
+        return text
+    versions = Counter(machine.environment.torch for machine in paper.machines).most_common()
+    ran = listing([f"{count} ran torch {version}" for version, count in versions], fleet.TOLD)
+    return f"{text} Of all {len(paper.machines)} machines {ran}; their machine.csv in data/machines has the rest."
 
 
 def _environment(machine: Machine) -> str:
@@ -116,7 +133,18 @@ def cells(machine: Machine) -> str:
 
 def outcome(paper: Paper) -> str:
     """Count each machine's cells, those without an interval or with one of a single round, and those with a flag."""
-    return " ".join(map(_outcome, available.machines(paper)))
+    listed, left = fleet.listed(paper)
+    text = " ".join(map(_outcome, listed))
+    if not left:
+        return text
+    tried = pd.concat([machine.cells for machine in paper.machines])
+    ok = tried[tried.status == "ok"]
+    loaded = int(ok["flags"].str.contains("loaded").sum())
+    return (
+        f"{text} On all {len(paper.machines)} machines together {len(ok)} of {number(len(tried), 'cell')} that were "
+        f"tried were measured; {loaded or 'none'} of these {by_number(loaded, 'was', 'were')} measured while other "
+        f"programs used {percent(LOAD)} of the cores or more."
+    )
 
 
 def _outcome(machine: Machine) -> str:

@@ -14,7 +14,11 @@ from report.text.quantities import listing, number, significant
 @finding
 def of_machines(paper: Paper) -> str:
     """Say the speed-ups of the other machines over the first, and how near the ratio of their roofs comes."""
-    return " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in speed_ups.between_machines(paper))
+    told, count = speed_ups.told(paper)
+    pairs = " ".join(_pair(paper.shown[0], machine, cells) for machine, cells in told)
+    if count == len(told):
+        return pairs
+    return f"Of {count} other machines these are the slowest, one in the middle and the fastest. {pairs}"
 
 
 def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:

@@ -2,9 +2,10 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ class Machine:
     (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
     times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
     said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
-    were tried at another one, with that.
+    were tried at another one, with that. A ``namesake`` shares its name with another machine of the paper.
     """
 
     folder: str
@@ -63,6 +64,7 @@ class Machine:
     hardware_counter_profiles: pd.DataFrame
     hardware_counters: pd.DataFrame
     left_out: tuple[tuple[str, str], ...]
+    namesake: bool = False
 
     @property
     def chip_kind(self) -> str:
@@ -164,7 +166,11 @@ def load(
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
-    machines = [load_machine(each, shapes, shown, operators) for each in tried]
+    names = Counter(each.environment.name for each in tried)
+    machines = [
+        replace(load_machine(each, shapes, shown, operators), namesake=names[each.environment.name] > 1)
+        for each in tried
+    ]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays

@@ -9,7 +9,7 @@ from report.analysis.available import or_missing
 from report.analysis.correlations import FEWEST, written
 from report.analysis.long_lists import listed
 from report.analysis.predictors import Rank
-from report.analysis.speed_ups import between_machines
+from report.analysis.speed_ups import told
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.tables.pipe import MEASURED_IN, NONE, failure, known, named, others, pipe, with_interval
@@ -74,7 +74,7 @@ def saturations(paper: Paper) -> str:
 @or_missing
 def speed_ups(paper: Paper) -> str:
     """Set the cells that machines share side by side."""
-    pairs = between_machines(paper)
+    pairs, _ = told(paper)
     found, left = listed(pd.concat([cells.assign(machine=named(machine)) for machine, cells in pairs]), "speed_up")
     rows = [
         [

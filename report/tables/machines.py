@@ -1,11 +1,12 @@
 """The machines that were measured."""
 
-from report.analysis import available, datasheet
+from report.analysis import datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import Machine, Paper
-from report.tables.pipe import NONE, named, pipe
+from report.tables.pipe import NONE, known, named, pipe
+from report.text.frame_rows import each
 from report.text.prose import escape
-from report.text.quantities import si
+from report.text.quantities import intensity, si, significant
 
 
 def _properties(machine: Machine) -> dict[str, str | int | None]:
@@ -25,8 +26,22 @@ def _properties(machine: Machine) -> dict[str, str | int | None]:
 
 @or_missing
 def machines(paper: Paper) -> str:
-    """List the machines, a column each, in their newest environments."""
-    found = available.machines(paper)
+    """List the machines, a column each, in their newest environments; of a fleet those that figures show."""
+    found, _ = fleet.listed(paper)
     columns = [_properties(machine) for machine in found]
     rows = [[name, *(escape(str(column[name])) if column[name] else NONE for column in columns)] for name in columns[0]]
     return pipe(" | ".join(["Property", *map(named, found)]), rows)
+
+
+@or_missing
+def fleets(paper: Paper) -> str:
+    """List the machines that share cells, a row each, the fastest first."""
+    rows = [
+        [
+            escape(row.folder), escape(row.name), str(row.cells), str(row.loaded), significant(row.speed),
+            known(row.peak, si, "FLOP/s"), known(row.bandwidth, si, "B/s"),
+            known(row.peak / row.bandwidth, intensity),
+        ]
+        for row in each(fleet.speeds(paper))
+    ]  # fmt: skip
+    return pipe("Folder | Machine | Cells > | Loaded > | Speed > | Peak > | Bandwidth > | Ridge point >", rows)

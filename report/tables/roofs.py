@@ -1,6 +1,6 @@
 """Tables of what roofs are made of: the arithmetic of each benchmark, and the levels of memory."""
 
-from report.analysis import available, datasheet
+from report.analysis import available, datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import ARITHMETIC, STREAMED_BY, STREAMS, burst, fastest, peaks, sustained
@@ -12,8 +12,8 @@ from report.text.quantities import SPACE, intensity, percent, rate_unit, si
 
 @or_missing
 def arithmetic(paper: Paper) -> str:
-    """List the rates of arithmetic of all machines, by precision and benchmark, at both paces."""
-    machines = available.machines(paper)
+    """List the rates of arithmetic of each machine, by precision and benchmark; of a fleet the shown."""
+    machines, _ = fleet.listed(paper)
     rows = [row for machine in machines for row in _arithmetic(machine)]
     if not rows:
         available.roof(machines[0])
@@ -61,8 +61,8 @@ def levels(paper: Paper) -> str:
 
 @or_missing
 def measured_roofs(paper: Paper) -> str:
-    """List the measured roofs of all machines, with their intervals."""
-    machines = available.machines(paper)
+    """List the measured roofs of each machine, with their intervals; of a fleet those that figures show."""
+    machines, _ = fleet.listed(paper)
     rows = []
     for machine in machines:
         for roof in each(machine.roofs):
@@ -83,8 +83,8 @@ def measured_roofs(paper: Paper) -> str:
 
 @or_missing
 def datasheet_roofs(paper: Paper) -> str:
-    """List the datasheet roofs of all machines beside the share of each peak that was measured."""
-    machines = available.machines(paper)
+    """List the datasheet roofs of each machine beside the measured share of its peak; of a fleet the shown."""
+    machines, _ = fleet.listed(paper)
     rows = []
     for machine in machines:
         measured = peaks(machine.roof_measurements)

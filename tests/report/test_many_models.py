@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.chapters import SHARED, calls
+from helpers.fleets import fleet
 from helpers.many_models import write_many
 from helpers.paper_text import told
 from helpers.papers import REFERENCES
@@ -76,3 +77,14 @@ def test_sentences_stay_short(paper):
     texts = told(paper, r"findings\.(?!cards)")  # a card a model, of as many as a page shows
     assert len(texts) > 50
     assert {text.code: len(text.text) for text in texts if len(text.text) > LETTERS} == {}
+
+
+def test_sixty_machines_are_told_in_as_many_words_as_ten():
+    few, many = (told(fleet(*[1 + k / 100 for k in range(count)])) for count in (10, 60))
+    grown = {
+        text.code: (len(before.text), len(text.text))
+        for before, text in zip(few, many, strict=True)
+        if len(text.text) > 1.5 * len(before.text)
+    }
+    # A row a machine, in the HTML edition alone
+    assert list(grown) == ["show.show(tables.machines.fleets(data))"]

@@ -154,6 +154,14 @@ def test_chosen_machines_are_in_the_order_of_the_choice():
     assert one.machine("cpu") is None
 
 
+def test_machines_of_one_name_are_namesakes(tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(TESTS / "data", data)
+    shutil.copytree(data / "machines" / "example-cpu", data / "machines" / "student-1")
+    found = {machine.folder: machine.namesake for machine in load(data, REFERENCES).machines}
+    assert found == {"example-cpu": True, "example-gpu": False, "student-1": True}
+
+
 def test_of_each_kind_the_first_is_shown():
     (cpu, gpu) = tiny().machines
     other = replace(cpu, folder="other-cpu")
