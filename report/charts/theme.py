@@ -33,11 +33,12 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 )  # fmt: skip
 # Tol's, where theirs are not enough.
-YELLOW, WINE, OLIVE, INDIGO = "#EECC66", "#882255", "#999933", "#332288"
+YELLOW, WINE, OLIVE, INDIGO, TEAL = "#EECC66", "#882255", "#999933", "#332288", "#44AA99"
 # ColorBrewer's, where neither are.
 BROWN = "#A6761D"
 # Paths of shapes that Vega has not, as large as its own are in a square of sides 2.
 STAR = "M0,-1.4L.314,-.433L1.331,-.433L.509,.165L.823,1.133L0,.535L-.823,1.133L-.509,.165L-1.331,-.433L-.314,-.433Z"
+HEXAGON = "M0,-1.1L.953,-.55L.953,.55L0,1.1L-.953,.55L-.953,-.55Z"
 SALTIRE = "M-1.1,-.7L-.7,-1.1L0,-.4L.7,-1.1L1.1,-.7L.4,0L1.1,.7L.7,1.1L0,.4L-.7,1.1L-1.1,.7L-.4,0Z"
 
 KIND_STYLES = {
@@ -49,7 +50,7 @@ FAMILY_STYLES = {
     "compact": (ORANGE, "diamond"), "transformer": (VERMILION, "cross"),
     "segmentation": (GREEN, "triangle-down"), "audio": (PURPLE, "triangle-right"),
     "detection": (WINE, "triangle-left"), "video": (OLIVE, "wedge"), "optical flow": (INDIGO, "arrow"),
-    "own": (BROWN, STAR),
+    "language": (TEAL, HEXAGON), "own": (BROWN, STAR),
 }  # fmt: skip
 STREAM_STYLES = {
     "read": (BLUE, "circle"), "write": (VERMILION, "square"), "copy": (GREEN, "diamond"),

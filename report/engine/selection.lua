@@ -74,9 +74,27 @@ local function words(text)
   return inlines
 end
 
--- Returns the filter of references that puts what `instead` returns for a label, if anything, in the place of each.
+-- Returns inlines that begin with a capital letter, in each of their editions.
+local function capitalised(inlines)
+  local first = true
+  return pandoc.Inlines(inlines):walk({
+    traverse = "topdown",
+    Span = function(span)
+      span.content = capitalised(span.content)
+      return span, false
+    end,
+    Str = function(text)
+      if not first then return nil end
+      first = false
+      return pandoc.Str((text.text:gsub("^%l", string.upper)))
+    end,
+  })
+end
+
+-- Returns the filter of inlines that puts what `instead` returns for a label, if anything, in the place of each
+-- reference. At the start of a line, where a sentence begins, that has a capital letter.
 local function citing(instead)
-  return function(cite)
+  local function replaced(cite)
     local inlines, changed = pandoc.Inlines({}), false
     for number, citation in ipairs(cite.citations) do
       if number > 1 then inlines:extend({ pandoc.Str(","), pandoc.Space() }) end
@@ -88,11 +106,21 @@ local function citing(instead)
     end
     return changed and inlines or nil
   end
+  return function(inlines)
+    local found, changed = pandoc.Inlines({}), false
+    for at, inline in ipairs(inlines) do
+      local other = inline.t == "Cite" and replaced(inline)
+      if other and (at == 1 or inlines[at - 1].t == "SoftBreak") then other = capitalised(other) end
+      found:extend(other or { inline })
+      changed = changed or other
+    end
+    return changed and found or nil
+  end
 end
 
 local function without_references(blocks, said)
   return blocks:walk({
-    Cite = citing(function(label) return said[label] and words(said[label]) end),
+    Inlines = citing(function(label) return said[label] and words(said[label]) end),
     Link = function(link)
       if link.target:sub(1, 1) == "#" and said[link.target:sub(2)] then return link.content end
     end,
@@ -151,7 +179,7 @@ local function name_editions(document)
   end
   local blocks = pandoc.Blocks({})
   for _, block in ipairs(document.blocks) do
-    blocks:extend(shown_in(block) and { block } or pandoc.Blocks({ block }):walk({ Cite = citing(instead) }))
+    blocks:extend(shown_in(block) and { block } or pandoc.Blocks({ block }):walk({ Inlines = citing(instead) }))
   end
   document.blocks = blocks
   return document

@@ -13,7 +13,7 @@ from report.figures.marks import rounded, styles, widest
 from report.load.paper import Paper
 from report.text.quantities import number, si, significant
 
-ROOFS = {"peak": ("circle", theme.BLUE), "bandwidth": ("diamond", theme.ORANGE)}
+ROOFS = {"peak": ("square", theme.INK), "bandwidth": ("diamond", theme.ORANGE)}
 """The sides of a roof, with their marks."""
 
 MACHINES = 40

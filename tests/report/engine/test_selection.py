@@ -278,3 +278,15 @@ def test_what_only_one_edition_shows_has_words_in_the_other(tmp_path):
     # there the table has its number
     assert "Within, @tbl-all." in text
     assert "All, as @fig-a." in text
+
+
+def test_a_sentence_that_begins_with_what_is_not_there_begins_with_a_capital_letter(tmp_path):
+    figure = "::: {#fig-gone .cell}\n::: {.gap}\nNothing was timed.\n:::\n\nCaption.\n:::\n"
+    text = selected(
+        tmp_path, text=f"# One\n\nIt is.\n@fig-gone shows it, as @fig-gone does.\n\n@fig-gone too.\n\n{figure}"
+    )
+    assert "It is. A figure without data shows it, as a figure without data does." in " ".join(text.split())
+    assert "A figure without data too." in text
+    html = '::: {.content-visible when-format="html"}\n\n![Caption](a.svg){#fig-live}\n\n:::\n'
+    text = selected(tmp_path, text=f"# One\n\n@fig-live shows it.\n\n{html}")
+    assert "[A figure of the HTML edition]{.content-hidden" in " ".join(text.split())
