@@ -32,7 +32,7 @@ def batch_norm(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 
 def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
-    """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r); input: g w/s less both means (4n + 3r).
+    """Count the normalised input x (2n), sum of g (n - r), sum of g x (2n - r); input: g w/s less both means (4n + 3r).
 
     In inference the statistics are constants: the input's gradient is g times a folded scale (n + r), and the sums
     are taken for the gradients of scale and shift alone.
@@ -49,7 +49,7 @@ def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
 
 
 def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """Normalised input x (2n); gradient times scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
+    """Count the normalised input x (2n); gradient times scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
 
     input: s (h - mean - x mean) (4n); scale: sums of g x (2n - c); shift: sums of g (n - c).
     """
@@ -60,7 +60,7 @@ def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bo
 
 
 def _rms_norm_backward(elements: int, rows: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """As ``row_norm_backward_flop`` without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+    """Count as ``row_norm_backward_flop`` does, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
     flop = elements + (elements * (5 + scaled) if mask[0] else 0)
     return flop + (2 * elements - elements // max(1, rows)) * mask[1]
 

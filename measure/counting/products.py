@@ -15,7 +15,7 @@ Shape = Sequence[int]
 
 
 def _bias(tensor: Any, out: Any) -> int:
-    """An addition for each output."""
+    """Count an addition for each output."""
     return 0 if tensor is None else out.numel()
 
 
@@ -56,7 +56,7 @@ def _added(kwargs: Kwargs, out: Any) -> int:
 
 
 def _registered(name: str, is_added: bool) -> Formula:
-    """The formula that torch has, and what it takes to add the product to the first argument."""
+    """Register the formula that torch has, and what it takes to add the product to the first argument."""
 
     def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
         import torch

@@ -64,7 +64,7 @@ def _steps(inputs: Any) -> int:
 
 @formula("aten::mkldnn_rnn_layer")
 def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """One layer and direction."""
+    """Count one layer and direction."""
     inputs, weights, mode, hidden, biased = args[0], args[1:3], CUDNN_MODES[args[9]], args[10], args[12]
     steps = _steps(inputs)
     return Work(2 * steps * _matrices(weights), _scalars(mode, steps * hidden, biased))
@@ -72,7 +72,7 @@ def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 @formula("aten::mkldnn_rnn_layer_backward")
 def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """The gradients of input and weights, both always."""
+    """Count the gradients of input and weights, both always."""
     inputs, weights, mode, hidden, biased = args[0], args[1:3], CUDNN_MODES[args[14]], args[15], args[17]
     steps = _steps(inputs)
     return Work(4 * steps * _matrices(weights), _scalars_backward(mode, steps * hidden, steps, biased))
@@ -91,7 +91,7 @@ def cudnn(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 @formula("aten::_cudnn_rnn_backward")
 def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """The gradients that are asked for: without the input's, the first layer's product for it is not done.
+    """Count the gradients that are asked for: without the input's, the first layer's product for it is not done.
 
     Where two directions meet, their gradients of a layer's input are added.
     """
@@ -109,13 +109,13 @@ def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 @formula("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
 def fused_cell(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """One step's gates; its products are operators of their own. The first gates are those of the input."""
+    """Count one step's gates; its products are operators of their own. The first gates are those of the input."""
     mode = "lstm" if args[0].shape[-1] == 4 * out[0].shape[-1] else "gru"
     return Work(0, _scalars(mode, out[0].numel(), len(args) > 3 and args[3] is not None))
 
 
 @formula("aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell_backward")
 def fused_cell_backward(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """One step's gradients of the gates; the biases' gradients are the gates' sums, as the last argument says."""
+    """Count one step's gradients of the gates; the biases' gradients are the gates' sums, as the last argument says."""
     mode, state = ("lstm", out[1]) if len(args) == 6 else ("gru", out[2])
     return Work(0, _scalars_backward(mode, state.numel(), _steps(state), bool(args[-1])))

@@ -69,7 +69,7 @@ for _name in (*ELEMENTARY, *COSTS):
 
 @formula("aten::clamp", "aten::clamp_min", "aten::clamp_max")
 def clamp(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    """A comparison for each bound."""
+    """Count a comparison for each bound."""
     bounds = [bound for bound in (*args[1:], kwargs.get("min"), kwargs.get("max")) if bound is not None]
     return Work(0, len(bounds) * out.numel()) if _counts([out]) else NOTHING
 
@@ -128,7 +128,7 @@ register_other_flop(
 
 @formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
 def indexed_writing(args: Args, kwargs: Kwargs, _out: Any) -> Work:
-    """An addition for each value, where values accumulate (the backward of reading by an index)."""
+    """Count an addition for each value, where values accumulate (the backward of reading by an index)."""
     accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
 

@@ -10,7 +10,7 @@ from measure.counting.flops import Args, Kwargs, Work, formula, register_other_f
 
 
 def _each(value: Any, dimensions: int) -> list[int]:
-    """A parameter of a window, a dimension: given once for all of them, or for each."""
+    """Return a parameter of a window for each dimension; it is given once for all of them, or for each."""
     values = [value] if isinstance(value, int) else list(value)
     return values * dimensions if len(values) == 1 else values
 
@@ -54,7 +54,7 @@ def _adaptive_average_backward(dimensions: int, args: Args) -> int:
 
 
 def _average_backward(dimensions: int, args: Args) -> int:
-    """A division for each window and an addition for each element in it."""
+    """Count a division for each window and an addition for each element in it."""
     gradient, inputs, window, stride, padding = args[:5]
     return int(gradient.numel() + pooled(dimensions, inputs, gradient, window, stride, padding))
 
@@ -64,7 +64,7 @@ def _pooling(dimensions: int) -> None:
 
     @formula(f"aten::max_pool{dimensions}d_with_indices")
     def largest(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        """A comparison less than the window has elements."""
+        """Count a comparison less than the window has elements."""
         stride, padding, dilation = (
             _argument(args, kwargs, *which) for which in ((2, "stride", None), (3, "padding", 0), (4, "dilation", 1))
         )
@@ -73,7 +73,7 @@ def _pooling(dimensions: int) -> None:
 
     @formula(f"aten::avg_pool{dimensions}d")
     def average(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        """The additions and the division: as many as the window has elements."""
+        """Count the additions and the division: as many as the window has elements."""
         stride, padding = _argument(args, kwargs, 2, "stride", None), _argument(args, kwargs, 3, "padding", 0)
         return Work(0, pooled(dimensions, args[0], out, args[1], stride, padding))
 
@@ -106,7 +106,7 @@ REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pa
     *(f"aten::{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)),
 )
 def one_addition_each(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Each element of the gradient is added to the place that it came from."""
+    """Count an addition for each element of the gradient, to the place that it came from."""
     return Work(0, args[0].numel())
 
 
@@ -145,20 +145,20 @@ BILINEAR, NEAREST = 0, 1
 
 
 def _grid_flop(mode: int, grid: Any) -> int:
-    """A product and an addition for each of two coordinates, and rounding down; bilinear: the remainders, too."""
+    """Count a product and an addition for each of two coordinates, and rounding down; bilinear: the remainders, too."""
     return {BILINEAR: 8, NEAREST: 6}[mode] * (grid.numel() // 2)
 
 
 @formula("aten::grid_sampler_2d")
 def grid_sampler(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """The place on the grid, once for all channels; bilinear: three lines ``a + w (b - a)`` an output."""
+    """Count the place on the grid, once for all channels; bilinear: three lines ``a + w (b - a)`` an output."""
     mode = args[2]
     return Work(0, _grid_flop(mode, args[1]) + (9 * out.numel() if mode == BILINEAR else 0))
 
 
 @formula("aten::grid_sampler_2d_backward")
 def grid_sampler_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """The places again. Bilinear, with corners a, b above c, d, p places and n gradients of outputs:
+    """Count the places again. Bilinear, with corners a, b above c, d, p places and n gradients of outputs:
 
     Input: four corners' weights (6p), each times the gradient, and added (8n). Grid: the slope along the rows
     ``s + v (t - s)`` of s = b - a and t = d - c (5n), between the rows ``c + u t - (a + u s)`` (5n), times the gradient

@@ -294,7 +294,7 @@ def titles(paper: Paper, rows: pd.DataFrame) -> str:
 
 
 def title(machine: Machine, apart: bool = True) -> str:
-    """A machine's name as the paper writes it: with its folder where others are called alike, if ``apart``."""
+    """Return a machine's name as the paper writes it: with its folder where others are called alike, if ``apart``."""
     about = [f"{machine.environment.cores} cores"] if machine.chip_kind == "cpu" else []
     about += [machine.folder] if apart and machine.namesake else []
     return f"{machine.environment.name} ({', '.join(about)})" if about else machine.environment.name

@@ -24,7 +24,7 @@ class Growth:
 
 
 def fit(years: Sequence[float], values: Sequence[float], confidence: float = CONFIDENCE) -> Growth:
-    """The growth of positive values, with an interval that takes their logarithms' errors as normal, of one size.
+    """Return the growth of positive values, with an interval that takes their logarithms' errors as normal.
 
     Raises ValueError for fewer than three points: two lie on a line whatever their error.
     """

@@ -51,7 +51,7 @@ def headline(chips: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one chip for each die: for medians, intervals and rates of growth, in which a die counts once.
+    """Return the rows of one chip for each die: for medians, intervals and rates of growth, in which a die counts once.
 
     It is the die's first chip, whose year is the die's: later boards get newer memory or are sorted by what works. Of
     several in a year it is the one with the highest peak, which has most of the die, and then the first of the table.
@@ -62,13 +62,13 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
 
 
 def confirmed(chips: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose inputs are confirmed, for extremes; where there is none, all rows."""
+    """Return the rows whose inputs are confirmed, for extremes; where there is none, all rows."""
     sure = chips[chips.verified == "yes"]
     return chips if sure.empty else sure
 
 
 def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None]:
-    """The chips of a kind at one precision and unit, and what these are in words.
+    """Return the chips of a kind at one precision and unit, and what these are in words.
 
     16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
     chips have. Where there is none, each chip at its fastest rate, of floating point or of integers, whichever more of
@@ -87,17 +87,17 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
 
 
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
+    """Return the rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = folded(name)
     # An empty list would choose columns rather than rows.
     return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether a row's bandwidth is that of memory on the chip, which no DRAM roof compares with."""
+    """Tell whether a row's bandwidth is that of memory on the chip, which no DRAM roof compares with."""
     return chips.memory_type.str.contains("on chip", case=False)
 
 
 def measured_power(chips: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether a row's power is a measured maximum and not, as others, the limit that its vendor states."""
+    """Tell whether a row's power is a measured maximum and not, as others, the limit that its vendor states."""
     return chips.note.str.contains("power is measured max", case=False)

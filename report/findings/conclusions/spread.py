@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def weighted_medians(values: Numbers, weights: Numbers) -> Numbers:
-    """The median of each row of values of which each counts so often; not a number where none counts."""
+    """Return the median of each row of values of which each counts so often; not a number where none counts."""
     order = np.argsort(values, axis=1)
     ordered = np.take_along_axis(values, order, axis=1)
     until = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
@@ -34,7 +34,7 @@ def _effect(logs: float, draws: Numbers, models: int, confidence: float) -> Effe
 
 
 def apart(values: pd.Series, models: pd.Series) -> Effect:
-    """The factor between the values of two models, in the median of all pairs; each model has one, above 0.
+    """Return the factor between the values of two models, in the median of all pairs; each model has one, above 0.
 
     Models are resampled with all pairs that they are in (``report.analysis.resampling``); a model drawn twice is no
     pair.
@@ -48,7 +48,7 @@ def apart(values: pd.Series, models: pd.Series) -> Effect:
 
 
 def median_distances(ascending: Numbers, weights: Numbers) -> Numbers:
-    """The median distance of all pairs of points, for each row of weights, by which each point counts so often.
+    """Return the median distance of all pairs of points, for each row of weights, by which each point counts so often.
 
     Pairs are not resampled one by one, of which a thousand models have half a million: how many of them are nearer
     than a distance follows from the weights up to each point, so that the median is found by halving.
@@ -90,7 +90,7 @@ def closer(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series, conf
 
 
 def _typical(x: pd.Series, y: pd.Series, weights: Numbers) -> Numbers:
-    """The median distance in logarithms from the line of least squares, for each row of weights."""
+    """Return the median distance in logarithms from the line of least squares, for each row of weights."""
     logs_x, logs_y = np.log(x.to_numpy(float)), np.log(y.to_numpy(float))
     slopes = resampling.slopes(logs_x, logs_y, weights)[:, None]
     whole = weights.sum(axis=1, keepdims=True)
