@@ -49,7 +49,7 @@ def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
 
 
 def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """Count the normalised input x (2n); gradient times scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
+    """Count the normalised input x (2n); gradient by scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
 
     input: s (h - mean - x mean) (4n); scale: sums of g x (2n - c); shift: sums of g (n - c).
     """
@@ -60,7 +60,7 @@ def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bo
 
 
 def _rms_norm_backward(elements: int, rows: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """Count as ``row_norm_backward_flop`` does, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+    """Count ``row_norm_backward_flop`` without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
     flop = elements + (elements * (5 + scaled) if mask[0] else 0)
     return flop + (2 * elements - elements // max(1, rows)) * mask[1]
 
