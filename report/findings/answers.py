@@ -7,22 +7,18 @@ from report.analysis.effect import median_of
 from report.analysis.layer_costs import at_shown_batch
 from report.analysis.predictors import FLOP, comparable
 from report.findings import conclusions, predictors
+from report.findings.chips import ridge_medians
 from report.load import chips as chip_table
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import extremes, matching
 from report.text.quantities import by_number, intensity, number, percent, si, significant
-
-ORDERED = ((0.9, "closely"), (0.7, "well"), (0.4, "loosely"), (-1.0, "not at all"))
-"""How models are ordered by what has a rank correlation of at least so much with their latency."""
 
 
 @finding
 def chips(paper: Paper) -> str:
     """Say how many operations a byte chips ask for, by the kinds that ask for least and most."""
     rows = available.chips(paper)
-    points = chip_table.of_dies(chip_table.headline(rows[~chip_table.on_chip(rows)]))
-    kinds = points.groupby("chip_kind").ridge_flop_per_byte
-    medians = kinds.median()[kinds.size() > 1].sort_values()
+    medians = ridge_medians(chip_table.headline(rows[~chip_table.on_chip(rows)]))["median"]
     if medians.empty:
         raise DataMissingError("The table data/chips.csv has too few chips of a kind for a median; add rows to it.")
     low, high = medians.index[0], medians.index[-1]
@@ -69,14 +65,13 @@ def benchmarks(paper: Paper, machine: Machine) -> str:
             f"{by_number(len(first), 'is', 'are')} too few to say what predicts that."
         )
     least = min(rank.spearman.value for rank in ranks)
-    order = next(word for limit, word in ORDERED if least >= limit)
     law = ranks[0].law
     alike = law.interval is not None and law.interval[0] <= 1 <= law.interval[1]
-    joint = "and" if alike == (least >= ORDERED[1][0]) else "but"
+    joint = "and" if alike == (least >= predictors.GRADES[1][0]) else "but"
     twice = "twice as long, within the interval" if alike else f"{significant(2**law.exponent, 2)} times as long"
     return (
-        f"On the {available.title(machine)} FLOP order the models {order} (Spearman's ρ is {significant(least, 2)} at "
-        f"the least), {joint} at batch size {ranks[0].batch} twice the FLOP take {twice}."
+        f"On the {available.title(machine)} FLOP order the models {predictors.graded(least)} (Spearman's ρ is "
+        f"{significant(least, 2)} at the least), {joint} at batch size {ranks[0].batch} twice the FLOP take {twice}."
     )
 
 

@@ -86,18 +86,22 @@ def ridges(paper: Paper) -> str:
         f"{_ridge(least)} ({least.chip}) to {_ridge(most)} ({most.chip}), a factor of "
         f"{significant(most.ridge_flop_per_byte / least.ridge_flop_per_byte)}."
     )
-    kinds = table.of_dies(points).groupby("chip_kind").ridge_flop_per_byte
-    dies = kinds.size()
-    medians = kinds.median()[dies > 1].sort_values()
-    if len(medians) < 2:
+    kinds = ridge_medians(points)
+    if len(kinds) < 2:
         return text
-    low, high = medians.index[0], medians.index[-1]
+    low, *_, high = each(kinds.reset_index())
     return (
-        f"{text} The median is lowest among {table.KINDS[low]}s ({intensity(medians[low])}, "
-        f"{number(int(dies[low]), 'die')}) and highest among {table.KINDS[high]}s ({intensity(medians[high])}, "
-        f"{number(int(dies[high]), 'die')}): a model needs that many operations for each byte it moves before "
+        f"{text} The median is lowest among {table.KINDS[low.chip_kind]}s ({intensity(low.median)}, "
+        f"{number(int(low.dies), 'die')}) and highest among {table.KINDS[high.chip_kind]}s ({intensity(high.median)}, "
+        f"{number(int(high.dies), 'die')}): a model needs that many operations for each byte it moves before "
         "arithmetic, and not memory, is its bound."
     )
+
+
+def ridge_medians(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the ``median`` ridge point (FLOP/B) of each kind of several dies, the lowest first, and their number."""
+    kinds = table.of_dies(points).groupby("chip_kind").ridge_flop_per_byte.agg(median="median", dies="size")
+    return kinds[kinds.dies > 1].sort_values("median")
 
 
 def _ridge(row: Any) -> str:

@@ -19,8 +19,8 @@ FAR = 1.5
 """A trait sets a model apart where it is more than so many times the median model's, or less than that part of it."""
 
 
-def _graded(coefficient: Coefficient) -> str:
-    return next(word for least, word in GRADES if coefficient.value >= least)
+def graded(coefficient: float) -> str:
+    return next(word for least, word in GRADES if coefficient >= least)
 
 
 def _where(batch: int | None) -> str:
@@ -91,7 +91,7 @@ def _estimate(machine: Machine, name: str, ranks: dict[int, Rank]) -> str:
     off = max(ranks.values(), key=lambda rank: rank.law.typical_factor)
     lowest, most = (", where it is lowest", ", where that is most") if len(ranks) > 1 else ("", "")
     return (
-        f"On the {available.title(machine)} {name} order the models by latency {_graded(worst.spearman)} "
+        f"On the {available.title(machine)} {name} order the models by latency {graded(worst.spearman.value)} "
         f"(ρ = {worst.spearman} at batch size {worst.batch}{lowest}). Twice the {name} take "
         f"{significant(2**first.law.exponent)} times as long at batch size {first.batch} (exponent "
         f"{correlations.written(first.law.exponent, first.law.interval)}). Half of the models lie off the line by more "
