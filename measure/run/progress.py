@@ -1,6 +1,7 @@
 """What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,9 +13,13 @@ from measure.cache.records import Cell
 from measure.cli.quantities import duration
 from measure.run.task import Failure, Task
 
+USUAL_RATE, SURE_AFTER = 0.5, 20.0
+"""The seconds that an effort usually takes, and the efforts of a section that have to be done to outweigh that: the
+first task of a run waits for imports, and sections differ."""
+
 
 class TimeLeft:
-    """Estimates the time left: a cell's later rounds take what its first took, other tasks what their effort says.
+    """Estimates the time left: a cell's later rounds take what its first took, others what the latest of their section.
 
     It is never more than what is left until ``time.monotonic()`` passes the deadline.
     """
@@ -22,12 +27,12 @@ class TimeLeft:
     def __init__(self, tasks: Iterable[Task], deadline: float | None = None) -> None:
         self._left = list(tasks)
         self._deadline = deadline
-        self._done: list[tuple[float, float]] = []
+        self._done: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self._cells: dict[Cell | None, float] = {}
 
     def done(self, task: Task, seconds: float) -> None:
         self._left.remove(task)
-        self._done.append((task.effort, seconds))
+        self._done[task.section].append((task.effort, seconds))
         if task.round_of:
             self._cells[task.round_of] = seconds
 
@@ -38,13 +43,17 @@ class TimeLeft:
         self._left += tasks
 
     def seconds(self) -> float | None:
-        """Return the seconds left; None until a task is done. The latest tasks count: they resemble the next most."""
-        latest = self._done[-12:]
-        if not latest:
+        """Return the seconds left; None until a task is done."""
+        if not self._done:
             return None
-        rate = sum(seconds for _, seconds in latest) / sum(effort for effort, _ in latest)
-        left = sum(self._cells.get(task.round_of, task.effort * rate) for task in self._left)
+        left = sum(self._cells.get(task.round_of, task.effort * self._rate(task.section)) for task in self._left)
         return left if self._deadline is None else min(left, max(0.0, self._deadline - time.monotonic()))
+
+    def _rate(self, section: str) -> float:
+        """Return the seconds that an effort takes by the latest tasks of a section, which resemble the next most."""
+        latest = self._done.get(section, [])[-12:]
+        efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))
+        return (seconds + USUAL_RATE * SURE_AFTER) / (efforts + SURE_AFTER)
 
     def text(self) -> str:
         left = self.seconds()
