@@ -78,7 +78,7 @@ def share(arrays: int, pieces: int) -> list[np.ndarray[Any, np.dtype[np.float64]
     memory = np.empty(arrays * byte + PIECE_BYTE, np.uint8)
     begin = -memory.ctypes.data % PIECE_BYTE
     numbers = memory[begin : begin + arrays * byte].view(np.float64)
-    numbers[:] = np.random.default_rng(0).random(numbers.size)
+    np.random.default_rng(0).random(out=numbers)  # in place: a copy would be as large again
     return list(numbers.reshape(arrays, -1))
 
 
