@@ -19,6 +19,7 @@ from measure.cache.schema import file_of
 from measure.cache.words import FULL_PRECISION
 from measure.cache.workload_records import Operator
 from measure.cli.flags import CommandLine
+from measure.cli.quantities import si
 from measure.cli.terminal import INTERRUPTED, stop_as_by_ctrl_c
 from measure.counting import count
 from measure.errors import UserError
@@ -116,7 +117,7 @@ class PublishedCountTask(Task):
         cache.append(*self.rows(outcome))
 
     def summary(self, result: list[count.Count]) -> str:
-        return f"{(result[0].workload.forward_flop or 0) / 1e9:.2f} GFLOP"
+        return si(result[0].workload.forward_flop or 0, "FLOP")
 
 
 def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -12,7 +12,7 @@ from measure.cache.models import Model
 from measure.cache.records import Environment
 from measure.cache.words import shape_name
 from measure.cache.workload_records import Workload
-from measure.cli.quantities import duration
+from measure.cli.quantities import duration, si
 from measure.run.task import Task, Tier
 
 
@@ -33,10 +33,10 @@ def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> lis
     """Return the same as a table."""
     rows = models_as_json(models, counted)["models"]
     width = max(18, *(len(row["model"]) for row in rows)) + 2
-    lines = [f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'GFLOP':>8}"]
+    lines = [f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'FLOP':>12}"]
     for row in rows:
         parameters, flop = row["parameter_count"], row["forward_flop"]
-        numbers = "" if None in (parameters, flop) else f"{parameters / 1e6:>10.2f} M{flop / 1e9:>8.2f}"
+        numbers = "" if None in (parameters, flop) else f"{si(parameters, ''):>12}{si(flop, 'FLOP'):>12}"
         named = f"{row['model']:{width}}{row['source']:13}{row['family']:14}{row['input_shape']:12}"
         lines.append(f"{named}{numbers}".rstrip())
     return lines

@@ -27,12 +27,12 @@ class TimeLeft:
     def __init__(self, tasks: Iterable[Task], deadline: float | None = None) -> None:
         self._left = list(tasks)
         self._deadline = deadline
-        self._done: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._done: dict[type[Task], list[tuple[float, float]]] = defaultdict(list)
         self._cells: dict[Cell | None, float] = {}
 
     def done(self, task: Task, seconds: float) -> None:
         self._left.remove(task)
-        self._done[task.section].append((task.effort, seconds))
+        self._done[type(task)].append((task.effort, seconds))
         if task.round_of:
             self._cells[task.round_of] = seconds
 
@@ -46,10 +46,10 @@ class TimeLeft:
         """Return the seconds left; None until a task is done."""
         if not self._done:
             return None
-        left = sum(self._cells.get(task.round_of, task.effort * self._rate(task.section)) for task in self._left)
+        left = sum(self._cells.get(task.round_of, task.effort * self._rate(type(task))) for task in self._left)
         return left if self._deadline is None else min(left, max(0.0, self._deadline - time.monotonic()))
 
-    def _rate(self, section: str) -> float:
+    def _rate(self, section: type[Task]) -> float:
         """Return the seconds that an effort takes by the latest tasks of a section, which resemble the next most."""
         latest = self._done.get(section, [])[-12:]
         efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))

@@ -29,6 +29,6 @@ def spread(paper: Paper) -> str:
         "slowest"
     )
     if peaks > 0 and factor > ALIKE:
-        why = "and so do their measured peaks" if peaks > ALIKE else "though their measured peaks hardly differ"
-        text += f": equal names are no equal machines, {why} (by a factor of {significant(peaks)})"
+        why = "differ, too" if peaks > ALIKE else "hardly differ"
+        text += f": equal names are no equal machines; their measured peaks {why} (by a factor of {significant(peaks)})"
     return f"{text}."

@@ -13,12 +13,14 @@ import pytest
 from helpers.chapters import SHARED, calls
 from helpers.counted_papers import counted
 from helpers.elsewhere_papers import timed_elsewhere
+from helpers.fleets import fleet
 from helpers.paper_text import COSTS, STEPS
 from helpers.papers import REFERENCES, empty, many, tiny, wide, with_variants
 from helpers.predicted_papers import predicted
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import check_no_gap, check_whole_sentences
+from helpers.spoken import spoken
 from helpers.sweep_papers import swept
 from helpers.training_papers import trained
 from helpers.whole_cache import write_whole
@@ -48,7 +50,7 @@ PAPERS = {
     "whole": (
         whole,
         r"^(?!.*(torchinfo|kernels\.candidates|larger_batch|lower_precision|counters_betrayed|meant_models|"
-        r"prediction\.typical))",
+        r"prediction\.typical|language\.|fleet))",
     ),
     "wide": (
         wide,
@@ -63,7 +65,8 @@ PAPERS = {
     "many": (many, r"benchmarks\.|(?<!elsewhere_)predictors\.|speed_ups(\.of_machines|\()"),
     "tiny": (
         tiny,
-        r"findings\.(workload|bounds|benchmarks)\.(?!sat)|tables\.(workload|counting_programs|machines|roofs)\.",
+        r"findings\.(workload|bounds|benchmarks)\.(?!sat)|tables\.(workload|counting_programs|roofs)\.|"
+        r"tables\.machines\.(?!fleets)",
     ),
     "profiled": (
         profiled,
@@ -77,6 +80,11 @@ PAPERS = {
     "trained, without a GPU": (partial(trained, gpu=False), rf"findings\.({STEPS}|{COSTS})"),
     "counted": (counted, r"findings\.kernels\.(?!printed|candidates)|tables\.kernels\."),
     "printed": (printed, r"published\.|claims\."),
+    "a fleet": (
+        partial(fleet, 1, 1.5, 2, 4, 8, peaks=(1, 0.5)),
+        r"(findings|tables)\.(fleet|machines)\.(?!timed_by_others)",
+    ),
+    "language models": (spoken, r"(findings|tables)\.language\."),
     "with variants": (with_variants, r"findings\.speed_ups\.of_variants"),
 }
 

@@ -8,6 +8,7 @@ from measure.cache import variants
 from measure.cache.models import Model
 from measure.cache.words import FULL_PRECISION, shape_name, stored_as
 from measure.cache.workload_records import WORKLOAD
+from measure.cli.quantities import si
 from measure.counting import count
 from measure.machine.device import Device
 from measure.models import catalog
@@ -79,7 +80,7 @@ class WorkloadTask(Task):
     def summary(self, result: list[count.Count]) -> str:
         first = result[0].workload
         assert first.forward_flop is not None
-        return f"{first.forward_flop / first.batch / 1e9:.2f} GFLOP an input"
+        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input"
 
 
 def _ways(request: Request, device_kind: str) -> list[tuple[str, str | None]]:

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from helpers.places import ROOT
@@ -39,9 +40,12 @@ def test_models_with_what_is_known_of_them():
     }
     assert (unknown["model"], unknown["forward_flop"]) == ("vgg11", None)
     first, second, third = listing.models_as_lines([ALEXNET, VGG11], [COUNTED])
-    assert first.split() == ["model", "source", "family", "input", "parameters", "GFLOP"]
-    assert second.split() == ["alexnet", "torchvision", "plain", "3x224x224", "61.10", "M", "1.43"]
+    assert first.split() == ["model", "source", "family", "input", "parameters", "FLOP"]
+    assert second.split() == ["alexnet", "torchvision", "plain", "3x224x224", "61.1", "M", "1.43", "GFLOP"]
     assert third.split() == ["vgg11", "torchvision", "plain", "3x224x224"]
+    # A small model asks for something, too
+    small = replace(COUNTED, parameter_count=262_656, forward_flop=524_288)
+    assert listing.models_as_lines([ALEXNET], [small])[1].endswith("263 k   524 kFLOP")
 
 
 def test_a_plan_says_all_of_each_task_under_the_same_keys():

@@ -10,11 +10,13 @@ import vl_convert
 from helpers.charts import drawn, on, rows, titles
 from helpers.counted_papers import counted
 from helpers.elsewhere_papers import timed_elsewhere
+from helpers.fleets import fleet
 from helpers.papers import empty, tiny, wide
 from helpers.predicted_papers import predicted
 from helpers.profiled_papers import profiled
 from helpers.published_papers import printed
 from helpers.sentences import plain
+from helpers.spoken import spoken
 from helpers.sweep_papers import swept
 from helpers.training_papers import trained
 
@@ -27,8 +29,10 @@ PAPERS = {
         for module in ("elsewhere", *(f"elsewhere_{part}" for part in ("pairs", "predictors", "roofs", "shares")))
     },
     "elsewhere_sweeps": {"swept": swept},
+    "fleet": {"five machines": partial(fleet, 1, 1.5, 2, 4, 8)},
     "kernels": {"counted": counted, "trained": trained},
     "kernels.counted_bytes": {"counted": counted},
+    "language": {"spoken": spoken},
     "layer_shares.kinds": {"wide": wide},
     "layer_shares": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},
     "pies": {"trained": trained, "trained on a CPU": partial(trained, gpu=False)},

@@ -13,12 +13,12 @@ def test_spread():
     assert plain(findings.spread(fleet(2, 1, 4))) == (
         "3 machines share cells at fp32. The fastest, student-2, runs them 2.00 times as fast as the median machine, "
         "the slowest, student-3, 0.500 times. Of 3 that are called Example CPU (4 cores) the fastest is 4.00 times as "
-        "fast as the slowest: equal names are no equal machines, though their measured peaks hardly differ (by a "
-        "factor of 1.00)."
+        "fast as the slowest: equal names are no equal machines; their measured peaks hardly differ (by a factor "
+        "of 1.00)."
     )
     # Peaks of 100, 200 and 100 GFLOP/s
     text = plain(findings.spread(fleet(2, 1, 4, peaks=(1, 2))))
-    assert text.endswith("no equal machines, and so do their measured peaks (by a factor of 2.00).")
+    assert text.endswith("no equal machines; their measured peaks differ, too (by a factor of 2.00).")
 
 
 def test_machines_that_differ_little_or_in_name():

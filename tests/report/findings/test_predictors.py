@@ -53,8 +53,7 @@ def test_the_better_of_the_two_is_said_where_it_is_settled():
 
 @pytest.mark.parametrize(("at_least", "word"), predictors.GRADES)
 def test_grades(at_least, word):
-    coefficient = predictors.Coefficient(at_least, None, 9, 9)
-    assert predictors._graded(coefficient) == word
+    assert predictors.graded(at_least) == word
 
 
 def test_too_few_models():
