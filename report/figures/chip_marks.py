@@ -89,8 +89,12 @@ def diagonals(x: LogAxis, y: LogAxis, named: Mapping[float, str]) -> tuple[list[
 
 def found(picked: alt.Parameter, search: alt.Parameter) -> Any:
     """Return the opacity of what is picked in the legend and found by its name; the rest is faint."""
-    named = alt.expr.test(alt.expr.regexp(search, "i"), alt.datum.chip)
-    return theme.faded_unless(picked & named)
+    return theme.faded_unless(picked & named_like(search))
+
+
+def named_like(search: alt.Parameter) -> Any:
+    """Return the condition that a chip's name holds what is looked for."""
+    return alt.expr.test(alt.expr.regexp(search, "i"), alt.datum.chip)
 
 
 def search_box() -> alt.Parameter:

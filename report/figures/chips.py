@@ -1,15 +1,18 @@
 """Figures of the chips' datasheet roofs, and of what chips deliver for their power."""
 
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from measure.cache.hand_kept import CHIP_PRECISIONS, CHIP_UNITS
 from report.analysis import available
+from report.analysis.long_lists import evenly
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
-from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, marks, rate, search_box
+from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, marks, named_like, rate, search_box
 from report.figures.marks import TOP, axis_before_names, drop_down, opacity_where, panel, widest, zoom
 from report.load import chips
 from report.load.paper import Paper
@@ -22,6 +25,9 @@ DIAGONALS = (1, 10, 100, 1000)
 
 PEAKS_PER_WATT = (1e8, 1e9, 1e10, 1e11, 1e12, 1e13)
 """Peaks per watt (FLOP/s/W) whose diagonals are drawn."""
+
+ROOF_HEIGHT, NAMED = 140, 9
+"""Pixels of a panel of rooflines, and how many of its chips have room for a name."""
 
 HEADLINE = "fastest floating-point rate of 16 bits or more"
 """The choice of rates with which the plane opens."""
@@ -60,48 +66,53 @@ def plane(paper: Paper) -> alt.LayerChart:
 
 
 @available.or_missing
-def roofs(paper: Paper, kind: str) -> alt.LayerChart:
-    """Draw rooflines of a kind's chips at the precision that most of them share, or each at its fastest."""
-    available.chips(paper, kind)
-    rows, shared = chips.comparable(paper.chips, kind)
-    points = described(rows)
-    if shared is None:
-        points["name"] += " (" + rows.precision + ")"
-    end = theme.WIDTH - (widest(points.name) + 16)  # the pixel where roofs end and names begin
-    low, high = points.ridge.min() / 8, points.ridge.max() * 2.5
-    title = "operational intensity (FLOP per byte of memory traffic)"
-    x = axis_before_names(low, high, theme.WIDTH, end, title)
-    y = _rates(rows, points, low)
-    picked = alt.selection_point(fields=["chip"], name="picked", on="pointerover", clear="pointerout")
-    opacity = opacity_where(picked, otherwise=0.15)
-    dots = marks(points, x, y, "ridge", None, opacity).add_params(picked, zoom())
-    ends = points.assign(end=x.value(end))
+def roofs(paper: Paper) -> alt.ConcatChart:
+    """Draw rooflines below each other, a panel a kind: its chips at the precision that most share, or at their fastest.
+
+    Axes are the same, so that ridge points can be compared down the page. Of a kind's chips some are named, from the
+    highest peak to the lowest; what is looked for, and the chip under the pointer, stand out.
+    """
+    every = available.chips(paper)
+    found_of = {kind: chips.comparable(every, kind) for kind in chips.KINDS if (every.chip_kind == kind).any()}
+    fastest_first = {
+        kind: described(rows.sort_values("peak_flop_per_s", ascending=False)) for kind, (rows, _) in found_of.items()
+    }
+    points = pd.concat(list(fastest_first.values()))
+    low, high = points.ridge.min() / 4, points.ridge.max() * 2
+    named = [name for of_kind in fastest_first.values() for name in evenly(of_kind.name.tolist(), NAMED)]
+    end = theme.WIDTH - (widest(named) + 16)  # the pixel where roofs end and names begin
+    slowest = max(points.peak.min() / 4, (points.flow * low).min())
+    y = LogAxis.around([slowest, points.peak.max()], ROOF_HEIGHT, "FLOP/s or OP/s", vertical=True)
+    search = search_box()
+    panels, told_of = [], []
+    for kind, (rows, shared) in found_of.items():
+        title = "operational intensity (FLOP per byte of memory traffic)" if kind == list(found_of)[-1] else ""
+        x = axis_before_names(low, high, theme.WIDTH, end, title)
+        heading = f"{chips.KINDS[kind]}, {f'at {shared}' if shared else 'each at its fastest rate'}"
+        panels.append(_roofs(fastest_first[kind], x, y, search, kind).properties(title=heading))
+        first = highest(chips.confirmed(rows), "peak_flop_per_s")
+        told_of.append(f"{heading}: {first.chip} leads with {si(first.peak_flop_per_s, rate_unit(first.precision))}")
+    # Each panel has the colour and the shape of its kind, which its title names
+    chart = alt.concat(*panels, columns=1, spacing=4).add_params(search)
+    chart = chart.resolve_scale(stroke="independent", fill="independent", shape="independent")
+    return theme.finish(chart, "chip-roofs", f"Rooflines of {len(points)} chips by kind. {'; '.join(told_of)}.")
+
+
+def _roofs(points: pd.DataFrame, x: LogAxis, y: LogAxis, search: alt.Parameter, kind: str) -> Any:
+    """Return the panel of a kind, the fastest chip first: a roof and a mark at its ridge point for each."""
+    pointed = alt.selection_point(fields=["chip"], name=f"pointed_{kind}", on="pointerover", clear="pointerout")
+    opacity = opacity_where(pointed & named_like(search), otherwise=0.12)
     limits = [({"chip": row.chip, "confirmed": row.confirmed}, Roof(row.peak, row.flow)) for row in each(points)]
-    outline = roofline.outline(limits, LogAxis(low, x.value(end), end, ""))
-    lines = alt.Chart(outline).mark_line(strokeWidth=1.2, color=theme.KIND_STYLES[kind][0], clip=True).encode(
+    end = x.pixel(x.last)
+    lines = alt.Chart(roofline.outline(limits, replace(x, high=x.last))).mark_line(
+        strokeWidth=1.2, color=theme.KIND_STYLES[kind][0], clip=True
+    ).encode(
         x.channel("intensity"), y.channel("rate"), detail="chip:N", opacity=opacity,
         strokeDash=alt.condition("datum.confirmed", alt.value(roofline.SOLID), alt.value(roofline.DASHED)),
     )  # fmt: skip
-    chart = panel(x, y, lines, axes.named_ends(ends, "name", x, "end", y, "peak", end), dots)
-    sure = chips.confirmed(rows)
-    fastest, broadest = highest(sure, "peak_flop_per_s"), highest(sure, "bandwidth_byte_per_s")
-    at = f" at {shared}" if shared else ", each at its fastest rate"
-    which = "confirmed " if fastest.verified == "yes" else ""
-    description = (
-        f"Rooflines of {len(rows)} chips ({chips.KINDS[kind]}){at}, on logarithmic axes. The highest {which}peak is "
-        f"{si(fastest.peak_flop_per_s, rate_unit(fastest.precision))} ({fastest.chip}), the highest {which}bandwidth "
-        f"{si(broadest.bandwidth_byte_per_s, 'B/s')} ({broadest.chip})."
-    )
-    return theme.finish(chart, f"chip-roofs-{kind}", description)
-
-
-def _rates(rows: pd.DataFrame, points: pd.DataFrame, low: float) -> LogAxis:
-    """Return the axis of attainable rates, which holds the peaks and a part of the slope of each roof."""
-    units = sorted({rate_unit(precision) for precision in rows.precision})
-    slowest = min(points.peak.min(), (points.flow * low).min() * 2)
-    height, unit = max(150.0, 11.5 * len(rows) + 20), units[0] if len(units) == 1 else ""
-    title = "attainable " + " or ".join(units)
-    return LogAxis.around([slowest, points.peak.max()], height, title, unit, vertical=True)
+    ends = points.loc[evenly(points.index.tolist(), NAMED)].assign(end=x.last)
+    dots = marks(points, x, y, "ridge", None, opacity).add_params(pointed, zoom(kind))
+    return panel(x, y, lines, axes.named_ends(ends, "name", x, "end", y, "peak", end), dots)
 
 
 @available.or_missing

@@ -1,7 +1,6 @@
 """Figures of achieved rates under the roofs of the machine."""
 
 from collections.abc import Iterable
-from itertools import product
 from math import ceil, inf, isfinite
 from typing import Any
 
@@ -10,15 +9,15 @@ import pandas as pd
 
 from report.analysis import available, datasheet, elsewhere, stand_in
 from report.analysis.available import Missing
-from report.analysis.long_lists import LINES, evenly, left_out
-from report.analysis.predictors import common_batches
+from report.analysis.long_lists import evenly, left_out
+from report.analysis.predictors import common_batches, comparable
 from report.analysis.stand_in import StandIn
 from report.charts import axes, roofline, theme
 from report.charts.axes import LABEL_GAP, LogAxis
-from report.charts.labels import Box, spread, text_size
+from report.charts.labels import Box
 from report.figures import elsewhere as elsewhere_figures
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
-from report.figures.marks import controlled, family_styles, panel, rounded, styles, texts, zoom
+from report.figures.marks import controlled, family_styles, panel, rounded, styles, zoom
 from report.figures.stand_in import OPEN_SQUARES, title, told
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.chips import KINDS
@@ -30,11 +29,11 @@ from report.text.quantities import intensity, listing, number, percent, si
 Limits = list[tuple[dict[str, Any], Roof]]
 """Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""
 
-HEIGHT, COLUMNS, MOST_ROWS = 230, 2, 4
-"""Of a panel, in pixels, at most; and how many panels stand beside each other, and at most below each other."""
+HEIGHT, COLUMNS = 250, 2
+"""Of a panel, in pixels, at most; and how many panels stand beside each other."""
 
-LEVELS, ABOVE = 9, 23
-"""Pixels from the highest roof to the names of the levels of memory above it, and to the upper edge."""
+SLOPE = 4
+"""An axis begins at the latest where a roof's slope has risen to this part of the peak, so that it is seen."""
 
 TOOLTIP = ["model", "family", "batch", "intensity", "achieved", "of attainable", "of peak"]
 
@@ -43,9 +42,9 @@ TOOLTIP = ["model", "family", "batch", "intensity", "achieved", "of attainable",
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw achieved rate against intensity by footprint under the roofs of each machine.
 
-    A panel a device and batch size that most models were measured at, and one a device with trails through all; of
-    more batch sizes than have room on a page, some from the smallest to the largest. Second stands the panel of the GPU
-    that others timed, where none was measured here.
+    A device has a panel at the smallest and one at the largest batch size that most models were measured at, and one
+    with a line for each family from the one to the other. Second stands the panel of the GPU that others timed, where
+    none was measured here.
     """
     cells = available.shown_cells(paper)
     rated = [machine for machine in paper.shown if machine.roof(BASE_PRECISION)]
@@ -54,36 +53,43 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
     if cells.empty:
         available.roof(paper.shown[0])
     points = _points(cells)
-    batches = sorted({batch for _, shown in cells.groupby("device") for batch in common_batches(shown)})
+    sizes = {str(device): common_batches(shown) for device, shown in cells.groupby("device")}
+    several = {device: batches for device, batches in sizes.items() if len(batches) > 1}
+    asked = [
+        *((device, batches[:1]) for device, batches in sizes.items()),
+        *((device, batches[-1:]) for device, batches in several.items()),
+        *several.items(),
+    ]
     gpu = stand_in.of(paper)
-    more = 1 if gpu else 0
-    batches = evenly(batches, (COLUMNS * MOST_ROWS - more) // len(limits) - 1)
-    height = theme.panel_height(ceil(((len(batches) + 1) * len(limits) + more) / COLUMNS), HEIGHT)
+    height = theme.panel_height(ceil((len(asked) + bool(gpu)) / COLUMNS), HEIGHT)
     families = {*points.family, *(gpu.cells.family if gpu else ())}
     picked = theme.choice("family")
     panels: list[Any] = []
     drawn: list[pd.DataFrame] = []
-    for batch, (device, on_device) in product([*batches, None], points.groupby("device")):
-        shown = _followed(on_device) if batch is None else on_device[on_device.batch == batch]
-        if shown.empty or (batch is None and shown.batch.nunique() == 1):
-            continue
-        roofs = limits[str(device)]
+    for device, batches in asked:
+        on_device, roofs = points[points.device == device], limits[device]
         x, y = _axes(on_device, roofs, height)
-        drawn.append(thinned(shown, x, "x", y, "rate", ("family",)) if batch else shown)
-        draw = _dots if batch else _trails
-        marks = draw(drawn[-1], x, y, families).encode(opacity=theme.faded_unless(picked))
-        marks = controlled(marks, panels, picked, zoom(f"{device}_{batch or 'trails'}"))
-        ends = named(shown, "x", "rate")
-        names = axes.named_points(ends, "model", x, "x", y, "rate", _covered(roofs, x, y)) if batch else None
+        names = None
+        if len(batches) > 1:
+            paths = _of_families(on_device)
+            marks = _paths(paths, x, y, families)
+            what = f"families from batch size {paths.batch.min()} to {paths.batch.max()}"
+        else:
+            shown = on_device[on_device.batch == batches[0]]
+            drawn.append(thinned(shown, x, "x", y, "rate", ("family",)))
+            marks = _dots(drawn[-1], x, y, families)
+            names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))
+            what = f"batch size {batches[0]}"
+        marks = marks.encode(opacity=theme.faded_unless(picked))
+        marks = controlled(marks, panels, picked, zoom(f"{device}_{len(panels)}"))
         lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-        what = f"batch size {batch}" if batch else _span(shown, on_device)
-        panels.append(panel(x, y, lines, _level_names(roofs, x, y), names, marks, title=f"{device}, {what}"))
+        panels.append(panel(x, y, lines, names, marks, title=f"{device}, {what}"))
     peaks = [_flat(device, roofs) for device, roofs in limits.items()]
     best = highest(cells, "flop_per_s")
     description = (
-        f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} in {number(len(panels), 'panel')}: one for "
-        f"each batch size that most models were measured at, and one with a line for each model through "
-        f"{number(len(points), 'point')} in all. Of the measured roofs {listing(peaks)}. The fastest point is "
+        f"Rooflines of {available.titles(paper, cells)} at {BASE_PRECISION} in {number(len(panels), 'panel')}: the "
+        "models at the smallest and at the largest batch size that most were measured at, and a line for each family "
+        f"from the one to the other. Of the measured roofs {listing(peaks)}. The fastest point is "
         f"{best.model} on the {best.device} at batch size {best.batch} with "
         f"{si(best.flop_per_s, 'FLOP/s')}.{told(gpu)}"
     )
@@ -133,7 +139,7 @@ def _at_batch(paper: Paper, machine: Machine, points: pd.DataFrame, batch: int) 
     marks = _dots(thinned(shown, x, "x", y, "rate", ("family",)), x, y, set(points.family), columns=3)
     names = axes.named_points(named(shown, "x", "rate"), "model", x, "x", y, "rate", _covered(roofs, x, y))
     lines = roofline.lines(roofline.outline(roofs, x), x, y, "roof", "printed")
-    return panel(x, y, lines, _level_names(roofs, x, y), names, marks.add_params(zoom(machine.chip_kind)))
+    return panel(x, y, lines, names, marks.add_params(zoom(machine.chip_kind)))
 
 
 def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picked: alt.Parameter) -> Any:
@@ -177,12 +183,12 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _axes(points: pd.DataFrame, limits: Limits, height: float) -> tuple[LogAxis, LogAxis]:
-    """Return axes that hold a device's points at all batch sizes, and the ridge points and peaks of its roofs."""
-    ridges = [roof.ridge_flop_per_byte for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
+    """Return axes that hold a device's points at all batch sizes, and the slopes and peaks of its roofs."""
+    slopes = [roof.ridge_flop_per_byte / SLOPE for _, roof in limits if isfinite(roof.bandwidth_byte_per_s)]
     peaks = [roof.peak_flop_per_s for _, roof in limits]
     title = "operational intensity by footprint"
-    x = LogAxis.around([*points.x, *ridges], theme.WIDTH / 2 - 50, title, "FLOP/B", margins=(0.05, 0.08))
-    rates, margins = [*points.rate, *peaks], (0.06, ABOVE / height)
+    x = LogAxis.around([*points.x, *slopes], theme.WIDTH / 2 - 50, title, "FLOP/B", margins=(0.05, 0.08))
+    rates, margins = [*points.rate, *peaks], (0.06, 0.06)
     return x, LogAxis.around(rates, height, "achieved", "FLOP/s", vertical=True, margins=margins)
 
 
@@ -194,59 +200,30 @@ def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str],
     )  # fmt: skip
 
 
-def _trails(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
-    """Return a line for each model through its batch sizes, with a mark at each."""
-    lines = alt.Chart(points[["model", "family", "batch", "x", "rate", "achieved"]])
-    return lines.mark_line(strokeWidth=1, clip=True, point=alt.OverlayMarkDef(size=9)).encode(
-        x.channel("x"), y.channel("rate"), detail="model:N", order="batch:Q",
+def _paths(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
+    """Return a line for each family through its batch sizes, with a mark at each."""
+    return alt.Chart(points).mark_line(strokeWidth=1.5, clip=True, point=alt.OverlayMarkDef(size=24)).encode(
+        x.channel("x"), y.channel("rate"), order="batch:Q",
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
-        tooltip=["model", "batch", "achieved"],
+        tooltip=["family", "models", "batch", "achieved"],
     )  # fmt: skip
 
 
-def _followed(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of models that have a trail: all, or some from the fastest to the slowest."""
-    order = points.groupby("model").rate.max().sort_values(ascending=False).index.tolist()
-    return points[points.model.isin(evenly(order, LINES))]
-
-
-def _span(shown: pd.DataFrame, points: pd.DataFrame) -> str:
-    """Say through which batch sizes trails run, and how many models have one where not all do."""
-    sizes = f"from batch size {shown.batch.min()} to {shown.batch.max()}"
-    models, every = shown.model.nunique(), points.model.nunique()
-    return sizes if models == every else f"{sizes}, {models} of {number(every, 'model')}"
-
-
-def _level_names(limits: Limits, x: LogAxis, y: LogAxis) -> alt.Chart:
-    """Return the names of the levels of memory, above the roofs, each from its ridge point on or as near as fits."""
-    levels = sorted((roof.ridge_flop_per_byte, about["roof"]) for about, roof in limits if not about["printed"])
-    widths = [text_size(name, theme.LABEL_SIZE)[0] for _, name in levels]
-    starts = [x.pixel(ridge) for ridge, _ in levels]
-    places = spread(starts, max(widths[:-1], default=0) + 3, 0, x.pixels - widths[-1])
-    row = y.value(_above(limits, y))
-    names = [{"text": name, "x": x.value(place), "y": row} for (_, name), place in zip(levels, places, strict=True)]
-    return texts(names, x, y, align="left")
-
-
-def _above(limits: Limits, y: LogAxis) -> float:
-    """Return the pixel at which the names of the levels of memory stand."""
-    return y.pixel(max(roof.peak_flop_per_s for _, roof in limits)) - LEVELS
+def _of_families(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the median place of each family at each batch size, of models that all of them have."""
+    places = comparable(points).groupby(["family", "batch"])
+    found = places.agg(x=("x", "median"), rate=("rate", "median"), models=("model", "nunique")).reset_index()
+    return found.assign(achieved=[si(rate, "FLOP/s", 4) for rate in found.rate])
 
 
 def _covered(limits: Limits, x: LogAxis, y: LogAxis) -> tuple[Box, ...]:
-    """Return what names of models must not cover: the roofs, and the names of the levels of memory above them."""
-    names = _above(limits, y)
-    return (Box(0, names - 1, x.pixels, names + 1), *roofline.room((roof for _, roof in limits), x, y))
+    """Return what names of models must not cover: the roofs."""
+    return tuple(roofline.room((roof for _, roof in limits), x, y))
 
 
 def _limits(paper: Paper, machine: Machine) -> Limits:
-    """Return a machine's measured roofs, that over memory first, and its datasheet's, flat without a bandwidth."""
-    roof = available.roof(machine)
-    limits: Limits = [({"roof": "memory", "printed": False}, roof)]
-    limits += [
-        ({"roof": level.name, "printed": False}, Roof(roof.peak_flop_per_s, level.bandwidth_byte_per_s))
-        for level in machine.levels[:-1]
-    ]
+    """Return a machine's measured roof over its memory, and its datasheet's, flat without a bandwidth."""
+    limits: Limits = [({"roof": "measured", "printed": False}, available.roof(machine))]
     printed = datasheet.roof(paper, machine, BASE_PRECISION)
     if printed:
         bandwidth = inf if printed.bandwidth_byte_per_s is None else printed.bandwidth_byte_per_s

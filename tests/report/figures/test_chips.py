@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.charts import drawn, rows
+from helpers.charts import drawn, rows, titles
 from helpers.papers import tiny, wide
 from helpers.sentences import plain
 
 from report import figures
-from report.analysis.available import Missing
 from report.figures.chips import HEADLINE
 from report.figures.precisions import representatives
 
@@ -46,20 +45,32 @@ def test_plane_has_diagonals_of_equal_ridge_point():
 
 
 def test_roofs_bend_at_the_ridge_point():
-    corners = rows(drawn(figures.chips.roofs, tiny(), "cpu"), "chip", "intensity", "rate")
+    chart = drawn(figures.chips.roofs, tiny())
+    corners = [row for row in rows(chart, "chip", "intensity", "rate") if row["chip"] == "Abacus 1"]
     # 1e12 FLOP/s and 1e11 B/s
     assert (10, 1e12) in [(row["intensity"], row["rate"]) for row in corners]
     assert max(row["rate"] for row in corners) == 1e12
 
 
-def test_roofs_of_integers_are_in_operations():
-    chart = drawn(figures.chips.roofs, tiny(), "fpga")
-    assert "attainable OP/s" in str(chart)
-    assert [row["name"] for row in rows(chart, "name")] == ["Dial 4 (int8)"]
+def test_roofs_have_a_panel_a_kind_on_the_same_axes():
+    chart = drawn(figures.chips.roofs, tiny())
+    assert titles(chart) == [
+        "CPU, at fp32 on vector units",
+        "GPU, at 16-bit floating point on tensor units",
+        "ASIC, at 16-bit floating point on tensor units",
+        "FPGA, each at its fastest rate",
+    ]
+    scales = {str(layer["encoding"]["x"]["scale"]) for panel in chart["concat"] for layer in panel["layer"][:1]}
+    assert len(scales) == 1
+    assert {row["text"] for row in rows(chart, "text", "y")} == {"Abacus 1", "Bead 2", "Cog 3 †", "Dial 4"}
 
 
-def test_a_kind_without_chips_is_a_sentence():
-    assert isinstance(figures.chips.roofs(tiny(), "soc"), Missing)
+def test_of_many_chips_some_have_a_name():
+    (row,) = tiny().chips[(tiny().chips.chip == "Abacus 1") & (tiny().chips.precision == "fp32")].to_dict("records")
+    many = [row | {"chip": f"Abacus {k}", "peak_flop_per_s": k * 1e12, "alias": ""} for k in range(1, 31)]
+    chart = drawn(figures.chips.roofs, replace(tiny(), chips=pd.DataFrame(many)))
+    named = [row["text"] for row in rows(chart, "text", "y")]
+    assert (len(named), named[0], named[-1]) == (9, "Abacus 30", "Abacus 1")
 
 
 def test_representatives_are_the_chips_with_the_most_rates():

@@ -20,21 +20,31 @@ def only(kind):
     return replace(tiny(), machines=(tiny().machine(kind),))
 
 
-def test_a_panel_a_device_and_batch_size_and_one_of_trails():
+def test_panels_at_the_ends_of_the_batch_sizes_and_one_of_families():
     assert titles(drawn(utilisation.models_on_roof, tiny())) == [
-        "CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8", "CPU, from batch size 1 to 8",
+        "CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8", "CPU, families from batch size 1 to 8",
     ]  # fmt: skip
     assert titles(drawn(utilisation.models_on_roof, only("gpu"))) == ["GPU, batch size 1"]
 
 
-def test_a_batch_size_that_few_models_were_measured_at_has_no_panel():
+def test_a_batch_size_that_few_models_were_measured_at_has_no_panel_and_is_on_no_path():
     cpu = tiny().machine("cpu")
     lean = cpu.cells[(cpu.cells.model == "lean") & (cpu.cells.batch == 8)]
-    cells = pd.concat([cpu.cells, lean.assign(batch=4)])
+    cells = pd.concat([cpu.cells, lean.assign(batch=16)])
     chart = drawn(utilisation.models_on_roof, replace(tiny(), machines=(replace(cpu, cells=cells),)))
-    assert titles(chart) == ["CPU, batch size 1", "CPU, batch size 8", "CPU, from batch size 1 to 8"]
-    trails = [row for row in rows(chart, "model", "rate") if row["model"] == "lean" and "of peak" not in row]
-    assert sorted(row["batch"] for row in trails) == [1, 4, 8]
+    assert titles(chart) == ["CPU, batch size 1", "CPU, batch size 8", "CPU, families from batch size 1 to 8"]
+    assert {row["batch"] for row in rows(chart, "family", "models")} == {1, 8}
+
+
+def test_a_path_is_of_the_models_that_every_batch_size_has():
+    cpu = tiny().machine("cpu")
+    cells = cpu.cells.assign(family="one")
+    chart = drawn(utilisation.models_on_roof, replace(tiny(), machines=(replace(cpu, cells=cells),)))
+    # lean, broad and deep have both; tokens ran at batch size 1 alone
+    at_both = cells[(cells.precision == "fp32") & cells.model.isin(["lean", "broad", "deep"])]
+    middle = {batch: sorted(rows.flop_per_s)[1] for batch, rows in at_both.groupby("batch")}
+    found = {row["batch"]: (row["models"], row["rate"]) for row in rows(chart, "family", "models")}
+    assert found == {batch: (3, pytest.approx(rate)) for batch, rate in middle.items()}
 
 
 def test_points():
@@ -54,17 +64,14 @@ def roofs(chart):
     return corners
 
 
-def test_every_level_of_memory_has_a_measured_roof():
+def test_the_roof_is_that_of_memory_and_of_the_datasheet():
     found = roofs(drawn(utilisation.models_on_roof, only("cpu")))
-    assert set(found) == {"memory", "L1", "L2", "datasheet"}
-    # 100 GFLOP/s over 10, 500 and 200 GB/s
-    for name, ridge in (("memory", 10), ("L1", 0.2), ("L2", 0.5)):
-        at_ridge = [rate for intensity, rate, _ in found[name] if intensity == pytest.approx(ridge)]
-        assert at_ridge == [pytest.approx(100e9)]
+    assert set(found) == {"measured", "datasheet"}
+    # 100 GFLOP/s over 10 GB/s
+    (at_ridge,) = [rate for intensity, rate, _ in found["measured"] if intensity == pytest.approx(10)]
+    assert at_ridge == pytest.approx(100e9)
     # 2 cores * 32 FLOP/cycle * 2 GHz; flat, since no bandwidth is known
     assert all(rate == pytest.approx(128e9) and printed for _, rate, printed in found["datasheet"])
-    names = {row["text"] for row in rows(drawn(utilisation.models_on_roof, only("cpu")), "text", "x", "y")}
-    assert {"memory", "L1", "L2"} <= names
 
 
 def test_without_a_datasheet():
@@ -74,9 +81,9 @@ def test_without_a_datasheet():
 
 def test_with_a_datasheet():
     found = roofs(drawn(utilisation.models_on_roof, only("gpu")))
-    assert set(found) == {"memory", "datasheet"}
+    assert set(found) == {"measured", "datasheet"}
     # Measured 128 GFLOP / 16 ms; the alias "Example GPU" prints 1e13 at fp32 and 1 TB/s.
-    assert max(rate for _, rate, _ in found["memory"]) == pytest.approx(8e12)
+    assert max(rate for _, rate, _ in found["measured"]) == pytest.approx(8e12)
     assert max(rate for _, rate, _ in found["datasheet"]) == 1e13
 
 
@@ -106,7 +113,7 @@ def test_panels_of_many_batch_sizes_fit_on_a_page():
     chart = drawn(utilisation.models_on_roof, replace(tiny(), machines=tuple(machines)))
     assert titles(chart) == [
         f"{device}, {what}"
-        for what in ("batch size 1", "batch size 16", "batch size 256", "from batch size 1 to 256")
+        for what in ("batch size 1", "batch size 256", "families from batch size 1 to 256")
         for device in ("CPU", "GPU")
     ]
     picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
@@ -125,7 +132,7 @@ def marks(panel):
 def test_where_no_gpu_was_measured_one_that_others_timed_stands_beside_the_first_panel():
     chart = drawn(utilisation.models_on_roof, timed())
     assert texts(chart) == [
-        "CPU, batch size 1", "Bead 2, batch size 4", "CPU, batch size 8", "CPU, from batch size 1 to 8",
+        "CPU, batch size 1", "Bead 2, batch size 4", "CPU, batch size 8", "CPU, families from batch size 1 to 8",
     ]  # fmt: skip
     theirs = chart["concat"][1]
     assert theirs["title"]["subtitle"] == "timed by others (lamikr_benchmark)"
@@ -165,8 +172,7 @@ def test_with_a_panel_of_others_many_batch_sizes_still_fit_on_a_page():
     first = cpu.cells[cpu.cells.batch == 1]
     cells = pd.concat([first.assign(batch=2**power) for power in range(9)])
     chart = drawn(utilisation.models_on_roof, replace(paper, machines=(replace(cpu, cells=cells),)))
-    # Eight panels have room: that of others, that of trails, and six batch sizes
-    assert len(titles(chart)) == 8
+    assert len(titles(chart)) == 4
     picture = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart))
     assert float(picture.attrib["height"]) < theme.PAGE_HEIGHT
 
