@@ -15,7 +15,7 @@ from measure.predicting.demand import Demand, How, Roof
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.model import LatencyModel
 from measure.predicting.prediction import Basis, Predictor
-from measure.predicting.timings import Key, TimedCall
+from measure.predicting.timings import Counted, Key, TimedCall
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 PHASES = (INFERENCE, STEP)
@@ -57,10 +57,7 @@ class Choices:
 
 
 def choices(
-    predictor: Predictor,
-    devices: Sequence[PredictedDevice],
-    counted: Mapping[Key, tuple[Workload, Demand]],
-    timed: Iterable[TimedCall],
+    predictor: Predictor, devices: Sequence[PredictedDevice], counted: Counted, timed: Iterable[TimedCall]
 ) -> Choices:
     """Return what calls in eager mode of the counted models ask for, and what devices give at each precision.
 

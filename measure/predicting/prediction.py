@@ -175,7 +175,7 @@ class Predictor:
     def _scale(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return what the latencies of a device are off by in the median in a pool, and of how many models they are."""
         if (device, pool) not in self._scales:
-            found = [call for call in self._members.get(pool, []) if call.setting.device == device]
+            found = self._by_device.get((pool, device), [])
             factor = 1.0
             if found:
                 times = sample(found)
@@ -192,6 +192,15 @@ class Predictor:
             found.setdefault(call.setting, []).append(call)
             if call.setting.variant in POOLED:
                 found.setdefault(pool_of_call(call), []).append(call)
+        return found
+
+    @cached_property
+    def _by_device(self) -> Mapping[tuple[Setting, str], list[TimedCall]]:
+        """The same of each device."""
+        found: dict[tuple[Setting, str], list[TimedCall]] = {}
+        for setting, calls in self._members.items():
+            for call in calls:
+                found.setdefault((setting, call.setting.device), []).append(call)
         return found
 
     def _model(self, setting: Setting) -> LatencyModel:

@@ -62,7 +62,7 @@ class OfOneInput:
 
 def read(data: Path) -> list[TimedCall]:
     """Return all latencies whose models were counted, on devices whose roofs are known. Raises UserError."""
-    return [*published(data), *measured(data)]
+    return [*published(data), *measured(data, counted(data))]
 
 
 def published(data: Path) -> Iterator[TimedCall]:
@@ -142,37 +142,39 @@ def _published_demand(
     )
 
 
-def measured(data: Path) -> Iterator[TimedCall]:
-    """Yield the latencies of each machine's newest environment, where its roofs were measured."""
-    names = machine_names(data)
-    if not names:
-        return
-    workloads = Workloads(data)
-    counted = counted_demands(workloads.models(), workloads.operators())
-    for name in names:
+def measured(data: Path, counts: "Counted") -> Iterator[TimedCall]:
+    """Yield the latencies of the counted calls in each machine's newest environment, where its roofs were measured."""
+    for name in machine_names(data):
         folder = MachineFolder(data, name)
         environment = folder.newest_environment()
         device = devices.of_machine(folder, environment)
         if device is not None:
             for cell in timed_cells(folder, environment):
-                yield from _of_cell(cell, device, environment.torch or "", counted)
+                yield from _of_cell(cell, device, environment.torch or "", counts)
 
 
 Key = tuple[str, str, int, str, bool]
 """A workload: model, shape of the input, batch size, stored precision, and whether it is trained."""
 
+Counted = Mapping[Key, tuple[Workload, Demand]]
+"""What each call of a counted model asks for."""
 
-def _of_cell(
-    cell: TimedCell, device: PredictedDevice, software: str, counted: Mapping[Key, tuple[Workload, Demand]]
-) -> Iterator[TimedCall]:
+
+def counted(data: Path) -> Counted:
+    """Return what the calls ask for that ``data/workload`` holds."""
+    workloads = Workloads(data)
+    return counted_demands(workloads.models(), workloads.operators())
+
+
+def _of_cell(cell: TimedCell, device: PredictedDevice, software: str, counts: Counted) -> Iterator[TimedCall]:
     """Yield the cell as a latency to learn from, where it has one and was counted."""
     roof = device.roof(cell.precision)
     if cell.latency_s is None or roof is None or cell.phase not in (INFERENCE, STEP):
         return
     trains = cell.phase == STEP
-    shapes = [key[1] for key in counted if key[0] == cell.model]
+    shapes = [key[1] for key in counts if key[0] == cell.model]
     shape = cell.input_shape or (shapes[-1] if shapes else "")
-    found = counted.get((cell.model, shape, cell.batch, stored_as(cell.precision), trains))
+    found = counts.get((cell.model, shape, cell.batch, stored_as(cell.precision), trains))
     if found is not None:
         workload, demand = found
         setting = Setting(device.name, HERE, software, cell.precision, cell.variant, cell.phase)

@@ -76,10 +76,9 @@ def changed(rows: pd.DataFrame, change: Change) -> pd.DataFrame:
     return _paired(base, other, alike)
 
 
-def generations(rows: pd.DataFrame, older: str, newer: str) -> pd.DataFrame:
-    """Return the models that were timed on two devices, all else alike; ``speed_up`` is that of the newer one."""
-    base, other = (rows[rows.device == device] for device in (older, newer))
-    return _paired(base, other, [*MODEL, *CONDITIONS])
+def generations(older: pd.DataFrame, newer: pd.DataFrame) -> pd.DataFrame:
+    """Return the models that were timed on each of two devices, all else alike; ``speed_up`` is that of the newer."""
+    return _paired(older, newer, [*MODEL, *CONDITIONS])
 
 
 def trained(rows: pd.DataFrame) -> pd.DataFrame:

@@ -143,14 +143,16 @@ def generations(paper: Paper) -> list[Comparison]:
 @cache
 def _newer(paper: Paper) -> list[tuple[str, pd.DataFrame]]:
     """Return the timings of each two devices of a vendor, the older first, that are alike in all else."""
-    rows = elsewhere.timings(paper)
+    timed = {str(device): rows for device, rows in elsewhere.timings(paper).groupby("device")}
+    sources = {device: set(rows.source) for device, rows in timed.items()}
     chips = paper.chips.drop_duplicates("chip").set_index("chip")
     years, vendors = chips.year, chips.vendor
-    devices = sorted((name for name in set(rows.device) if name in years.index), key=lambda name: (years[name], name))
+    devices = sorted((name for name in timed if name in years.index), key=lambda name: (years[name], name))
     return [
-        (f"{older} to {newer.removeprefix(f'{vendors[newer]} ')}", elsewhere.generations(rows, older, newer))
+        (f"{older} to {newer.removeprefix(f'{vendors[newer]} ')}", elsewhere.generations(timed[older], timed[newer]))
         for older, newer in combinations(devices, 2)
         if years[older] < years[newer] and vendors[older] == vendors[newer]
+        if sources[older] & sources[newer]  # without a source of both no row has its like
     ]
 
 

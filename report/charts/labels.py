@@ -55,8 +55,13 @@ class Box(NamedTuple):
 
     def crossed_by(self, start: Point, end: Point) -> bool:
         """Return whether the segment runs through the box (Liang and Barsky's clipping)."""
+        (x, y), (to_x, to_y) = start, end
+        if (x < self.left and to_x < self.left) or (x > self.right and to_x > self.right):
+            return False  # beside it, as most are
+        if (y < self.top and to_y < self.top) or (y > self.bottom and to_y > self.bottom):
+            return False
         low, high = 0.0, 1.0
-        (x, y), (dx, dy) = start, (end[0] - start[0], end[1] - start[1])
+        dx, dy = to_x - x, to_y - y
         across = (-dx, x - self.left), (dx, self.right - x)
         for step, room in (*across, (-dy, y - self.top), (dy, self.bottom - y)):
             if step == 0:

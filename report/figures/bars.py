@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from report.charts import theme
+from report.figures.marks import tips
 
 PERCENT = "format(100 * datum.value, 'd') + ' %'"
 """How an axis of shares writes its ticks."""
@@ -28,7 +29,7 @@ def stacked_bars(
     """Return a bar for each model, its parts in the order of their ``rank``."""
     look: dict[str, Any] = {"height": {"band": 0.8}, "stroke": "#ffffff", "strokeWidth": 0.3} | options
     return alt.Chart(bars).mark_bar(**look).encode(
-        x, y, color, order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked), tooltip=tooltip
+        x, y, color, order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked), tooltip=tips(*tooltip)
     )  # fmt: skip
 
 

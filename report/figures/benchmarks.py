@@ -9,7 +9,7 @@ from report.analysis import available
 from report.analysis.long_lists import LINES, evenly, left_out
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
-from report.figures.marks import controlled, family_styles, opacity_where, panel, rounded, widest, zoom
+from report.figures.marks import controlled, family_styles, opacity_where, panel, rounded, tips, widest, zoom
 from report.load.paper import BASE_PRECISION, Paper
 from report.text import quantities
 from report.text.frame_rows import highest
@@ -66,7 +66,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         curves = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], detail="model:N")
         dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.sound"),
-            tooltip=["model", "family", "batch", "throughput", *TIMING],
+            tooltip=tips("model", "family", "batch", "throughput", *TIMING),
         )  # fmt: skip
         ends = shown.sort_values("batch").drop_duplicates("model", keep="last")
         named = axes.named_ends(ends, "model", x, "batch", y, "rate", theme.WIDTH - room)

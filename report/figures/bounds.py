@@ -9,7 +9,7 @@ from report.analysis import available
 from report.analysis.bounds import DEFINITIONS, NamedRoof, compared_roofs
 from report.charts import roofline, theme
 from report.charts.axes import LogAxis
-from report.figures.marks import color_of, controlled, panel, rounded, texts, zoom
+from report.figures.marks import color_of, controlled, panel, rounded, texts, tips, zoom
 from report.figures.thinning import counts, covered, thinned
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import intensity, listing, number, si
@@ -41,7 +41,7 @@ def attainable(paper: Paper) -> alt.ConcatChart:
         ).encode(
             x.channel("intensity"), y.channel("rate"), color, opacity=theme.faded_unless(picked),
             size=alt.Size("length:Q", scale=None, legend=None),
-            tooltip=["model", "batch", "roof", "FLOP per byte", "attainable", "bound", *counts(drawn[-1])],
+            tooltip=tips("model", "batch", "roof", "FLOP per byte", "attainable", "bound", *counts(drawn[-1])),
         )  # fmt: skip
         marks = controlled(marks, panels, picked, zoom(definition))
         panels.append(panel(x, y, roofline.lines(outline, x, y, "roof"), _names(named_roofs, x, y), marks))

@@ -9,7 +9,7 @@ import pandas as pd
 from report.charts import theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, text_size
-from report.figures.marks import opacity_where, rounded, styles, texts
+from report.figures.marks import opacity_where, rounded, styles, texts, tips
 from report.load import chips
 from report.text.frame_rows import each
 from report.text.quantities import intensity, rate_unit, ridge_unit, si
@@ -62,7 +62,7 @@ def marks(
 ) -> alt.Chart:
     """Return points at their peaks, coloured and shaped by kind, hollow where a roof's input was not confirmed."""
     return alt.Chart(points).mark_point(size=42, strokeWidth=1.2, clip=True).encode(
-        x.channel(x_field), y.channel("peak"), opacity=opacity, tooltip=TOOLTIP,
+        x.channel(x_field), y.channel("peak"), opacity=opacity, tooltip=tips(*TOOLTIP),
         **styles("kind", *theme.kinds(points.kind), legend, hollow=True, title="kind"),
         fillOpacity=opacity_where("datum.confirmed"),
     )  # fmt: skip

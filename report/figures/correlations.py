@@ -9,7 +9,7 @@ from report.analysis import available, correlations, predictors
 from report.analysis.predictors import Pair
 from report.charts import theme
 from report.charts.axes import Layers
-from report.figures.marks import controlled, drop_down
+from report.figures.marks import controlled, drop_down, tips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import listing, number
@@ -81,7 +81,7 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
     color = alt.Color("value:Q", scale=COLORS, title="rank correlation", legend=legend)
     squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(
         color=alt.when("datum.settled").then(color).otherwise(alt.value("#ffffff")),
-        tooltip=["x:N", "y:N", "kind:N", alt.Tooltip("told:N", title="coefficient"), "points:Q", "models:Q"],
+        tooltip=tips("x:N", "y:N", "kind:N", alt.Tooltip("told:N", title="coefficient"), "points:Q", "models:Q"),
     )
     coefficients = base.mark_text(text=WITHOUT_INTERVAL, fontSize=theme.LABEL_SIZE + 1).encode(
         color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK))

@@ -7,7 +7,7 @@ import pandas as pd
 
 from report.analysis import available
 from report.charts import theme
-from report.figures.marks import controlled, family_styles, rounded, widest
+from report.figures.marks import controlled, family_styles, rounded, tips, widest
 from report.load import counting_programs
 from report.load.paper import Paper
 from report.text.frame_rows import each
@@ -64,7 +64,7 @@ def deviations(paper: Paper) -> alt.ConcatChart:
         points = _points(results[results.program == program])
         dots = alt.Chart(points).mark_point(filled=True, size=22, clip=True).encode(
             alt.X("off:Q", title="deviation (%)", scale=scale, axis=axis), **family_styles(results.family),
-            opacity=theme.faded_unless(picked), tooltip=["model", "family", "published", "counted", "deviation"],
+            opacity=theme.faded_unless(picked), tooltip=tips("model", "family", "published", "counted", "deviation"),
         )  # fmt: skip
         named = alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, labels=len(panels) % COLUMNS == 0)
         rows = alt.Y("line:N", scale=alt.Scale(domain=lines), title=None, axis=named)

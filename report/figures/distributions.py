@@ -9,7 +9,7 @@ from report.analysis.elsewhere_pairs import Spread
 from report.charts import theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import dashed_at
-from report.figures.marks import rounded, widest
+from report.figures.marks import rounded, tips, widest
 
 ROW = 19
 """Pixels from one row to the next."""
@@ -45,7 +45,7 @@ def rows(
     layers = [
         base.mark_rule(color=theme.SKY, strokeWidth=2, clip=True).encode(x, x2="high:Q"),
         base.mark_bar(color=theme.BLUE, height=8, clip=True).encode(
-            alt.X("quarter:Q", scale=scale), x2="three_quarters:Q", tooltip=tooltip
+            alt.X("quarter:Q", scale=scale), x2="three_quarters:Q", tooltip=tips(*tooltip)
         ),
         base.mark_tick(color="#ffffff", thickness=2, height=8).encode(alt.X("median:Q", scale=scale)),
     ]

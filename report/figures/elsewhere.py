@@ -9,7 +9,7 @@ from report.analysis import available, elsewhere
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box
-from report.figures.marks import panel, rounded
+from report.figures.marks import panel, rounded, tips
 from report.figures.thinning import ends, one_a_place
 from report.load.paper import Paper
 from report.load.roofs import Roof
@@ -59,7 +59,7 @@ def of_device(points: pd.DataFrame, title: str) -> Any:
         x.channel("x"), y.channel("rate"),
         color=alt.Color("models:Q", scale=alt.Scale(type="log", range=[theme.SKY, theme.BLUE, "#08244f"]),
                         title="models in one place", legend=alt.Legend(orient="top")),
-        tooltip=["model", "timed", "at", "achieved", "models"],
+        tooltip=tips("model", "timed", "at", "achieved", "models"),
     )  # fmt: skip
     places = [(x.pixel(row.x), y.pixel(row.rate)) for row in each(marks)]
     dotted = (Box(across - HALF, down - HALF, across + HALF, down + HALF) for across, down in places)

@@ -10,6 +10,7 @@ from report.analysis import available, elsewhere_pairs
 from report.analysis.elsewhere_pairs import Comparison
 from report.charts import theme
 from report.figures import distributions
+from report.figures.marks import tips
 from report.load.paper import Paper
 from report.text.quantities import listing, number, significant
 
@@ -65,6 +66,6 @@ def _marks(promised: dict[str, float], scale: alt.Scale, order: list[str]) -> al
             distributions.row_axis(order),
             alt.X("promised:Q", scale=scale),
             alt.Color("what:N", scale=color, title=None, legend=alt.Legend(orient="top")),
-            tooltip=["name", "promised"],
+            tooltip=tips("name", "promised"),
         )
     )

@@ -8,7 +8,7 @@ import pandas as pd
 from report.analysis import available, elsewhere_predictors
 from report.charts import theme
 from report.figures.correlations import COLORS, DARK, WITHOUT_INTERVAL
-from report.figures.marks import widest
+from report.figures.marks import tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
 from report.text.quantities import number
@@ -43,7 +43,7 @@ def matrix(paper: Paper) -> Any:
     )
     squares = base.mark_rect(stroke=theme.MUTED, strokeWidth=0.4).encode(
         color=alt.when("datum.settled").then(color).otherwise(alt.value("#ffffff")),
-        tooltip=["name", "predictor", alt.Tooltip("told:N", title="coefficient"), "models"],
+        tooltip=tips("name", "predictor", alt.Tooltip("told:N", title="coefficient"), "models"),
     )
     numbers = base.mark_text(text=WITHOUT_INTERVAL, fontSize=theme.LABEL_SIZE).encode(
         color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK))

@@ -10,7 +10,7 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures import distributions
 from report.figures.bars import PERCENT, dashed_at
-from report.figures.marks import axis_before_names, panel, rounded, styles, widest
+from report.figures.marks import axis_before_names, panel, rounded, styles, tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes, highest
 from report.text.quantities import number, percent, si
@@ -53,7 +53,7 @@ def _shares(rows: pd.DataFrame, field: str, looks: dict[str, tuple[str, str]], t
     dots = alt.Chart(marks).mark_point(filled=True, size=46, opacity=1).encode(
         distributions.row_axis(order),
         alt.X("share:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=PERCENT, tickCount=6)),
-        **styles(field, *theme.scales(present), title=None), tooltip=["name", field, "of datasheet"],
+        **styles(field, *theme.scales(present), title=None), tooltip=tips("name", field, "of datasheet"),
     )  # fmt: skip
     size = {"width": theme.WIDTH - widest(order) - 10, "height": distributions.ROW * len(order)}
     return alt.layer(dashed_at([1.0], "share", scale), dots).properties(**size)
@@ -74,7 +74,7 @@ def levels(paper: Paper) -> Any:
     )  # fmt: skip
     lines = alt.Chart(marks).mark_line(color=theme.BLUE, strokeWidth=1.4, clip=True).encode(
         x.channel("set"), y.channel("rate"), detail="device:N",
-        tooltip=["device", "set", "rate"],
+        tooltip=tips("device", "set", "rate"),
     )  # fmt: skip
     last = marks.sort_values("set").drop_duplicates("device", keep="last")
     named = axes.named_ends(last, "device", x, "set", y, "rate", end)

@@ -10,7 +10,7 @@ from report.charts import theme
 from report.charts.axes import LogAxis
 from report.figures import distributions
 from report.figures.bars import PERCENT
-from report.figures.marks import rounded
+from report.figures.marks import rounded, tips
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
 from report.text.quantities import SPACE, listing, number, percent, si
@@ -57,7 +57,7 @@ def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
     )
     line = base.mark_line(
         color=theme.BLUE, strokeWidth=1.8, point=alt.OverlayMarkDef(size=22, color=theme.BLUE)
-    ).encode(alt.Y("middle:Q", scale=scale), tooltip=["flop", "models", "low", "middle", "high"])
+    ).encode(alt.Y("middle:Q", scale=scale), tooltip=tips("flop", "models", "low", "middle", "high"))
     return alt.layer(band, line).properties(width=x.pixels, height=HEIGHT, title=title.replace(" ", SPACE, 1))
 
 

@@ -11,7 +11,7 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along
 from report.charts.roofline import DASHED, SOLID
-from report.figures.marks import TOP, controlled, opacity_where, panel, rounded, styles, widest, zoom
+from report.figures.marks import TOP, controlled, opacity_where, panel, rounded, styles, tips, widest, zoom
 from report.load.elsewhere import RATES
 from report.load.paper import Paper
 from report.text import quantities
@@ -45,7 +45,9 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
         drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], dash, detail="sweep:N")
         dots = base.mark_point(size=30, strokeWidth=1.2, clip=True).encode(
-            **style, fillOpacity=opacity_where("datum.saturated"), tooltip=["model", "precision", "batch", "throughput"]
+            **style,
+            fillOpacity=opacity_where("datum.saturated"),
+            tooltip=tips("model", "precision", "batch", "throughput"),
         )
         ends = shown.drop_duplicates("sweep", keep="last")
         names = axes.named_ends(ends, "line", x, "batch", y, "rate", theme.WIDTH - room)
@@ -93,7 +95,7 @@ def _printed(steps: pd.DataFrame, x: LogAxis, y: LogAxis, taken: tuple[Box, ...]
     if steps.empty:
         return []
     crosses = alt.Chart(steps).mark_point(shape="cross", size=50, filled=True, color=theme.INK, clip=True).encode(
-        x.channel("batch"), y.channel("rate"), tooltip=["step", "batch", "throughput"]
+        x.channel("batch"), y.channel("rate"), tooltip=tips("step", "batch", "throughput")
     )  # fmt: skip
     return [axes.named_points(steps, "step", x, "batch", y, "rate", taken), crosses]
 

@@ -14,7 +14,7 @@ from report.charts.axes import LogAxis, YearAxis
 from report.charts.labels import Box, along
 from report.charts.roofline import DASHED, SOLID
 from report.figures.chip_marks import TOOLTIP, described
-from report.figures.marks import controlled, opacity_where, panel, styles, zoom
+from report.figures.marks import controlled, opacity_where, panel, styles, tips, zoom
 from report.load.paper import Paper
 from report.text.quantities import listing
 
@@ -48,7 +48,7 @@ def generations(paper: Paper) -> alt.ConcatChart:
         base = alt.Chart(points).encode(x.channel("year"), y.channel(field), opacity=theme.faded_unless(picked))
         leaders = base.transform_filter("datum.leader").mark_line(strokeWidth=1.4, clip=True)
         dots = base.mark_point(strokeWidth=1.2, clip=True).encode(
-            **style, fillOpacity=opacity_where("datum.confirmed"), tooltip=["line", *TOOLTIP],
+            **style, fillOpacity=opacity_where("datum.confirmed"), tooltip=tips("line", *TOOLTIP),
             size=alt.condition("datum.leader", alt.value(46), alt.value(16)),
         )  # fmt: skip
         dots = controlled(dots, panels, picked, zoom(field))

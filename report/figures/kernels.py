@@ -14,7 +14,7 @@ from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box
 from report.figures.bars import PERCENT, bar_rows, spans, stacked_bars
-from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded
+from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded, tips
 from report.figures.stand_in import OPEN_SQUARES
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -107,7 +107,7 @@ def _groups(groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, pick
     return marks.encode(
         x.channel("x"), y.channel("rate"), color, opacity=opacity_where(picked, 0.85, 0.1),
         size=alt.Size("part:Q", scale=areas, title="share of time", legend=legend),
-        order=alt.Order("part:Q", sort="descending"), tooltip=["group", "time", "share", "intensity", "achieved"],
+        order=alt.Order("part:Q", sort="descending"), tooltip=tips("group", "time", "share", "intensity", "achieved"),
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
         drawn.append(thinned(shown, x, "x", y, "rate", ("family",)))
         marks = alt.Chart(drawn[-1]).mark_point(filled=True, size=40, clip=True).encode(
             x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), **family_styles(rows.family),
-            tooltip=["model", "batch", "intensity", "achieved", "time", *counts(drawn[-1])],
+            tooltip=tips("model", "batch", "intensity", "achieved", "time", *counts(drawn[-1])),
         )  # fmt: skip
         marks = controlled(marks, panels, picked)
         flat = y.pixel(roofs[0][1].peak_flop_per_s)
@@ -210,7 +210,7 @@ def counted_bytes(paper: Paper) -> alt.ConcatChart:
             continue
         x = LogAxis.around(rows.byte, theme.WIDTH - 160, "bytes of a call", "B", margins=(0.06, 0.06))
         base = alt.Chart(rows).encode(alt.Y("cell:N", title=None))
-        dots = base.encode(x.channel("byte"), color, tooltip=["cell", "bytes", "exactly"])
+        dots = base.encode(x.channel("byte"), color, tooltip=tips("cell", "bytes", "exactly"))
         by_counters = alt.datum.bytes == "counted"
         asked = dots.transform_filter(~by_counters).mark_point(filled=True, size=60)
         read = dots.transform_filter(by_counters).mark_point(**look, size=60)

@@ -9,7 +9,7 @@ from measure.cache.language import DECODE, ENCODE, PREFILL
 from report.analysis import available, language
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
-from report.figures.marks import color_of, panel, rounded, styles, zoom
+from report.figures.marks import color_of, panel, rounded, styles, tips, zoom
 from report.load.paper import Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import highest
@@ -78,7 +78,7 @@ def _panel(machine: Machine, precision: str, rows: pd.DataFrame, roof: Roof) -> 
     tooltip = ["model", "phase", "batch", "intensity", "achieved", "of attainable", "tokens/s"]
     marks = base.mark_point(filled=True, size=40, clip=True, opacity=1).encode(
         x.channel("x"), y.channel("rate"), **styles("phase", colors, shapes, title=None),
-        tooltip=[alt.Tooltip(name) for name in tooltip],
+        tooltip=tips(*tooltip),
     )  # fmt: skip
     ends = points.sort_values("batch").drop_duplicates("model", keep="last")
     names = axes.named_points(ends, "name", x, "x", y, "rate", tuple(roofline.room([roof], x, y)))

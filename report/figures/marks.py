@@ -81,10 +81,15 @@ def controlled(marks: Any, panels: list[Any], picked: alt.Parameter, *controls: 
     return marks.add_params(*controls) if controls else marks
 
 
+def tips(*columns: str | alt.Tooltip) -> list[alt.Tooltip]:
+    """Return what a tooltip tells. Altair takes names of columns as well, and a hundred times as long to read one."""
+    return [alt.Tooltip(column) if isinstance(column, str) else column for column in columns]
+
+
 def panel(x: LogAxis | YearAxis, y: LogAxis, *layers: Layers | alt.Chart | None, **properties: Any) -> Layers:
     """Return the layers that there are, in a panel as large as its axes."""
-    drawn = alt.layer(*(layer for layer in layers if layer is not None))
-    return drawn.properties(width=x.pixels, height=y.pixels, **properties)
+    drawn = [layer for layer in layers if layer is not None]
+    return alt.layer(*drawn, width=x.pixels, height=y.pixels, **properties)
 
 
 def texts(rows: list[dict[str, Any]], x: LogAxis, y: LogAxis, **options: Any) -> alt.Chart:

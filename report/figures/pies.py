@@ -12,7 +12,7 @@ from report.analysis import available, layer_costs
 from report.analysis.layer_costs import PASSES, QUANTITIES
 from report.charts import theme
 from report.charts.labels import spread, text_size
-from report.figures.marks import color_of, first_of
+from report.figures.marks import color_of, first_of, tips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.quantities import number, percent
 
@@ -94,7 +94,7 @@ def by_kind(paper: Paper) -> alt.LayerChart:
     pies = alt.Chart(drawn).mark_arc(outerRadius=RADIUS, stroke="#ffffff", strokeWidth=0.6)
     pies = pies.encode(
         **place, theta=alt.Theta("start:Q", scale=None, stack=None), theta2="end:Q", color=color,
-        opacity=theme.faded_unless(picked), tooltip=["model", "of", "part", "share"],
+        opacity=theme.faded_unless(picked), tooltip=tips("model", "of", "part", "share"),
     )  # fmt: skip
     shown = pd.DataFrame([text for text in texts if text["text"]]).round(1)
     sides: tuple[Literal["left", "center", "right"], ...] = ("left", "center", "right")

@@ -9,7 +9,7 @@ from report.analysis import available
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.chip_marks import RATES, described
-from report.figures.marks import axis_before_names, drop_down, opacity_where, panel, styles, widest, zoom
+from report.figures.marks import axis_before_names, drop_down, opacity_where, panel, styles, tips, widest, zoom
 from report.load.chips import KINDS
 from report.load.paper import Paper
 from report.load.roofs import Roof
@@ -104,7 +104,7 @@ class _Drawn:
             strokeDash=alt.condition("datum.confirmed", alt.value(roofline.SOLID), alt.value(roofline.DASHED)),
         )  # fmt: skip
         dots = alt.Chart(points).mark_point(size=30, strokeWidth=1.2, clip=True).encode(
-            self.x.channel("ridge"), self.y.channel("peak"), tooltip=["chip", "rates", *RATES],
+            self.x.channel("ridge"), self.y.channel("peak"), tooltip=tips("chip", "rates", *RATES),
             **styles("kind", self.colors, self.shapes, None, hollow=True),
             fillOpacity=opacity_where("datum.confirmed"),
         )  # fmt: skip

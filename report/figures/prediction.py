@@ -14,7 +14,7 @@ from report.analysis.predictions import CALLED, LEFT_OUT, Check
 from report.charts import theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import dashed_at
-from report.figures.marks import rounded, styles, widest
+from report.figures.marks import rounded, styles, tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
 from report.text.quantities import number, percent, significant
@@ -74,14 +74,8 @@ def _errors(paper: Paper, checks: Sequence[Check], x: LogAxis, named: bool) -> L
     )
     y = alt.Y("how:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=axis)
     color = alt.when("datum.ours").then(alt.value(theme.BLUE)).otherwise(alt.value(theme.MUTED))
-    tooltip = [
-        "name",
-        "conditions",
-        "how",
-        alt.Tooltip("error:Q", title="median error, %"),
-        "nine in ten within",
-        "models",
-    ]
+    error = alt.Tooltip("error:Q", title="median error, %")
+    tooltip = tips("name", "conditions", "how", error, "nine in ten within", "models")
     dots = (
         alt.Chart(rows)
         .mark_point(filled=True, size=26, opacity=0.55)
@@ -95,7 +89,7 @@ def _errors(paper: Paper, checks: Sequence[Check], x: LogAxis, named: bool) -> L
             x.channel("error"),
             y,
             color=color,
-            tooltip=["how", alt.Tooltip("error:Q", title="middle of the medians, %")],
+            tooltip=tips("how", alt.Tooltip("error:Q", title="middle of the medians, %")),
         )
     )
     return alt.layer(dots, ticks).properties(width=x.pixels, height=ROW * len(order))
@@ -126,7 +120,7 @@ def kinds(paper: Paper) -> Any:
     intervals = base.mark_rule(strokeWidth=1.2, clip=True).encode(x.channel("low"), x2="high:Q")
     share = alt.Tooltip("share:N", title="share of the latency")
     points = base.mark_point(filled=True, size=34, opacity=1, clip=True).encode(
-        x.channel("times"), looks["shape"], tooltip=["kind", "name", "times", "low", "high", share, "models"]
+        x.channel("times"), looks["shape"], tooltip=tips("kind", "name", "times", "low", "high", share, "models")
     )
     chart = alt.layer(dashed_at([1.0], "low", x.scale), intervals, points)
     least, most = extremes(frame.assign(label=[f"{row.kind} ({row.name})" for row in frame.itertuples()]), "times")

@@ -14,7 +14,7 @@ from report.charts.axes import LogAxis
 from report.charts.labels import MARK, Box
 from report.figures import stand_in as others
 from report.figures.benchmarks import TIMING, described
-from report.figures.marks import controlled, family_styles, opacity_where, rounded, zoom
+from report.figures.marks import controlled, family_styles, opacity_where, rounded, tips, zoom
 from report.figures.thinning import counts, covered, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Paper
@@ -108,7 +108,7 @@ def latency(paper: Paper, device: str) -> alt.ConcatChart:
         place = alt.Tooltip(f"{predictor.column}:Q", title=predictor.name, format=".4~s")
         dots = base.mark_point(size=26, strokeWidth=1.1, clip=True).encode(
             panel.y.channel("latency_s"), fill, shape=shape,
-            fillOpacity=opacity_where("datum.sound"), tooltip=[*tooltip, place, *counts(drawn[-1])],
+            fillOpacity=opacity_where("datum.sound"), tooltip=tips(*tooltip, place, *counts(drawn[-1])),
         )  # fmt: skip
         dots = controlled(dots, panels, picked, zoom(predictor.column))
         layers = alt.layer(*_lines(panel, stroke), whiskers, *_names(panel, drawn[-1]), dots)

@@ -10,7 +10,7 @@ from report.analysis.available import DataMissingError, or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import along
-from report.figures.marks import panel, styles
+from report.figures.marks import panel, styles, tips
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import steps
@@ -64,7 +64,7 @@ def steps_on_roofs(paper: Paper) -> alt.LayerChart:
     lines = lines.encode(x.channel("intensity"), y.channel("rate"), color=style["color"], detail="GPU:N")
     dots = alt.Chart(points).mark_point(filled=True, size=50).encode(
         x.channel("x"), y.channel("rate"), **style,
-        tooltip=["model", "GPU", "intensity", "achieved", "of attainable"],
+        tooltip=tips("model", "GPU", "intensity", "achieved", "of attainable"),
     )  # fmt: skip
     names = axes.named_points(points, "model", x, "x", y, "rate", _covered(roofs, x, y))
     above = sum(share > 1 for share in shares)
@@ -116,7 +116,7 @@ def flop_against_ours(paper: Paper) -> alt.LayerChart:
     dots = alt.Chart(points).mark_point(size=40).encode(
         x.channel("ours"), y.channel("printed"), **_styles(sorted(set(points.study)), "study"),
         fill=alt.condition("datum.agrees", alt.value("transparent"), alt.Color("study:N", legend=None)),
-        tooltip=["of", "quantity", "study", "ratio", "verdict"],
+        tooltip=tips("of", "quantity", "study", "ratio", "verdict"),
     )  # fmt: skip
     apart = points[~points.agrees]
     taken = tuple(along((0, SQUARE), (SQUARE, 0)))

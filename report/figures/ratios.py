@@ -12,7 +12,7 @@ from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
 from report.charts.axes import Layers
 from report.figures.bars import PERCENT, model_rows, spans
-from report.figures.marks import color_of, rounded, styles
+from report.figures.marks import color_of, rounded, styles, tips
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest, lowest
 from report.text.quantities import number, percent, si, significant
@@ -70,7 +70,7 @@ def _ratios(steps: pd.DataFrame, order: list[str]) -> Layers:
     tooltip = ["model", "ratio", "low", "high", "counted", "forward", "backward"]
     interval = base.mark_rule(strokeWidth=1.5, clip=True).encode(alt.X("low:Q", scale=scale), x2="high:Q")
     dots = base.mark_point(filled=True, size=42, opacity=1)
-    dots = dots.encode(alt.X("ratio:Q", title="backward over forward", scale=scale), tooltip=tooltip)
+    dots = dots.encode(alt.X("ratio:Q", title="backward over forward", scale=scale), tooltip=tips(*tooltip))
     ticks = base.mark_tick(thickness=2, height={"band": 0.8}).transform_calculate(how=f"'{COUNTED}'")
     return alt.layer(interval, ticks.encode(alt.X("counted:Q", scale=scale)), dots)
 
@@ -96,6 +96,6 @@ def _rates(steps: pd.DataFrame, order: list[str]) -> Layers:
     shapes = alt.Scale(domain=passes, range=["circle", "diamond"])
     dots = base.mark_point(filled=True, size=42, opacity=1).encode(
         alt.X("share:Q", title="share of the peak", scale=scale, axis=axis),
-        **styles("pass", colors, shapes, title=None), tooltip=["model", "pass", "of peak", "achieved"],
+        **styles("pass", colors, shapes, title=None), tooltip=tips("model", "pass", "of peak", "achieved"),
     )  # fmt: skip
     return alt.layer(spans(base, alt.X("least:Q", scale=scale), "share", "model"), dots)

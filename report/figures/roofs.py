@@ -10,7 +10,7 @@ from report.analysis import available
 from report.charts import axes, roofline, theme
 from report.charts.axes import Layers, LogAxis
 from report.charts.labels import Box, along
-from report.figures.marks import axis_before_names, controlled, panel, rounded, styles, widest, zoom
+from report.figures.marks import axis_before_names, controlled, panel, rounded, styles, tips, widest, zoom
 from report.load.chips import KINDS
 from report.load.paper import Machine, Paper
 from report.load.roofs import STREAMS, fastest_arithmetic, sustained
@@ -105,7 +105,7 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
     lines = base.mark_line(strokeWidth=1.2, clip=True).encode(y.channel("flow"))
     whiskers = base.mark_rule(clip=True).encode(y.channel("low"), y2="high:Q")
     dots = base.mark_point(filled=True, size=30, clip=True)
-    dots = dots.encode(y.channel("flow"), style["shape"], tooltip=["stream", "working set", "bandwidth"])
+    dots = dots.encode(y.channel("flow"), style["shape"], tooltip=tips("stream", "working set", "bandwidth"))
     dots = controlled(dots, panels, picked, zoom(machine.chip_kind))
     bands = pd.DataFrame(
         {

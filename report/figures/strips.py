@@ -11,7 +11,7 @@ from report.analysis import available, layer_costs
 from report.analysis.layer_costs import PASSES, QUANTITIES
 from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
-from report.figures.marks import color_of, controlled, drop_down, first_of, rounded
+from report.figures.marks import color_of, controlled, drop_down, first_of, rounded, tips
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest
 from report.text.quantities import number, percent
@@ -75,7 +75,7 @@ def _panel(data: alt.InlineData, quantity: str, kinds: list[str]) -> alt.Chart:
         alt.X("at:O", title=None, axis=None),
         alt.Y("up:Q", stack=None, title=title, scale=scale, axis=axis),
         color_of("kind", theme.colors_of(kinds, theme.LAYER_COLORS), columns=5),
-        tooltip=["layer:N", "kind:N", *tooltip],
+        tooltip=tips("layer:N", "kind:N", *tooltip),
     )
 
 

@@ -17,7 +17,7 @@ from report.charts.axes import LABEL_GAP, LogAxis
 from report.charts.labels import Box
 from report.figures import elsewhere as elsewhere_figures
 from report.figures.bars import PERCENT, dashed_at, model_rows, spans
-from report.figures.marks import controlled, family_styles, panel, rounded, styles, zoom
+from report.figures.marks import controlled, family_styles, panel, rounded, styles, tips, zoom
 from report.figures.stand_in import OPEN_SQUARES, title, told
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.chips import KINDS
@@ -148,7 +148,7 @@ def _timed_by_others(gpu: StandIn, families: Iterable[str], height: float, picke
     roofs: Limits = [({"roof": "datasheet", "printed": True}, gpu.roof)]
     x, y = _axes(points, roofs, height)
     marks = alt.Chart(points).mark_point(**OPEN_SQUARES, size=40, clip=True).encode(
-        x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), tooltip=TOOLTIP,
+        x.channel("x"), y.channel("rate"), opacity=theme.faded_unless(picked), tooltip=tips(*TOOLTIP),
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
     )  # fmt: skip
     largest = points.sort_values("batch").drop_duplicates("model", keep="last")
@@ -196,7 +196,7 @@ def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str],
     """Return the models at one batch size, with a legend of so many columns."""
     return alt.Chart(points).mark_point(filled=True, size=40, clip=True).encode(
         x.channel("x"), y.channel("rate"), **family_styles(families, columns=columns),
-        tooltip=[*TOOLTIP, *counts(points)],
+        tooltip=tips(*TOOLTIP, *counts(points)),
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def _paths(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]
     return alt.Chart(points).mark_line(strokeWidth=1.5, clip=True, point=alt.OverlayMarkDef(size=24)).encode(
         x.channel("x"), y.channel("rate"), order="batch:Q",
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
-        tooltip=["family", "models", "batch", "achieved"],
+        tooltip=tips("family", "models", "batch", "achieved"),
     )  # fmt: skip
 
 
@@ -267,7 +267,7 @@ def attained(paper: Paper) -> alt.ConcatChart:
         dots = base.mark_point(**look, size=52).encode(
             alt.X("share:Q", scale=scale, title=heading, axis=axis), **style | plain,
             opacity=theme.faded_unless(picked),
-            tooltip=["model", "precision", "batch", "share of attainable", "share of peak", "achieved"],
+            tooltip=tips("model", "precision", "batch", "share of attainable", "share of peak", "achieved"),
         )  # fmt: skip
         span = spans(base, alt.X("least:Q", scale=scale), "share", "model")
         layers = alt.layer(span, dashed_at([1], "share", scale), controlled(dots, panels, picked))

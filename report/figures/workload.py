@@ -11,7 +11,7 @@ from report.charts import axes, theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import PERCENT, dashed_at, model_rows, stacked_bars
 from report.figures.chip_marks import diagonals
-from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded, widest, zoom
+from report.figures.marks import color_of, controlled, family_styles, opacity_where, panel, rounded, tips, widest, zoom
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.steps import MEMORY_PARTS
@@ -50,7 +50,7 @@ def _ranked(models: pd.DataFrame, column: str, title: str, unit: str, picked: al
     base = alt.Chart(bars).encode(x.channel("value"), y)
     drawn = base.mark_point(filled=True, size=36, clip=True).encode(
         **family_styles(models.family), opacity=opacity_where(picked, otherwise=0.15),
-        tooltip=["model", "family", alt.Tooltip("exactly:N", title=title)],
+        tooltip=tips("model", "family", alt.Tooltip("exactly:N", title=title)),
     )  # fmt: skip
     texts = base.mark_text(align="left", dx=6, fontSize=theme.LABEL_SIZE, color=theme.INK)
     return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=13 * len(bars))
@@ -100,7 +100,7 @@ def flop_by_footprint(paper: Paper) -> alt.LayerChart:
     marks = thinned(points, x, "byte", y, "flop", ("family",))
     dots = alt.Chart(marks).mark_point(filled=True, size=52, clip=True).encode(
         x.channel("byte"), y.channel("flop"), opacity=theme.faded_unless(picked), **family_styles(points.family),
-        tooltip=["model", "family", "FLOP", "footprint", "intensity", *counts(marks)],
+        tooltip=tips("model", "family", "FLOP", "footprint", "intensity", *counts(marks)),
     )  # fmt: skip
     dots = dots.add_params(picked, zoom())
     names = axes.named_points(named(points, "byte", "flop"), "model", x, "byte", y, "flop", taken)
@@ -137,7 +137,7 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     )
     drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(detail="model:N")
     tooltip = ["model", "family", "batch", *words]
-    dots = base.mark_point(filled=True, size=36, clip=True).encode(style["shape"], tooltip=tooltip)
+    dots = base.mark_point(filled=True, size=36, clip=True).encode(style["shape"], tooltip=tips(*tooltip))
     dots = dots.add_params(picked, zoom())
     ends = lines.sort_values("batch").drop_duplicates("model", keep="last")
     names = axes.named_ends(ends, "model", x, "batch", y, "intensity", theme.WIDTH - room)
@@ -173,7 +173,7 @@ def training(paper: Paper) -> alt.LayerChart:
     }
     base = alt.Chart(pd.DataFrame(peaks)).encode(y)
     inference = base.mark_tick(color=theme.INK, thickness=2.5, height={"band": 0.9}).encode(
-        alt.X("inference:Q", scale=scale), tooltip=["model", "peak in inference", "peak in training"]
+        alt.X("inference:Q", scale=scale), tooltip=tips("model", "peak in inference", "peak in training")
     )
     texts = base.mark_text(align="left", dx=8, fontSize=theme.LABEL_SIZE, color=theme.INK)
     texts = texts.encode(alt.X("end:Q", scale=scale), text="peak in training:N")

@@ -1,6 +1,5 @@
 """How latencies are predicted: the tables of ``data/prediction``, and what predictions of single calls rest on."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -8,16 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.predictions import Coefficient, KindCost, OfSetting, PredictionError
 from measure.cache.schema import TABLES, file_of
-from measure.cache.workload_records import Workload
 from measure.predicting import devices, timings
 from measure.predicting.choices import Choices, choices
-from measure.predicting.demand import Demand
 from measure.predicting.devices import PredictedDevice
 from measure.predicting.prediction import Predictor
-from measure.predicting.timings import Key
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +47,13 @@ class Predictions:
         return list(dict.fromkeys([*chips, *(machine for machine in machines if machine is not None)]))
 
     @cached_property
-    def counted(self) -> Mapping[Key, tuple[Workload, Demand]]:
+    def counted(self) -> timings.Counted:
         """What each call of a counted model asks for."""
-        workloads = Workloads(self.sources.measured)
-        return timings.counted_demands(workloads.models(), workloads.operators())
+        return timings.counted(self.sources.measured)
 
     @cached_property
     def timed(self) -> list[timings.TimedCall]:
-        return [*timings.published(self.sources.published), *timings.measured(self.sources.measured)]
+        return [*timings.published(self.sources.published), *timings.measured(self.sources.measured, self.counted)]
 
     @cached_property
     def predictor(self) -> Predictor:

@@ -279,7 +279,7 @@ def slower_on_l4(paper: Paper) -> Ruling:
     rows = matching(
         elsewhere.timings(paper), model=model, phase=STEP, precision=BASE_PRECISION, autocast="", compiler=""
     )
-    pairs = elsewhere.generations(rows, l4, t4)
+    pairs = elsewhere.generations(rows[rows.device == l4], rows[rows.device == t4])
     if pairs.empty:
         raise DataMissingError(
             f"No training steps of {model} on both the {l4} and the {t4}, all else alike, are in {WHERE}."

@@ -203,7 +203,7 @@ def machine(data):
 
 
 def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
-    found = {each.setting.phase: each for each in timings.measured(machine)}
+    found = {each.setting.phase: each for each in timings.measured(machine, timings.counted(machine))}
     # The cell of 64 inputs failed, and was counted at 1 alone
     assert set(found) == {INFERENCE}
     forward = found[INFERENCE]
@@ -216,15 +216,15 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
 
 def test_a_measured_step_has_both_passes(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
-    (step,) = (each for each in timings.measured(machine) if each.setting.phase == STEP)
+    (step,) = (each for each in timings.measured(machine, timings.counted(machine)) if each.setting.phase == STEP)
     assert (step.demand.calls, step.how) == (9, How(trains=True))
 
 
 def test_a_machine_without_roofs_and_a_folder_without_machines_tell_nothing(machine):
     (machine / "machines" / "bench" / "roofs.csv").unlink()
-    assert list(timings.measured(machine)) == []
+    assert list(timings.measured(machine, timings.counted(machine))) == []
     shutil.rmtree(machine / "machines")
-    assert list(timings.measured(machine)) == []
+    assert list(timings.measured(machine, timings.counted(machine))) == []
 
 
 def test_all_latencies_are_those_of_others_and_ones_own(machine):

@@ -89,10 +89,10 @@ def test_finish():
 
 def test_a_note_stands_above_a_figure_and_in_its_description():
     dots = alt.Chart(pd.DataFrame({"x": [1]})).mark_point()
+    assert "title" not in theme.finish(dots, "name", "A scatter plot.").to_dict()
     specification = theme.finish(dots, "name", "A scatter plot.", "Shown are 60 of 90 models.").to_dict()
     assert specification["title"]["text"] == ["Shown are 60 of 90 models."]
     assert specification["description"] == "A scatter plot. Shown are 60 of 90 models."
-    assert "title" not in theme.finish(dots, "name", "A scatter plot.").to_dict()
 
 
 def test_data_of_any_length_are_no_error():
