@@ -147,13 +147,12 @@ def mode(variant: str) -> str:
 
 
 def _saturated(rows: pd.DataFrame) -> str:
-    sizes = rows.batches.map(lambda batches: listing([str(batch) for batch in batches])).value_counts()
-    measured = [f"{batches} ({number(int(count), 'model')})" for batches, count in sizes.items()]
+    smallest, largest = (end(end(batches) for batches in rows.batches) for end in (min, max))
     below = rows[~rows.limit.isin([saturation.OPEN, saturation.CAPACITY])]
     return (
-        f"models were measured at batch size {'; '.join(measured)}. Of the measured sizes the smallest with "
-        f"{percent(saturation.SHARE)} of the best throughput is below the largest for {number(len(below), 'model')} "
-        f"of {len(rows)}{_range(below.batch)}. {_limits(rows, below)}"
+        f"{number(len(rows), 'model')} were measured at batch sizes from {smallest} to {largest}. Of the sizes of "
+        f"each the smallest with {percent(saturation.SHARE)} of the best throughput is below the largest for "
+        f"{number(len(below), 'model')} of {len(rows)}{_range(below.batch)}. {_limits(rows, below)}"
     )
 
 

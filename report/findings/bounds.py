@@ -1,16 +1,13 @@
 """What roofs allow the models, whatever they achieve."""
 
-from itertools import groupby
-
 import pandas as pd
 
 from report.analysis import available, bounds
 from report.analysis.available import finding, or_missing
 from report.analysis.bounds import DEFINITIONS, Demand, NamedRoof
-from report.findings.utilisation import named
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import by_number, intensity, listing, number, percent, significant
+from report.text.quantities import by_number, intensity, number, percent, significant
 
 
 @finding
@@ -35,28 +32,21 @@ def definitions(paper: Paper) -> str:
     )
 
 
-def _memory_bound(rows: pd.DataFrame, named_roof: NamedRoof, definition: str) -> str:
-    """Say how many models are memory-bound at each batch size; sizes with the same models together."""
-    below = rows[rows[f"{definition}_intensity"] < named_roof.roof.ridge_flop_per_byte]
-    title = DEFINITIONS[definition]
-    if below.empty:
-        return f"by {title} none at any batch size"
-    counts: list[str] = []
-    batches = sorted(rows.batch.unique())
-    for names, alike in groupby(batches, lambda batch: sorted(below[below.batch == batch].model)):
-        first, *others = alike
-        where = f"{'' if counts else 'batch size '}{first}" + (f" to {others[-1]}" if others else "")
-        if len(others) + 1 == len(batches):
-            where = "every batch size"
-        counts.append(f"{len(names) or 'none'} at {where}{named(names)}")
-    return f"by {title} {listing(counts)}"
+def _memory_bound(rows: pd.DataFrame, named_roof: NamedRoof) -> str:
+    """Say how many models are memory-bound at one batch size, by the definitions that leave fewest and most so."""
+    counts = {
+        title: int((rows[f"{definition}_intensity"] < named_roof.roof.ridge_flop_per_byte).sum())
+        for definition, title in DEFINITIONS.items()
+    }
+    ends = dict.fromkeys(end(counts, key=counts.__getitem__) for end in (min, max))
+    told = " to ".join(f"{counts[title] or 'none'} (by {title})" for title in ends)
+    return told if len(set(counts.values())) > 1 else f"{max(counts.values()) or 'none'} by any definition"
 
 
 @finding
 def on_roofs(paper: Paper) -> str:
-    """Say how many models each roof leaves memory-bound, for each definition of intensity and batch size.
-
-    Of batch sizes, those that most models were counted at.
+    """Say how many models each roof leaves memory-bound by definitions of intensity, at the smallest and the largest
+    of the batch sizes that most models were counted at.
     """
     rows = available.workloads(paper)
     counted = rows.groupby("batch").model.nunique()
@@ -64,20 +54,27 @@ def on_roofs(paper: Paper) -> str:
     sentences = []
     for named_roof in bounds.compared_roofs(paper):
         how = "measured" if named_roof.measured else "datasheet"
-        parts = [_memory_bound(rows, named_roof, definition) for definition in DEFINITIONS]
+        parts = [
+            f"{_memory_bound(rows[rows.batch == batch], named_roof)} at batch size {batch}"
+            for batch in dict.fromkeys([rows.batch.min(), rows.batch.max()])
+        ]
         sentences.append(
-            f"Under the {how} {named_roof.precision} roof of the {named_roof.name}, whose ridge point is "
-            f"{intensity(named_roof.roof.ridge_flop_per_byte)}, of {number(rows.model.nunique(), 'model')} these are "
-            f"memory-bound: {'; '.join(parts)}."
+            f"Under the {how} {named_roof.precision} roof of the {named_roof.name}, of "
+            f"{number(rows.model.nunique(), 'model')}, {', and '.join(parts)} wait for memory."
         )
     return " ".join(sentences)
 
 
 @finding
 def crossings(paper: Paper) -> str:
-    """Say on each chip that serves as an example which models are memory-bound, and what a larger batch changes."""
+    """Say how many models are memory-bound on the chips that serve as examples, and what a larger batch changes.
+
+    Of the chips, those with fewest and with most such models.
+    """
     found = bounds.held_against_chips(paper)
-    sentences = [_crossing(named_roof, models) for named_roof, models in found]
+    bound = [sum(demand.intensity(1) < roof.roof.ridge_flop_per_byte for demand in models) for roof, models in found]
+    ends = dict.fromkeys(bound.index(end(bound)) for end in (min, max) if bound)
+    sentences = [_crossing(*found[place]) for place in ends]
     known = {named_roof.precision for named_roof, _ in found}
     lacking = {named_roof.precision for named_roof in bounds.example_chips(paper)} - known
     sentences += [str(or_missing(available.workloads)(paper, precision)) for precision in sorted(lacking)]

@@ -8,7 +8,7 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
-from report.text.frame_rows import each, extremes, highest, matching
+from report.text.frame_rows import each, extremes, highest, lowest, matching
 from report.text.quantities import by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
 
 SIXTEEN_BITS = ("bf16", "fp16")
@@ -185,23 +185,30 @@ def _beside(chips: pd.DataFrame, precision: str) -> pd.DataFrame:
 def low_precision(paper: Paper) -> str:
     """Say how far 8 bits and fewer lift a roof above that of 16 bits; of integers these are other operations."""
     chips = available.chips(paper)
-    parts = []
-    for precision in FEWER_BITS:
-        pairs = table.of_dies(_beside(chips, precision))
-        if pairs.empty:
-            continue
-        least, most = extremes(table.confirmed(pairs), "ratio")
-        rate = "the dense rate of integers" if rate_unit(precision) == "OP/s" else "the dense peak"
-        text = f"at {precision} {rate} is {significant(pairs.ratio.median())} times as high in the median of "
-        text += number(pairs.chip.nunique(), "die")
-        if most.ratio > least.ratio:
-            text += f", from {significant(least.ratio)} ({_die(least)}) to {significant(most.ratio)} ({_die(most)})"
-        parts.append(text)
-    if not parts:
+    beside = {precision: table.of_dies(_beside(chips, precision)) for precision in FEWER_BITS}
+    known = {precision: pairs for precision, pairs in beside.items() if not pairs.empty}
+    if not known:
         raise DataMissingError(
             "No chip in data/chips.csv has a rate at 8 bits or fewer beside one at 16 bits on the same unit; add rows."
         )
-    return f"Against 16-bit floating point on the same unit of the same chip, {'; '.join(parts)}."
+    medians = {precision: float(pairs.ratio.median()) for precision, pairs in known.items()}
+    ends = dict.fromkeys(end(medians, key=medians.__getitem__) for end in (min, max))
+    parts = [
+        f"{significant(medians[precision])} times as high at {precision} in the median of "
+        f"{number(known[precision].chip.nunique(), 'die')}"
+        for precision in ends
+    ]
+    text = f"Against 16 bits on the same unit of the same chip the dense peak is {' and '.join(parts)}."
+    precision, slow = min(
+        ((precision, lowest(table.confirmed(pairs), "ratio")) for precision, pairs in known.items()),
+        key=lambda found: float(found[1].ratio),
+    )
+    if slow.ratio >= 1:
+        return text
+    return (
+        f"{text} Fewer bits may be slower: {_die(slow)} has {significant(slow.ratio)} times its 16-bit peak at "
+        f"{precision}."
+    )
 
 
 @finding

@@ -30,24 +30,34 @@ from report.text.quantities import (
 def leading_kinds(paper: Paper) -> str:
     """Say which kind of chip has the highest confirmed dense peak at each precision that several kinds print."""
     chips = available.chips(paper)
-    led: dict[str, list[str]] = {}
+    led: dict[str, list[tuple[float, str, str]]] = {}
     for precision in CHIP_PRECISIONS:
         rows = table.fastest(chips[(chips.precision == precision) & (chips.verified == "yes")])
         if rows.chip_kind.nunique() < 2:
             continue
         first = rows.iloc[0]
         second = rows[rows.chip_kind != first.chip_kind].iloc[0]
-        peak = si(first.peak_flop_per_s, rate_unit(precision))
-        ahead = significant(first.peak_flop_per_s / second.peak_flop_per_s)
-        led.setdefault(first.chip_kind, []).append(
-            f"{precision} ({peak}, {first.chip}; {ahead} times the best {table.KINDS[second.chip_kind]})"
-        )
+        ahead = first.peak_flop_per_s / second.peak_flop_per_s
+        led.setdefault(first.chip_kind, []).append((ahead, precision, table.KINDS[second.chip_kind]))
     if not led:
         raise DataMissingError(
             f"No precision in data/chips.csv has a confirmed peak of chips of two kinds; {MORE_ROWS}."
         )
-    parts = [f"{table.KINDS[kind]}s lead at {listing(precisions)}" for kind, precisions in led.items()]
+    parts = [f"{table.KINDS[kind]}s lead {_lead(found)}" for kind, found in led.items()]
     return f"Of the kinds of chip with a confirmed peak at a precision, {'; '.join(parts)}."
+
+
+def _lead(found: list[tuple[float, str, str]]) -> str:
+    """Say at which precisions a kind leads, and by how much: most and least, where they are several."""
+    precisions = listing([precision for _, precision, _ in found])
+    if len(found) == 1:
+        ((ahead, _, second),) = found
+        return f"at {precisions}, with {significant(ahead)} times the peak of the best {second}"
+    most, least = (end(found) for end in (max, min))
+    return (
+        f"at {precisions}, by most at {most[1]}, with {significant(most[0])} times the peak of the best {most[2]}, and "
+        f"by least at {least[1]}, with {significant(least[0])} times that of the best {least[2]}"
+    )
 
 
 @finding
@@ -65,11 +75,10 @@ def data_center_and_phone(paper: Paper) -> str:
     apart = max(ratios.ridge_flop_per_byte, 1 / ratios.ridge_flop_per_byte)
     return (
         f"At fp32 on vector units the median of {number(len(gpus), 'die')} of data-center GPUs computes "
-        f"{si(large.peak_flop_per_s, 'FLOP/s')} and moves {si(large.bandwidth_byte_per_s, 'B/s')}, "
-        f"{significant(ratios.peak_flop_per_s)} and {significant(ratios.bandwidth_byte_per_s)} times as much as the "
-        f"median of {number(len(phones), 'SoC')} of phones, {si(small.peak_flop_per_s, 'FLOP/s')} and "
-        f"{si(small.bandwidth_byte_per_s, 'B/s')}. The median ridge points, {intensity(large.ridge_flop_per_byte)} and "
-        f"{intensity(small.ridge_flop_per_byte)}, differ by a factor of {significant(apart)}."
+        f"{significant(ratios.peak_flop_per_s)} times and moves {significant(ratios.bandwidth_byte_per_s)} times as "
+        f"much as the median of {number(len(phones), 'SoC')} of phones. The median ridge points, "
+        f"{intensity(large.ridge_flop_per_byte)} and {intensity(small.ridge_flop_per_byte)}, differ by "
+        f"a factor of {significant(apart)}."
     )
 
 

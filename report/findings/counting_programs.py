@@ -50,11 +50,15 @@ def ranking(paper: Paper) -> str:
     if others.empty:
         return "No other counting program was installed when the models were counted."
     others = others.sort_values("right", ascending=False, kind="stable")
-    parts = [f"{counting_programs.name(row.program)} for {row.right}" for row in each(others)]
-    return (
-        f"Within {percent(counting_programs.TOLERANCE, 1)} of what is published, or within its rounding, are "
-        f"{listing(parts)} of these models."
+    first, last = others.iloc[0], others.iloc[-1]
+    text = (
+        f"{counting_programs.name(first.program)} comes within {percent(counting_programs.TOLERANCE, 1)} of what is "
+        f"published, or within its rounding, for {first.right} of these models"
     )
+    if len(others) == 1:
+        return f"{text}."
+    least = f"{counting_programs.name(last.program)} for {last.right}"
+    return f"Of {len(others)} other programs {text}, the most, and {least}."
 
 
 @finding

@@ -7,13 +7,10 @@ from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import by_number, listing, number, percent
+from report.text.quantities import by_number, number, percent
 
 OVER = 1.0
 """A share of the peak above this is an error of a clock, a count or a datasheet."""
-
-TOLD = 3
-"""So many devices are told of, those of which most models are known."""
 
 
 @finding
@@ -69,30 +66,34 @@ def families(paper: Paper) -> str:
     """Say which families of models come nearest to their roof, and which stay farthest below it."""
     device, computed, found = elsewhere_shares.by_family(paper)
     ranked = list(found.items())
-    ends = [ranked[:TOLD], ranked[: -TOLD - 1 : -1]] if len(ranked) > 2 * TOLD else [ranked]
-    told = [listing([f"{family} ({percent(spread.median)})" for family, spread in end]) for end in ends]
-    text = f"Of the families on the {device} at {computed} those nearest to their roof are, in their median, {told[0]}"
-    return f"{text}; the farthest below it are {told[1]}." if len(told) > 1 else f"{text}."
+    nearest, farthest = ranked[0], ranked[-1]
+    text = (
+        f"Of the families on the {device} at {computed} {nearest[0]} comes nearest to its roof, with "
+        f"{percent(nearest[1].median)} in the median of its models"
+    )
+    if len(ranked) == 1:
+        return f"{text}."
+    return f"{text}, and {farthest[0]} stays farthest below it, with {percent(farthest[1].median)}."
 
 
 @finding
 def farthest(paper: Paper) -> str:
-    """Name the model farthest below its roof on each of the devices with most models, and what it is made of."""
-    rows = elsewhere.fastest(elsewhere.counted(paper))
+    """Name the model farthest below its roof on the device with most models, and what it is made of."""
+    device, computed, rows = elsewhere.most_published(paper)
+    slow = lowest(rows, "attained")
     kinds = paper.elsewhere.kinds
-    parts = []
-    for device, computed in elsewhere.most_models(rows)[:TOLD]:
-        slow = lowest(rows[(rows.device == device) & (rows.computed == computed)], "attained")
-        own = kinds[(kinds.model == slow.model) & (kinds.stage == "inference")]
-        why = ""
-        if not own.empty:
-            most = highest(own.groupby("layer_kind", as_index=False).byte.sum(), "byte")
-            why = (
-                f": {number(int(own.calls.sum()), 'operator')}, {percent(most.byte / own.byte.sum())} of their traffic "
-                f"in {most.layer_kind}"
-            )
-        parts.append(f"on the {device}, {slow.model}, with {percent(slow.attained)} of what its roof allows{why}")
-    return f"Farthest below its roof is, {'; '.join(parts)}."
+    own = kinds[(kinds.model == slow.model) & (kinds.stage == "inference")]
+    text = (
+        f"Farthest below its roof on the {device} at {computed} is {slow.model}, with {percent(slow.attained)} of what "
+        "it allows"
+    )
+    if own.empty:
+        return f"{text}."
+    most = highest(own.groupby("layer_kind", as_index=False).byte.sum(), "byte")
+    return (
+        f"{text}: {number(int(own.calls.sum()), 'operator')}, {percent(most.byte / own.byte.sum())} of their traffic "
+        f"in {most.layer_kind}."
+    )
 
 
 @finding

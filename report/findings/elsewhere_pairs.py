@@ -41,18 +41,16 @@ def lowered(paper: Paper) -> str:
     """Say what fp16 brings over fp32 where it brings least and most, and where the roofs promise as much."""
     found = elsewhere_pairs.lowered(paper)
     least, most = (pick(found, key=lambda each: each.spread.median) for pick in (min, max))
-    ends = [f"{each.spread.told('fast')} on the {each.device}{_roofs(each)}" for each in (least, most)[: len(found)]]
-    text = f"At fp16 inference runs, on {number(len(found), 'device')}, from {' to '.join(ends)}, compared with fp32."
+    ends = [f"{significant(each.spread.median)} times ({each.device})" for each in (least, most)[: len(found)]]
+    text = (
+        f"Inference at fp16 runs {' to '.join(ends)} as fast as at fp32, in the median of the models of "
+        f"{number(len(found), 'device')}."
+    )
     promised = [each for each in found if each.promised]
     kept = [each for each in promised if each.spread.median >= (each.promised or 0)]
     if not promised:
         return text
     return f"{text} The promise of the roofs is kept in the median on {len(kept) or 'none'} of {len(promised)}."
-
-
-def _roofs(comparison: Comparison) -> str:
-    promised = comparison.promised
-    return "" if promised is None else f", where the roofs at their intensities promise {significant(promised)}"
 
 
 @finding

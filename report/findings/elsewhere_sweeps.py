@@ -6,7 +6,7 @@ from report.analysis import elsewhere_sweeps, saturation
 from report.analysis.available import DataMissingError, finding
 from report.analysis.elsewhere import ADD
 from report.load.paper import BASE_PRECISION, Paper
-from report.text.frame_rows import each, matching
+from report.text.frame_rows import each, extremes, matching
 from report.text.quantities import by_number, capitalised, number, percent, significant
 
 CAST = ("computed", "precision", "autocast")
@@ -17,17 +17,14 @@ CAST = ("computed", "precision", "autocast")
 def saturations(paper: Paper) -> str:
     """Say per device and precision from which batch size on a larger one buys little, and what the batch brings."""
     found = elsewhere_sweeps.saturations(elsewhere_sweeps.swept(paper))
-    parts = []
-    for (device, computed), rows in found.groupby(["device", "computed"]):
-        least, most = int(rows.batch.min()), int(rows.batch.max())
-        spread = f" ({least} to {most})" if least < most else ""
-        parts.append(
-            f"{rows.batch.median():g}{spread} on the {device} at {computed}, where the best is "
-            f"{significant(rows.gain.median())} times that of the smallest batch"
-        )
+    middles = found.groupby(["device", "computed"], as_index=False)[["batch", "gain"]].median()
+    (small, large), (least, most) = (extremes(middles, column) for column in ("batch", "gain"))
+    sizes = dict.fromkeys(f"{row.batch:g} ({row.device} at {row.computed})" for row in (small, large))
+    gains = dict.fromkeys(significant(row.gain) for row in (least, most))
     return (
         f"In the median of {number(found.model.nunique(), 'model')} that others timed over batch sizes, "
-        f"{percent(saturation.SHARE)} of the best throughput is reached at batch size {'; '.join(parts)}."
+        f"{percent(saturation.SHARE)} of the best throughput is reached at batch size {' to '.join(sizes)}. The best "
+        f"is {' to '.join(gains)} times that of the smallest batch."
     )
 
 

@@ -1,36 +1,20 @@
 """Where the time of a forward pass or a training step goes, kernel by kernel or operator by operator."""
 
 import re
+from collections.abc import Mapping
 from math import log
 from typing import Any
-
-import pandas as pd
 
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import DataMissingError, finding, lacking, missing, on_each_machine
 from report.analysis.operator_groups import OTHER, group_of_kernel
 from report.analysis.operator_shares import CELL, GAP, PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text.frame_rows import each, extremes, highest, matching
+from report.text.frame_rows import at_ends, each, extremes, highest, matching
 from report.text.quantities import by_number, listing, number, percent, si, signed_percent, significant
-
-NAMED = 4
-"""So many groups are named in a sentence."""
-
-LEAST_SAID = 0.005
-"""A group with a smaller share in the median is not named."""
 
 TOO_FAR = 2.0
 """A printed step's FLOP that differ from those on the other GPUs by more than this factor contradict them."""
-
-
-def among(rows: pd.DataFrame) -> str:
-    """Name the groups with most of the time in the cells of one phase and batch size, in the median of its models."""
-    medians = rows.pivot_table(index="model", columns="group", values="share", fill_value=0.0).median()
-    longest = medians.drop(OTHER, errors="ignore").sort_values(ascending=False)
-    longest = longest[longest >= LEAST_SAID].head(NAMED)
-    groups = listing([f"{percent(value)} in {group}" for group, value in longest.items()])
-    return f"in {_phase(rows.iloc[0])} ({number(rows.model.nunique(), 'model')}) {groups}"
 
 
 def _phase(row: Any) -> str:
@@ -39,17 +23,27 @@ def _phase(row: Any) -> str:
 
 @on_each_machine
 def spent(paper: Paper, machine: Machine) -> str:
-    """Say which groups of operators the time goes into, and what no rule matches."""
+    """Say which groups of operators most of the time goes into in each phase, and what no rule matches."""
     rows = operator_shares.groups(paper, machine)
-    groups = "; ".join(among(cells) for _, cells in rows.groupby(["phase", "batch"]))
+    shares: dict[tuple[Any, str], dict[Any, float]] = {}
+    for (phase, batch), cells in rows.groupby(["phase", "batch"]):
+        medians = cells.pivot_table(index="model", columns="group", values="share", fill_value=0.0).median()
+        medians = medians.drop(OTHER, errors="ignore")
+        shares.setdefault((phase, str(medians.idxmax())), {})[batch] = medians.max()
+    parts = [f"to {group} in {PHASES[phase]} ({_by_batch(found)})" for (phase, group), found in shares.items()]
     unmatched = rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum()
     text = (
-        f"On the {available.title(machine)}, of the time of all "
-        f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} there is spent, in the median, {groups}."
+        f"On the {available.title(machine)}, in the median of the models, most of the time of all "
+        f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} goes {listing(parts)}."
     )
     if unmatched:
         return f"{text} The share that no rule matches is {percent(unmatched)}."
     return f"{text} Every operator is matched by a rule."
+
+
+def _by_batch(shares: Mapping[int, float]) -> str:
+    """Say shares at the smallest and the largest batch size."""
+    return " and ".join(f"{percent(share)} at batch size {batch}" for batch, share in at_ends(shares).items())
 
 
 @on_each_machine
@@ -115,11 +109,13 @@ def waiting(paper: Paper, machine: Machine) -> str:
     rows = rows.merge(operator_shares.pictured(rows), on=CELL)
     left = rows.assign(below=rows.share.where(rows.intensity < roof.ridge_flop_per_byte, 0.0))
     cells = left.groupby(CELL, as_index=False)[["below"]].sum()
-    parts = [f"{percent(row.below)} in {row.model} ({PHASES[row.phase]} at {row.batch})" for row in each(cells)]
+    ends = dict.fromkeys(
+        f"{percent(row.below)} in {row.model} ({PHASES[row.phase]} at {row.batch})" for row in extremes(cells, "below")
+    )
     best = highest(rows, "flop_per_s")
     return (
-        f"On the {available.title(machine)}, groups whose intensity lies below the ridge point take {listing(parts)} "
-        f"of the time of all operators. The fastest group is {best.group} in {best.model}, at "
+        f"On the {available.title(machine)}, groups whose intensity lies below the ridge point take "
+        f"{' to '.join(ends)} of the time of all operators. The fastest group is {best.group} in {best.model}, at "
         f"{si(best.flop_per_s, 'FLOP/s')}, {percent(best.flop_per_s / roof.peak_flop_per_s)} of the peak."
     )
 
@@ -193,12 +189,11 @@ def candidates(paper: Paper) -> str:
         )  # fmt: skip
     implied = (rows.flop_per_s * rows.time_s).groupby(rows.model_key).median()
     exact = {row.model: row.forward_flop + row.backward_flop for row in each(asked)}
-    parts = [
-        f"{model} asks for {si(exact[model], 'FLOP')}"
-        + (f" (by the study's counters {si(implied[model], 'FLOP')})" if model in implied else "")
-        for model in STUDIED
-        if model in exact
-    ]
+    least, most = (end(exact, key=lambda model: exact[model]) for end in (min, max))
+    span = dict.fromkeys(f"{si(exact[model], 'FLOP')} ({model})" for model in (least, most))
+    seen = {model: implied[model] / exact[model] for model in STUDIED if model in exact and model in implied}
+    told = dict.fromkeys(f"{significant(seen[end(seen, key=seen.__getitem__)])} times" for end in (min, max) if seen)
+    by_counters = f"; the study's counters see {' to '.join(told)} as many" if told else ""
     mobilenets = [model for model in exact if model.startswith("mobilenet")]
     meant = next((implied[model] for model in mobilenets if model in implied), None)
     nearest = ""
@@ -206,7 +201,8 @@ def candidates(paper: Paper) -> str:
         model = min(mobilenets, key=lambda model: abs(log(exact[model] / meant)))
         nearest = f" Of the MobileNets, {model} is the nearer to the study's counters."
     return (
-        f"By exact counts, a training step at batch size {STUDIED_BATCH} of {listing(parts)}, products alone.{nearest} "
+        f"By exact counts, a training step at batch size {STUDIED_BATCH} asks for {' to '.join(span)}, products "
+        f"alone{by_counters}.{nearest} "
         "Counters of vector instructions miss what tensor cores do, and see the algorithm that a library chose, which "
         "may take fewer operations."
     )

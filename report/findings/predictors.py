@@ -134,7 +134,8 @@ def _at_all(found: dict[int | None, Coefficient]) -> str:
     """Say where a predictor is best, and the least and the most of its coefficients there."""
     sizes = [str(batch) for batch in found if batch is not None]
     places = [_where(None)] * (None in found) + [f"at batch size {listing(sizes)}"] * bool(sizes)
-    ends = dict.fromkeys(str(end(found.values(), key=lambda coefficient: coefficient.value)) for end in (min, max))
+    values = [coefficient.value for coefficient in found.values()]
+    ends = dict.fromkeys(correlations.written(end(values), None) for end in (min, max))
     return f"{listing(places)} (ρ = {' to '.join(ends)})"
 
 

@@ -82,9 +82,9 @@ def estimated_flop(paper: Paper) -> str:
     parts: dict[str, str] = {}
     for row in _figures(paper, "step_estimates", "FLOP, estimate"):
         model = row.subject.partition(",")[0]
-        against = f"; a step takes {si(row.ours, 'FLOP', 4)}" if row.ours else ""
-        parts.setdefault(model, f"the {si(row.printed, 'FLOP', 4)} of {model} {row.verdict.what}{against}")
-    return f"{capitalised('; '.join(parts.values()))}."
+        against = f" A step takes {si(row.ours, 'FLOP', 4)}." if row.ours else ""
+        parts.setdefault(model, f"The {si(row.printed, 'FLOP', 4)} of {model} {row.verdict.what}.{against}")
+    return " ".join(parts.values())
 
 
 @finding
@@ -143,17 +143,28 @@ def counter_table(paper: Paper) -> str:
     found = steps.steps(paper)
     if not found:
         raise lacking("published/training_steps", "step")
-    by_model: dict[str, list[str]] = {}
+    by_model: dict[str, list[steps.Step]] = {}
     for step in found:
-        by_model.setdefault(step.row.model, []).append(f"{si(step.flop, 'FLOP')} ({step.row.gpu})")
-    products = "; ".join(f"{model} {listing(parts)}" for model, parts in by_model.items())
+        by_model.setdefault(step.row.model, []).append(step)
+    products = listing([f"for {model} {_ends(alike)}" for model, alike in by_model.items()])
     parts = [
         f"{row.subject} at {significant(row.ours, 3)} FLOP/B where {significant(row.printed, 4)} is printed"
         for row in compared(paper, "training_steps")
         if row.quantity == "intensity" and row.verdict.outcome != AGREES and row.ours
     ]
     rows = f"but for {listing(parts)}" if parts else "in every row"
-    return f"Rate times time is {products}. Rate over DRAM rate is the printed intensity {rows}."
+    return (
+        f"Rate times time is the FLOP of a step, which does not depend on the GPU: {products}. Rate over "
+        f"DRAM rate is the printed intensity {rows}."
+    )
+
+
+def _ends(found: list[steps.Step]) -> str:
+    """Say the least and the most FLOP of steps, and on which GPUs."""
+    least, most = (end(found, key=lambda step: step.flop) for end in (min, max))
+    if least is most:
+        return si(least.flop, "FLOP")
+    return f"{si(least.flop, 'FLOP')} ({least.row.gpu}) to {si(most.flop, 'FLOP')} ({most.row.gpu})"
 
 
 @finding
@@ -213,10 +224,13 @@ def counters_betrayed(paper: Paper) -> str:
     for study in dict.fromkeys(paper.published.models.study):
         ways = models.betrayed(paper, study)
         if not ways.empty:
-            exact = listing([f"{row.equal} of {row.models} ({row.way})" for row in each(ways)])
             best = ways.iloc[0]
-            whole = "" if best.equal == best.models else " No one way of counting gives them all."
-            parts.append(f"The FLOP that {study} prints come out, within their rounding, for {exact} models.{whole}")
+            which = f"{'all' if best.equal == best.models else best.equal} of {number(best.models, 'model')}"
+            whole = "" if best.equal == best.models else "; no one way of counting gives them all"
+            parts.append(
+                f"Of the ways of counting, that of {best.way} gives most FLOP that {study} prints, within their "
+                f"rounding: those of {which}{whole}."
+            )
     if not parts:
         available.workloads(paper, batch=1)
         raise lacking("published/models", "model that was counted")

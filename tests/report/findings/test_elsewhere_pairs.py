@@ -17,9 +17,8 @@ def test_changes():
 
 def test_lowered():
     text = plain(elsewhere_pairs.lowered(timed_elsewhere()))
-    assert "on 1 device, from 5.00 times as fast in the median of 24 models" in text
-    assert "where the roofs at their intensities promise 10.0" in text
-    assert text.endswith("kept in the median on none of 1.")
+    assert text.startswith("Inference at fp16 runs 5.00 times (Bead 2) as fast as at fp32, in the median of the models")
+    assert text.endswith("The promise of the roofs is kept in the median on none of 1.")
 
 
 def test_generations():

@@ -71,7 +71,7 @@ def test_best():
         "On the Example GPU the models are ordered best by FLOP over all cells, per input and at batch size 1, 4 and "
         "16 (ρ = "
     )
-    assert text.endswith(" to 0.60 (−0.73 to 1.00)), ahead of activations by no more than chance.")
+    assert text.endswith(" to 0.60), ahead of activations by no more than chance.")
 
 
 def test_another_is_best_by_more_than_chance():
@@ -79,7 +79,7 @@ def test_another_is_best_by_more_than_chance():
     worse = dict.fromkeys(("forward_flop", "activation_byte", "traffic_byte"), 1e20 / cells.forward_flop)
     text = plain(predictors.best(only("cpu", parameter_count=1e20 / cells.forward_flop, **worse)))
     assert "by roofline time over all cells, per input and at batch size 1, 4 and 16 (ρ = " in text
-    assert " to 1.00 (1.00 to 1.00))" in text
+    assert " to 1.00)" in text
     assert text.endswith(", ahead of FLOP.")
 
 
