@@ -70,7 +70,8 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
         style = f' style="width:{image.width}"' if image.width else ""
         alternative = html.escape(image.alternative)
         address = _address(project.root / image.path)
-        return raw_inline("html", withheld.mark(f'<img src="{address}" alt="{alternative}"{style}>'))
+        # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
+        return raw_inline("html", withheld.mark(f'<img loading="lazy" src="{address}" alt="{alternative}"{style}>'))
 
     return list(transform(with_pictures(blocks, project.root, places, picture), _boxed))
 

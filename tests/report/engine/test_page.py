@@ -38,7 +38,7 @@ def shown(project, path, **attributes):
 
 def test_a_picture_is_in_the_page(project):
     element, address = shown(project, "a.svg", fig_alt='"<seen>"', width="50%")
-    assert element == f'<img src="{address}" alt="&quot;&lt;seen&gt;&quot;" style="width:50%">'
+    assert element == f'<img loading="lazy" src="{address}" alt="&quot;&lt;seen&gt;&quot;" style="width:50%">'
     head, _, content = address.partition(",")
     assert head == "data:image/svg+xml;charset=utf-8"
     # quotes are single, and so those within are told apart
