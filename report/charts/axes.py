@@ -92,6 +92,8 @@ class LogAxis:
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
         if self.unit:
             number = f"replace(format(datum.value, '~s'), regexp('([a-zµA-Z]?)$'), ' $1{self.unit}')"
+            if "/B" in self.unit:  # an intensity below one is no thousandth
+                number = f"(datum.value < 1 ? format(datum.value, '~f') + ' {self.unit}' : {number})"
         before = "" if isinf(self.last) else f" && datum.value <= {self.last:.6g}"
         major = f"test(/^1(\\.0*)?e/, format(datum.value, 'e')){before}"
         if every > 1:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.cache.language import DECODE, Task, task_of
 from measure.cache.models import MEASURED_SHAPES, SOUND
 from report.analysis import available
 from report.analysis.available import finding
@@ -51,18 +52,38 @@ def spans(paper: Paper) -> str:
 
 @finding
 def inputs(paper: Paper) -> str:
-    """Say the shapes of the inputs, the commonest first, and how long the sound of a built-in model is."""
-    rows = available.workloads(paper, batch=1)
+    """Say the shapes of the inputs, the commonest first, how long sounds are, and what language models read."""
+    every = available.workloads(paper, batch=1)
+    tasks = [task for model in every.model if (task := task_of(model))]
+    rows = every[every.model.map(task_of).isna()]
     shapes = rows.groupby("input_shape").model.apply(sorted)
     parts = []
     for shape, names in shapes.sort_values(key=lambda names: -names.str.len(), kind="stable").items():
         models = names[0] if len(names) == 1 else number(len(names), "model")
         parts.append(f"{str(shape).replace('x', '×')} for {models}")
-    text = f"One input has the shape {listing(parts)}."
+    text = f"One input has the shape {listing(parts)}." if parts else ""
     sounds, rate = rows[(rows.family == "audio") & rows.model.isin(list(MEASURED_SHAPES))].input_shape, SOUND[0]
     for shape in sorted(set(sounds[sounds.str.isdigit()])):
         text += f" Of sound, {shape} samples are {si(int(shape) / rate, 's', 2)} at {si(rate, 'Hz', 2)}."
-    return text
+    return f"{text} {_read(tasks)}".strip()
+
+
+def _read(tasks: list[Task]) -> str:
+    """Say how many tokens language models read, and after how many they generate one; nothing of none."""
+    parts = []
+    for what, lengths in (
+        ("read", {task.length for task in tasks if task.phase != DECODE}),
+        ("generate one token after", {task.length for task in tasks if task.phase == DECODE}),
+    ):
+        ends = " to ".join(str(length) for length in dict.fromkeys([min(lengths), max(lengths)])) if lengths else ""
+        parts += [f"{what} {ends} tokens"] if lengths else []
+    return f"Language models {listing(parts)}." if parts else ""
+
+
+def _is_decoded(model: str) -> bool:
+    """Return whether a model generates a token, which is done in inference alone."""
+    task = task_of(model)
+    return task is not None and task.phase == DECODE
 
 
 @finding
@@ -154,9 +175,11 @@ def gaps(paper: Paper) -> str:
         available.workloads(paper)
         sentences.append("Every model that was tried was counted.")
     gaps = paper.workloads[paper.workloads.backward_gap.notna()]
-    for (batch, reason), rows in gaps.groupby(["batch", "backward_gap"], sort=False):
+    gaps = gaps[~gaps.model.map(_is_decoded).astype(bool)]  # which has no backward pass
+    for reason, rows in gaps.groupby("backward_gap", sort=False):
+        batches = listing([str(batch) for batch in sorted(set(rows.batch))], ALWAYS)
         sentences.append(
-            f"At batch size {batch} the backward pass of {listing(sorted(set(rows.model)), ALWAYS)} was not counted "
+            f"At batch size {batches} the backward pass of {listing(sorted(set(rows.model)), ALWAYS)} was not counted "
             f"({str(reason).removeprefix('backward not counted: ')})."
         )
     return " ".join([*sentences, _without_formula(paper)])

@@ -1,5 +1,6 @@
 import re
 
+import altair as alt
 import pandas as pd
 import pytest
 
@@ -57,6 +58,13 @@ def test_as_many_labels_as_fit(pixels, apart):
     assert found == ([str(apart)] if apart else [])
     # a column of labels has room for each
     assert "LN10" not in LogAxis(1, 1e4, pixels, "t", "FLOP", vertical=True).axis.to_dict()["labelExpr"]
+
+
+def test_an_intensity_below_one_is_no_thousandth():
+    x, y = LogAxis(0.05, 50, 400, "intensity", "FLOP/B"), LogAxis(1e-3, 1, 400, "latency", "s", vertical=True)
+    chart = alt.Chart(pd.DataFrame({"x": [0.5], "y": [0.1]})).mark_point().encode(x.channel("x"), y.channel("y"))
+    texts = re.findall(r">([^<]+)</text>", picture(chart.properties(width=400, height=400).to_dict() | {"config": {}}))
+    assert {"0.1 FLOP/B", "10 FLOP/B", "100 ms"} <= {text.replace("\u00a0", " ") for text in texts}
 
 
 def test_batches():

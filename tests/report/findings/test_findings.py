@@ -41,6 +41,29 @@ def test_how_long_a_sound_is():
     assert "Of sound" not in findings.workload.inputs(tiny())
 
 
+def language(model, rows):
+    """A row of these, as that of a language model."""
+    return rows[rows.precision == "fp32"].iloc[:1].assign(model=model, family="language", input_shape="512")
+
+
+def test_language_models_read_tokens():
+    rows = tiny().workloads[tiny().workloads.batch == 1]
+    models = [language(name, rows) for name in ("gpt2_prefill_512", "gpt2_decode_128", "bert_base_encode_128")]
+    text = plain(findings.workload.inputs(replace(tiny(), workloads=pd.concat([rows, *models]))))
+    assert text.endswith("Language models read 128 to 512 tokens and generate one token after 128 tokens.")
+    assert "512 for" not in text
+    alone = replace(tiny(), workloads=models[0])
+    assert plain(findings.workload.inputs(alone)) == "Language models read 512 tokens."
+
+
+def test_what_decodes_lacks_no_backward_pass():
+    rows = tiny().workloads
+    decoding = language("gpt2_decode_128", rows).assign(backward_gap="a token is decoded in inference alone")
+    text = findings.workload.gaps(replace(tiny(), workloads=pd.concat([rows, decoding])))
+    assert "gpt2_decode_128" not in text
+    assert "the backward pass of broad" in text
+
+
 def test_why_intensity_grows():
     # 100 of broad's 102 MB are parameters: at most 51 times; 4 of lean's 10 MB: at most 10 / 6
     text = plain(findings.workload.growth_limits(tiny()))
