@@ -55,6 +55,13 @@ def test_a_clone_without_pages_publishes_nothing():
     assert "if" not in found["deploy"]
 
 
+@pytest.mark.parametrize("file", [*sorted(FOLDER.glob("*.yml")), ROOT / "action.yml"], ids=lambda file: file.name)
+def test_actions_of_others_are_named_by_their_commit(file):
+    """A tag can be moved to other code."""
+    for action in re.findall(r"uses: *(\S+)", file.read_text("utf-8")):
+        assert action.startswith("./") or re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action), action
+
+
 @pytest.mark.parametrize("name", ["tests.yml", "publish.yml"])
 def test_jobs_wait_for_jobs_that_there_are(name):
     found = jobs(name)

@@ -137,13 +137,28 @@ def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: st
     return shared != previous.process(device_kind)
 
 
+def _log_file() -> Path:
+    """Return a new file for what a process writes; files of runs that were killed are removed."""
+    for left in Path(tempfile.gettempdir()).glob("ridgepoint-*-*.log"):
+        owner = left.name.split("-")[1]
+        try:
+            os.kill(int(owner), 0)
+        except ProcessLookupError:
+            left.unlink(missing_ok=True)
+        except (ValueError, OSError):  # no number of ours, or another user's process
+            continue
+    descriptor, name = tempfile.mkstemp(prefix=f"ridgepoint-{os.getpid()}-", suffix=".log")
+    os.close(descriptor)
+    return Path(name)
+
+
 class Worker:
     """The parent's handle: starts a process when a task needs a fresh one, and when the last has died."""
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        self._log = Path(tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")[1])
+        self._log = _log_file()
         log_level = logging.getLogger("measure").getEffectiveLevel()
         self._processes = Processes(serve, (device_name, threads, sampling, log_level), self._log)
         self._process: BaseProcess | Fork | None = None
