@@ -61,24 +61,26 @@ def levels(paper: Paper) -> str:
 
 @or_missing
 def measured_roofs(paper: Paper) -> str:
-    """List the measured roofs of each machine, with their intervals; of a fleet those that figures show."""
+    """List the measured roofs of each machine: of each precision the peak, and the bandwidth below all of them.
+
+    Of a fleet they are those of the machines that figures show.
+    """
     machines, _ = fleet.listed(paper)
     rows = []
     for machine in machines:
         for roof in each(machine.roofs):
             peak = (roof.peak_flop_per_s, roof.peak_low_flop_per_s, roof.peak_high_flop_per_s)
-            bandwidth = (roof.bandwidth_byte_per_s, roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s)
+            ridge = intensity(roof.peak_flop_per_s / roof.bandwidth_byte_per_s)
             rows.append(
-                [
-                    named(machine), roof.precision, ARITHMETIC[roof.peak_kernel], *with_interval(*peak, "FLOP/s"),
-                    STREAMED_BY[roof.bandwidth_kernel], *with_interval(*bandwidth, "B/s"),
-                    intensity(roof.peak_flop_per_s / roof.bandwidth_byte_per_s),
-                ]
-            )  # fmt: skip
+                [named(machine), roof.precision, ARITHMETIC[roof.peak_kernel], *with_interval(*peak, "FLOP/s"), ridge]
+            )
+        for roof in each(machine.roofs.drop_duplicates("bandwidth_byte_per_s")):
+            bandwidth = (roof.bandwidth_byte_per_s, roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s)
+            stream = STREAMED_BY[roof.bandwidth_kernel]
+            rows.append([named(machine), "memory", stream, *with_interval(*bandwidth, "B/s"), NONE])
     if not rows:
         available.roof(machines[0])
-    header = "Machine | Precision | By | Peak > | 95 % interval > | By | Bandwidth > | 95 % interval > | Ridge point >"
-    return pipe(header, rows, of="Machine")
+    return pipe("Machine | Roof | By | Rate > | 95 % interval > | Ridge point >", rows, of="Machine")
 
 
 @or_missing
