@@ -17,7 +17,7 @@ from report.load.roofs import STREAMS, fastest_arithmetic, sustained
 from report.text.frame_rows import each
 from report.text.quantities import listing, si
 
-HEIGHT = 260
+HEIGHT = 220
 """Of a panel, in pixels."""
 
 

@@ -33,7 +33,7 @@ def shown(project, path, **attributes):
     places = Places([Line(path, "a.qmd", 1)])
     (paragraph,) = page_blocks([{"t": "Para", "c": [image]}], project, places, withheld)
     element = withheld.restored(paragraph["c"][0]["c"][1])
-    return element, element.split('"')[1]
+    return element, element.split('src="')[1].split('"')[0]
 
 
 def test_a_picture_is_in_the_page(project):

@@ -34,7 +34,7 @@ def test_without_a_roof():
 def test_one_machine():
     text = speed_ups.of_machines(replace(many(), machines=(many().machine("cpu"),)))
     assert isinstance(text, Missing)
-    assert "python -m measure add-machine NAME.zip here" in text
+    assert "python -m measure add-machine FILE.zip here" in text
 
 
 def test_tried():
