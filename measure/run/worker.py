@@ -137,17 +137,17 @@ def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: st
     return shared != previous.process(device_kind)
 
 
+LEFT_S = 24 * 3600
+"""A file that nobody wrote for so long was left by a run that was killed."""
+
+
 def _log_file() -> Path:
-    """Return a new file for what a process writes; files of runs that were killed are removed."""
-    for left in Path(tempfile.gettempdir()).glob("ridgepoint-*-*.log"):
-        owner = left.name.split("-")[1]
-        try:
-            os.kill(int(owner), 0)
-        except ProcessLookupError:
-            left.unlink(missing_ok=True)
-        except (ValueError, OSError):  # no number of ours, or another user's process
-            continue
-    descriptor, name = tempfile.mkstemp(prefix=f"ridgepoint-{os.getpid()}-", suffix=".log")
+    """Return a new file for what a process writes; those that runs which were killed left are removed."""
+    for left in Path(tempfile.gettempdir()).glob("ridgepoint-*.log"):
+        with suppress(OSError):  # another user's, or just removed by another run
+            if time.time() - left.stat().st_mtime > LEFT_S:
+                left.unlink()
+    descriptor, name = tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")
     os.close(descriptor)
     return Path(name)
 
@@ -243,7 +243,9 @@ class Worker:
             if oom_kills() == self._oom_kills:
                 return KILLED
             return Failure("oom", "the system killed the process (signal 9) for want of memory")
-        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        last = []
+        with suppress(OSError):
+            last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))
 

@@ -336,20 +336,15 @@ def test_threads_of_the_process_speak_one_after_another():
     assert (len(most), max(most)) == (60, 1)
 
 
-def test_files_of_runs_that_were_killed_are_removed(monkeypatch, tmp_path):
+def test_files_that_killed_runs_left_are_removed(monkeypatch, tmp_path):
     monkeypatch.setattr(worker.tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    names = [
-        f"ridgepoint-{gone.pid}-a.log",
-        f"ridgepoint-{os.getpid()}-b.log",
-        "ridgepoint-mine-c.log",
-        "other-1-d.log",
-    ]
-    for name in names:
+    yesterday = time.time() - 2 * worker.LEFT_S
+    for name in ("ridgepoint-a.log", "ridgepoint-b.log", "other.log"):
         (tmp_path / name).touch()
+    for name in ("ridgepoint-a.log", "other.log"):
+        os.utime(tmp_path / name, (yesterday, yesterday))
     file = worker._log_file()
-    assert {each.name for each in tmp_path.iterdir()} == {*names[1:], file.name}
+    assert {each.name for each in tmp_path.iterdir()} == {"ridgepoint-b.log", "other.log", file.name}
 
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
