@@ -23,18 +23,19 @@ def _phase(row: Any) -> str:
 
 @on_each_machine
 def spent(paper: Paper, machine: Machine) -> str:
-    """Say which groups of operators most of the time goes into in each phase, and what no rule matches."""
+    """Say which group of operators has the largest part of the time in each phase, and what no rule matches."""
     rows = operator_shares.groups(paper, machine)
     shares: dict[tuple[Any, str], dict[Any, float]] = {}
     for (phase, batch), cells in rows.groupby(["phase", "batch"]):
         medians = cells.pivot_table(index="model", columns="group", values="share", fill_value=0.0).median()
-        medians = medians.drop(OTHER, errors="ignore")
-        shares.setdefault((phase, str(medians.idxmax())), {})[batch] = medians.max()
+        named = medians.drop(OTHER, errors="ignore")
+        if not named.empty:
+            shares.setdefault((phase, str(named.idxmax())), {})[batch] = named.max()
     parts = [f"to {group} in {PHASES[phase]} ({_by_batch(found)})" for (phase, group), found in shares.items()]
     unmatched = rows.time_s[rows.group == OTHER].sum() / rows.time_s.sum()
     text = (
-        f"On the {available.title(machine)}, in the median of the models, most of the time of all "
-        f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} goes {listing(parts)}."
+        f"On the {available.title(machine)}, in the median of the models, the largest part of the time of all "
+        f"{'kernels' if machine.chip_kind == 'gpu' else 'operators'} goes {listing(parts) or 'to no known group'}."
     )
     if unmatched:
         return f"{text} The share that no rule matches is {percent(unmatched)}."
