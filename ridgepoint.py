@@ -1,5 +1,6 @@
 """The command ``ridgepoint``: both command lines under one name, as ``python -m ridgepoint`` in a clone."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -10,6 +11,9 @@ from measure.cli.terminal import answer
 def _measure(words: Sequence[str]) -> int:
     from measure.__main__ import main
 
+    # Models of one's own lie in the current folder, which ``python -m`` looks into first. Here it comes last, so that
+    # no file in it stands in for a part of the program.
+    sys.path.append(os.getcwd())
     return main(words)
 
 

@@ -19,7 +19,7 @@ from measure.cache.schema import file_of
 from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine, check_one_output
-from measure.cli.quantities import latency, si
+from measure.cli.quantities import latency, plain, si
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
 from measure.errors import UserError
@@ -229,7 +229,7 @@ def _line(row: Row) -> tuple[str, ...]:
         latency(told.least_s),
         latency(told.likely_s),
         interval,
-        f"{row.batch / told.likely_s:.3g}",
+        plain(row.batch / told.likely_s),
         told.bound,
         f"{told.costliest} ({told.costliest_share:.0%})",
         "" if row.memory_needed_byte is None else si(row.memory_needed_byte, "B"),

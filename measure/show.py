@@ -13,7 +13,7 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.cache.table import as_text
 from measure.cli.flags import CommandLine, check_one_output
-from measure.cli.quantities import latency
+from measure.cli.quantities import latency, plain
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
 from measure.errors import UserError
@@ -105,9 +105,9 @@ def _row(cell: TimedCell, has_tokens: bool) -> tuple[str, ...]:
     known = cell.latency_low_s is not None and cell.latency_high_s is not None
     interval = f"{latency(cell.latency_low_s or 0)} to {latency(cell.latency_high_s or 0)}" if known else ""
     labels = (cell.model, str(cell.batch), cell.precision, cell.phase, cell.variant)
-    tokens = ["" if cell.tokens_per_s is None else f"{cell.tokens_per_s:.3g}"] if has_tokens else []
+    tokens = ["" if cell.tokens_per_s is None else plain(cell.tokens_per_s)] if has_tokens else []
     return (
-        *labels, latency(cell.latency_s), interval, f"{cell.inputs_per_s:.3g}", *tokens, str(cell.rounds),
+        *labels, latency(cell.latency_s), interval, plain(cell.inputs_per_s), *tokens, str(cell.rounds),
         ", ".join(cell.flags),
     )  # fmt: skip
 

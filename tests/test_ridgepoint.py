@@ -106,6 +106,19 @@ def test_an_installed_copy_measures_into_the_folder_it_is_called_in(ridgepoint, 
     assert (tmp_path / "data" / "workload" / "models.csv").is_file()
 
 
+@pytest.mark.long
+def test_a_model_of_ones_own_lies_in_the_folder_it_is_called_in(ridgepoint, tmp_path):
+    """And no file there stands in for the program's own."""
+    pytest.importorskip("torch", reason="a model is one of torch's")
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\ndef net(batch):\n    return torch.nn.Linear(4, 2), torch.randn(batch, 4)\n"
+    )
+    (tmp_path / "measure.py").write_text("raise SystemExit('not this one')\n")
+    done = ridgepoint("measure", "--device", "cpu", "--sections", "workload", "--models", "mine:net", "--plan")
+    assert done.returncode == 0, done.stderr
+    assert "mine:net" in done.stdout
+
+
 def test_an_installed_copy_says_what_is_missing(ridgepoint):
     done = ridgepoint("report")
     assert done.returncode == 2

@@ -7,7 +7,7 @@ from measure.answering.answer import Answer
 from measure.answering.demands import Demand, LayerDemand, Reached, costliest
 from measure.cache.rates import Rates
 from measure.cache.words import CAPPED, DRIFTING, LOADED, SKIPPED, THROTTLED, WIDE
-from measure.cli.quantities import latency, percent, si
+from measure.cli.quantities import latency, percent, plain, si
 from measure.cli.tables import Line
 
 NUMBERS = frozenset(
@@ -44,7 +44,7 @@ def _demand(demand: Demand) -> Line:
         demand.precision,
         si(demand.flop, "FLOP"),
         si(demand.byte, "B"),
-        f"{demand.intensity_flop_per_byte:.3g}",
+        plain(demand.intensity_flop_per_byte),
         si(demand.peak_byte, "B"),
     )
 
@@ -83,7 +83,7 @@ def _reached(cell: Reached, demand: Demand) -> Line:
         timed.precision,
         latency(timed.latency_s or 0.0),
         _half_width(timed.latency_s, timed.latency_low_s, timed.latency_high_s),
-        f"{timed.inputs_per_s or 0.0:.3g}",
+        plain(timed.inputs_per_s or 0.0),
         si(cell.flop_per_s or 0.0, "FLOP/s"),
         "" if demand.attainable_flop_per_s is None else si(demand.attainable_flop_per_s, "FLOP/s"),
         "" if cell.roof_share is None else percent(cell.roof_share),

@@ -17,6 +17,12 @@ def latency(seconds: float) -> str:
     return f"{_digits(seconds / size)} {unit}"
 
 
+def plain(value: float) -> str:
+    """Return a number with three significant digits, without an exponent: ``0.496``, ``22.1``, ``42,800``."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{value:.3g}"
+
+
 def duration(seconds: float) -> str:
     """Return a time that is waited for: ``40 s``, ``12 min``, ``1 h 05 min``."""
     if seconds < 60:

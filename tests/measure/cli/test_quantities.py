@@ -1,6 +1,6 @@
 import pytest
 
-from measure.cli.quantities import duration, latency, percent, si
+from measure.cli.quantities import duration, latency, percent, plain, si
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ def test_a_share_has_two_digits(share, text):
 )
 def test_latencies_have_three_digits_and_a_unit(seconds, text):
     assert latency(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(42_812, "42,800"), (999.6, "1,000"), (22.14, "22.1"), (0.4957, "0.496"), (3, "3"), (0, "0")]
+)
+def test_a_number_has_no_exponent(value, text):
+    assert plain(value) == text
 
 
 @pytest.mark.parametrize(
