@@ -25,7 +25,7 @@ def parser() -> CommandLine:
     flags.add_argument(
         "file", metavar="FILE.zip", type=Path, nargs="?", help="the zip (default: NAME.zip in the current folder)"
     )
-    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: the only one)")
+    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: the one measured last)")
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
@@ -55,9 +55,8 @@ def _chosen(data: Path, name: str | None) -> str:
         raise unknown("--machine", name, known)
     if not known:
         raise UserError(f"--data: {data} holds no machine; measure one with python -m measure{data_flag(data)}")
-    if name is None and len(known) > 1:
-        raise UserError(f"--machine: {data} holds {len(known)} machines; name one of {', '.join(known)}")
-    return name or known[0]
+    # As in the paper the one measured last: with a clone comes a machine of the project
+    return name or max(known, key=lambda each: MachineFolder(data, each).newest_environment().recorded_at)
 
 
 def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[str]:

@@ -2,7 +2,7 @@ import dataclasses
 import zipfile
 
 import pytest
-from helpers.rows import layer, machine_in, run, samples, workload
+from helpers.rows import ENVIRONMENT, layer, machine_in, run, samples, workload
 
 from measure import __main__ as command
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads
@@ -79,6 +79,14 @@ def test_without_a_name_it_is_called_as_the_machine_is(cache, tmp_path, monkeypa
     assert (tmp_path / "box.zip").is_file()
 
 
+def test_of_several_machines_it_is_the_one_measured_last(cache, tmp_path, capsys):
+    """A clone holds the machine that the project measured."""
+    machine_in(cache / "machines" / "a-later", dataclasses.replace(ENVIRONMENT, recorded_at="2026-01-02"))
+    machine_in(cache / "machines" / "z-earlier", dataclasses.replace(ENVIRONMENT, recorded_at="2025-12-31"))
+    assert pack(cache, tmp_path / "mine.zip") == 0
+    assert f"{cache}/machines/a-later" in capsys.readouterr().out
+
+
 def test_a_model_that_is_another_network_elsewhere_is_refused(cache, tmp_path, capsys):
     pack(cache, tmp_path / "box.zip")
     elsewhere = tmp_path / "elsewhere"
@@ -113,9 +121,6 @@ def test_bad_input(cache, tmp_path, capsys):
     assert "--machine: 'bix' is not one of box" in capsys.readouterr().err
     assert pack(tmp_path / "empty") == 2
     assert "holds no machine; measure one with python -m measure" in capsys.readouterr().err
-    machine_in(cache / "machines" / "other")
-    assert pack(cache) == 2
-    assert "holds 2 machines; name one of box, other" in capsys.readouterr().err
     for table in (cache / "machines" / "box").glob("[!m]*.csv"):
         table.unlink()
     assert pack(cache, "--machine", "box") == 2
