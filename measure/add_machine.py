@@ -34,7 +34,7 @@ def parser() -> CommandLine:
         description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
         "cache. Earlier measurements of the same machine are kept. Files that are not tables are left out, and nothing "
         "is added of a machine of which a row cannot have been measured. Of several each becomes a machine of its own, "
-        "named as it comes, also where they are of one kind.",
+        "called as its file or folder is, also where they are of one kind.",
     )
     flags.add_argument(
         "sources",
@@ -110,7 +110,8 @@ def _add(source: Path, asked: argparse.Namespace, counted: Sequence[Workload]) -
         new = counts.new(brought, Workloads(asked.data).models())
         newest = max(tables[Environment], key=lambda row: row.recorded_at)
         if len(asked.sources) > 1:
-            names = _own_names(given.name or source.stem)
+            # A zip is called as whose it is; the folders in those of one kind of machine are called the same
+            names = _own_names(source.stem if source.is_file() else given.name or source.name)
         else:
             names = iter([asked.machine or _name(asked.data, given, newest)])
         name, rows = _put(asked, names, tables)

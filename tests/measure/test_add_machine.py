@@ -186,6 +186,18 @@ def test_several_machines_of_one_kind_become_machines_of_their_own(data, tmp_pat
     assert capsys.readouterr().out.count("holds all of this already") == 3
 
 
+def test_of_several_zips_each_is_called_as_its_file(data, tmp_path, capsys):
+    """Inside, the folders of machines of one kind are called the same."""
+    zips = []
+    for name, latency in (("ada", "0.25"), ("grace h", "0.5")):
+        folder = tmp_path / name / "colab-t4"
+        machine_in(folder)
+        (folder / "samples.csv").write_text((folder / "samples.csv").read_text().replace("0.125", latency))
+        zips.append(zipped(tmp_path / f"{name}.zip", folder, "colab-t4/"))
+    assert call(*map(str, zips), "--data", str(data)) == 0
+    assert machine_names(data) == ["ada", "grace-h"]
+
+
 def test_of_several_machines_the_sound_ones_are_added_and_the_others_named(data, given, tmp_path, capsys):
     broken = machine_in(tmp_path / "broken" / "rack").folder
     (broken / "runs.csv").write_text("colour\n")
