@@ -77,9 +77,10 @@ class Request:
         )
 
     def tier(self, model: Model) -> Tier:
-        """Return when a model has its turn: the quick selection is first where it is asked for, else all are."""
+        """Return when a model has its turn: the quick selection comes first where more are asked for, else all do."""
         first = {each.name for each in self.models} & set(QUICK)
-        return Tier.FIRST if model.name in first or not first else Tier.OTHERS
+        few = len(self.models) <= len(QUICK)
+        return Tier.FIRST if few or model.name in first or not first else Tier.OTHERS
 
     def cells(self, phase: str) -> list[tuple[Model, Cell]]:
         """Return the cells of inference or of training steps."""

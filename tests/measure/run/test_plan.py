@@ -122,7 +122,8 @@ def in_tiers(tasks, request, **rows):
     return {tier: [task for task, its in zip(tasks, tiers, strict=True) if its == tier] for tier in Tier}
 
 
-def test_a_budget_goes_to_something_of_everything_first_then_to_more_models_and_to_more_rounds():
+def test_a_budget_goes_to_something_of_everything_first_then_to_more_models_and_to_more_rounds(monkeypatch):
+    monkeypatch.setattr("measure.run.task.QUICK", ("alexnet",))
     sections = plan.USUAL_SECTIONS
     request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], sections, rounds=2, budget_s=1200.0, **TRAINED)
     request = dataclasses.replace(request, training_models=[ALEXNET, VGG])
@@ -160,7 +161,15 @@ def test_a_long_budget_and_a_short_one_call_other_cells_long():
     assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
 
 
-def test_models_come_one_by_one_in_an_order_that_is_drawn():
+def test_of_few_models_none_waits_for_another():
+    request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], ["inference"], rounds=1, budget_s=1200.0)
+    tiers = in_tiers(to_do(request), request)
+    assert {task.model.name for task in tiers[Tier.FIRST]} == {"alexnet", "vgg11"}
+    assert not tiers[Tier.OTHERS]
+
+
+def test_models_come_one_by_one_in_an_order_that_is_drawn(monkeypatch):
+    monkeypatch.setattr("measure.run.task.QUICK", ("resnet50",))
     models = catalog.find(["resnet50", "vgg11", "vgg16", "vgg19"])
     request = Request(models, [1, 2], ["fp32", "fp16"], ["workload", "inference"], rounds=1, budget_s=3600.0)
     orders = set()
