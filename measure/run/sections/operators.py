@@ -13,6 +13,7 @@ from measure.run.cell_tasks import LookTask
 from measure.run.task import Cache, Failure, Request, Tier
 from measure.timing.sampling import Sampling
 
+SHORT_BUDGET_S = 600.0
 FILLING_BATCH = 64
 
 
@@ -26,9 +27,13 @@ class ProfileTask(LookTask):
     block = 0  # in the same sitting as a plain round of its cell
 
     def tier(self, request: Request) -> Tier:
-        """Begin with one a model and precision: of inference, at a batch size that fills most devices."""
-        fitting = [batch for batch in request.batch_sizes if batch <= FILLING_BATCH]
-        batch = max(fitting, default=min(request.batch_sizes))
+        """Begin with one a model and precision: of inference, at a batch size that fills most devices.
+
+        In a short budget it is the smallest, of which a profile takes little.
+        """
+        batch = min(request.batch_sizes)
+        if request.budget_s is None or request.budget_s >= SHORT_BUDGET_S:
+            batch = max((size for size in request.batch_sizes if size <= FILLING_BATCH), default=batch)
         is_one = (self.cell.phase, self.cell.batch, self.cell.variant) == (INFERENCE, batch, request.variants[0])
         return request.tier(self.model) if is_one else Tier.REST
 

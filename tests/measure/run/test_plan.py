@@ -161,6 +161,17 @@ def test_a_long_budget_and_a_short_one_call_other_cells_long():
     assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
 
 
+def test_a_short_budget_has_the_profile_that_takes_least():
+    request = Request([ALEXNET], [1, 8, 64], ["fp32"], ["inference", "operators"], rounds=1)
+
+    def first(budget_s):
+        asked = dataclasses.replace(request, budget_s=budget_s)
+        chosen = in_tiers(to_do(asked), asked)[Tier.FIRST]
+        return [task.cell.batch for task in chosen if isinstance(task, ProfileTask)]
+
+    assert (first(180.0), first(3600.0)) == ([1], [64])
+
+
 def test_of_few_models_none_waits_for_another():
     request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], ["inference"], rounds=1, budget_s=1200.0)
     tiers = in_tiers(to_do(request), request)
