@@ -36,7 +36,7 @@ def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
 
     With a budget tasks come tier by tier, in each block by block. In the tiers of first rounds they come model by
     model, so that one that is cut short leaves whole models; the seed draws the order of the models, and of a model's
-    cells.
+    cells. What takes long comes the shortest first: one long step would cost the latencies of several models.
     """
     tasks: list[Task] = []
     request = request.on(cache.environment)
@@ -51,7 +51,7 @@ def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
     for task in tasks:
         tiers[tier_of(task, request, estimate)].append(task)
-    return [task for tier, chosen in tiers.items() for task in _of_tier(tier, chosen, cache)]
+    return [task for tier, chosen in tiers.items() for task in _of_tier(tier, chosen, cache, estimate)]
 
 
 def further_tasks(request: Request, cache: Cache) -> list[Task]:
@@ -71,10 +71,12 @@ def tier_of(task: Task, request: Request, estimate: Estimate) -> Tier:
     return Tier.LONG if tier == Tier.FIRST else Tier.REST
 
 
-def _of_tier(tier: Tier, tasks: list[Task], cache: Cache) -> list[Task]:
+def _of_tier(tier: Tier, tasks: list[Task], cache: Cache, estimate: Estimate) -> list[Task]:
     if tier not in (Tier.FIRST, Tier.LONG, Tier.OTHERS):
         return _block_by_block(tasks, cache)
     draw = Random(f"{cache.sitting.seed} {tier.name}")
+    if tier == Tier.LONG:
+        return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
     models = list(dict.fromkeys(task.columns["model"] for task in tasks))
     draw.shuffle(models)
     place = {model: number for number, model in enumerate(models)}

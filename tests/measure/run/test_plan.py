@@ -161,6 +161,12 @@ def test_a_long_budget_and_a_short_one_call_other_cells_long():
     assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
 
 
+def test_what_takes_long_comes_the_shortest_first():
+    request = Request([ALEXNET, VGG], [64, 256], ["fp32"], ["inference"], rounds=1, budget_s=180.0)
+    chosen = in_tiers(to_do(request), request)[Tier.LONG]
+    assert [task.cell.batch for task in chosen] == [64, 64, 256, 256]
+
+
 def test_a_short_budget_has_the_profile_that_takes_least():
     request = Request([ALEXNET], [1, 8, 64], ["fp32"], ["inference", "operators"], rounds=1)
 
