@@ -16,8 +16,8 @@ Numbers = NDArray[np.float64]
 DRAWS = 1000
 SEED = 0
 
-BLOCK = 2_000_000
-"""So many numbers an array holds at most, 16 MB: resamples come in blocks, whatever the number of models."""
+BLOCK = 500_000
+"""So many numbers an array holds at most, 4 MB, which caches keep: resamples come in blocks of their rows."""
 
 FEWEST = 5
 """The models that an interval needs: even a perfect order of four comes by chance once in twelve times (2 of 4!)."""

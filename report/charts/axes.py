@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, inf, isinf, log10
 from typing import Any, Literal
 
@@ -76,6 +77,11 @@ class LogAxis:
     def scale(self) -> alt.Scale:
         return alt.Scale(type="log", domain=[float(f"{self.low:.6g}"), float(f"{self.high:.6g}")], nice=False)
 
+    @cached_property
+    def _written(self) -> dict[str, Any]:
+        """Scale and axis as Vega-Lite reads them: Altair copies a chart a dozen times, with all that is left out."""
+        return {"scale": self.scale.to_dict(), "axis": self.axis.to_dict()}
+
     @property
     def axis(self) -> alt.Axis:
         """Return ticks with as many labels as fit: each decade's, or every second's, or third's."""
@@ -118,7 +124,7 @@ class LogAxis:
     def channel(self, field: str, **options: Any) -> Any:
         """Return the encoding of a quantitative field on this axis."""
         encoding = alt.Y if self.vertical else alt.X
-        return encoding(f"{field}:Q", title=self.title, scale=self.scale, axis=self.axis, **options)
+        return encoding(f"{field}:Q", title=self.title, **self._written, **options)
 
 
 @dataclass(frozen=True)
@@ -213,4 +219,4 @@ def _layers(names: list[dict[str, Any]], x: LogAxis | YearAxis, y: LogAxis, alig
     leaders = base.mark_rule(color=theme.MUTED, strokeWidth=0.6, clip=True, **to_end)
     to_place: dict[str, Any] = {"dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}}
     texts = base.mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, align=align, clip=True, **to_place)
-    return alt.layer(leaders.encode(x2="x:Q", y2="y:Q"), texts.encode(text="text:N"), description=LABELS)
+    return alt.layer(leaders.encode(alt.X2("x:Q"), alt.Y2("y:Q")), texts.encode(alt.Text("text:N")), description=LABELS)

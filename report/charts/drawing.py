@@ -18,11 +18,9 @@ from typing import Any, NamedTuple
 import vl_convert
 
 from report import failures
-from report.charts.labels import WIDTHS, text_width
-from report.charts.theme import FONT as FAMILY
-from report.charts.theme import FONTS
+from report.charts.font import FAMILY, FOLDER, WIDTHS, text_width
 
-vl_convert.register_font_directory(str(FONTS))
+vl_convert.register_font_directory(str(FOLDER))
 
 SCRIPTS = ("charts.js", "chooser.js")
 

@@ -1,15 +1,13 @@
 """Places for the names of points and lines, so that no two overlap: greedy, deterministic, in pixels."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
 from report.charts import theme
+from report.charts.font import text_width
 
-WIDTHS: dict[str, dict[str, float]] = json.loads((theme.FONTS / "widths.json").read_text(encoding="utf-8"))
-"""Widths of the characters of the charts' font in ems, by weight; it has no kerning."""
 MARK = 4.6
 """Half the side of the square that a point's mark takes."""
 AWAY = 6.0
@@ -86,12 +84,6 @@ class Label:
     @property
     def center(self) -> Point:
         return (self.box.left + self.box.right) / 2, (self.box.top + self.box.bottom) / 2
-
-
-def text_width(text: str, font_size: float, weight: str = "regular") -> float:
-    """Return the width of a line of text; a character that the font lacks counts as an em."""
-    widths = WIDTHS[weight]
-    return sum(widths.get(character, 1) for character in text) * font_size
 
 
 def text_size(name: str, font_size: float) -> tuple[float, float]:

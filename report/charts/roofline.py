@@ -43,5 +43,5 @@ def lines(frame: pd.DataFrame, x: LogAxis, y: LogAxis, detail: str, dashed: str 
     return (
         alt.Chart(frame)
         .mark_line(color=theme.INK, strokeWidth=1.4, clip=True)
-        .encode(x.channel("intensity"), y.channel("rate"), detail=f"{detail}:N", strokeDash=dash)
+        .encode(x.channel("intensity"), y.channel("rate"), alt.Detail(f"{detail}:N"), strokeDash=dash)
     )

@@ -10,7 +10,7 @@ from altair.utils import schemapi
 
 from report import failures
 from report.charts import drawing, figure_data
-from report.charts.theme import FONTS
+from report.charts.font import FOLDER
 from report.text.prose import Prose, escape, quoted
 
 schemapi.disable_debug_mode()  # what a chart is made of is validated by the tests of figures, which takes as long again
@@ -73,7 +73,7 @@ def scripts() -> Display:
 def _font_faces() -> str:
     faces = []
     for style, weight in (("Regular", "normal"), ("Bold", "bold")):
-        font = base64.b64encode((FONTS / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
+        font = base64.b64encode((FOLDER / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
         source = f'url("data:font/woff2;base64,{font}") format("woff2")'
         faces.append(f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}')
     return "\n".join(faces)

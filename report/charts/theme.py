@@ -2,20 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 
 from report.analysis.layer_costs import OUTSIDE
+from report.charts import font
 from report.load import options
 from report.load.chips import KINDS
-
-FONTS = Path(__file__).with_name("fonts")
-"""The font that the paper carries, so that charts look the same on every machine; `fonts/subset.py` makes it."""
-
-FONT = "Ridgepoint Sans, Arial, Liberation Sans, Helvetica, sans-serif"
-"""That font, and those with the same widths for a chart that leaves the paper."""
 
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 FONT_SIZE, LABEL_SIZE = 11, 10
@@ -95,7 +89,7 @@ alt.data_transformers.disable_max_rows()
 
 CONFIG: dict[str, Any] = {
     "background": "#ffffff",
-    "font": FONT,
+    "font": font.FAMILY,
     "view": {"stroke": "#c8c8c8"},
     "axis": GUIDE | {
         "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",

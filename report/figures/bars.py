@@ -29,7 +29,7 @@ def stacked_bars(
     """Return a bar for each model, its parts in the order of their ``rank``."""
     look: dict[str, Any] = {"height": {"band": 0.8}, "stroke": "#ffffff", "strokeWidth": 0.3} | options
     return alt.Chart(bars).mark_bar(**look).encode(
-        x, y, color, order=alt.Order("rank:Q"), opacity=theme.faded_unless(picked), tooltip=tips(*tooltip)
+        x, y, color, alt.Order("rank:Q"), opacity=theme.faded_unless(picked), tooltip=tips(*tooltip)
     )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def stack_extent(parts: pd.Series, bars: list[pd.Series]) -> tuple[float, float]
 
 def spans(base: alt.Chart, least: Any, field: str, row: str) -> alt.Chart:
     """Return a grey line in each row from the least to the most of a field."""
-    line = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(least, x2="most:Q")
+    line = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(least, alt.X2("most:Q"))
     return line.transform_aggregate(least=f"min({field})", most=f"max({field})", groupby=[row])
 
 

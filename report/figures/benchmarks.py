@@ -63,7 +63,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         x = LogAxis.of_batches(shown.batch, theme.WIDTH, room)
         y = LogAxis.around(shown.rate, 330, "throughput (images or clips per second)", vertical=True)
         base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
-        curves = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], detail="model:N")
+        curves = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], alt.Detail("model:N"))
         dots = base.mark_point(size=34, strokeWidth=1.2, clip=True).encode(
             **style, fillOpacity=opacity_where("datum.sound"),
             tooltip=tips("model", "family", "batch", "throughput", *TIMING),

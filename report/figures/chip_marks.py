@@ -83,7 +83,7 @@ def diagonals(x: LogAxis, y: LogAxis, named: Mapping[float, str]) -> tuple[list[
         names.append({"text": text, "x": x.value(column), "y": y.value(row)})
     lines = alt.Chart(pd.DataFrame(ends))
     lines = lines.mark_line(color="#b5b5b5", strokeDash=[2, 3], strokeWidth=1, clip=True)
-    drawn = lines.encode(x.channel("x"), y.channel("y"), detail="ratio:N")
+    drawn = lines.encode(x.channel("x"), y.channel("y"), alt.Detail("ratio:N"))
     return [drawn, texts(names, x, y, color=theme.MUTED)], tuple(taken)
 
 

@@ -107,7 +107,7 @@ def _roofs(points: pd.DataFrame, x: LogAxis, y: LogAxis, search: alt.Parameter, 
     lines = alt.Chart(roofline.outline(limits, replace(x, high=x.last))).mark_line(
         strokeWidth=1.2, color=theme.KIND_STYLES[kind][0], clip=True
     ).encode(
-        x.channel("intensity"), y.channel("rate"), detail="chip:N", opacity=opacity,
+        x.channel("intensity"), y.channel("rate"), alt.Detail("chip:N"), opacity=opacity,
         strokeDash=alt.condition("datum.confirmed", alt.value(roofline.SOLID), alt.value(roofline.DASHED)),
     )  # fmt: skip
     ends = points.loc[evenly(points.index.tolist(), NAMED)].assign(end=x.last)

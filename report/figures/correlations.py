@@ -87,7 +87,7 @@ def _matrix(rows: pd.DataFrame, names: list[str], values: pd.DataFrame, labels: 
         color=alt.when(DARK).then(alt.value("#ffffff")).otherwise(alt.value(theme.INK))
     )
     counts = pd.DataFrame({"x": names, "y": names, "count": [int(rows[name].notna().sum()) for name in names]})
-    diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(text="count:Q")
+    diagonal = alt.Chart(counts).mark_text(fontSize=theme.LABEL_SIZE).encode(alt.Text("count:Q"))
     axes = [
         alt.Axis(labelFontSize=theme.LABEL_SIZE, ticks=False, domain=False, labelOverlap=False, **options)
         for options in ({"labelAngle": -35}, {"labels": labels})

@@ -86,7 +86,7 @@ def _background(scale: alt.Scale, firsts: list[str], height: float) -> list[alt.
     whole = {"y": alt.value(0), "y2": alt.value(height)}
     tolerance = 100 * counting_programs.TOLERANCE
     band = alt.Chart(pd.DataFrame({"from": [-tolerance], "to": [tolerance]}))
-    within = band.mark_rect(color=theme.GRID).encode(alt.X("from:Q", scale=scale), x2="to:Q", **whole)
+    within = band.mark_rect(color=theme.GRID).encode(alt.X("from:Q", scale=scale), alt.X2("to:Q"), **whole)
     zero = band.mark_rule(color=theme.MUTED, strokeWidth=0.6).encode(x=alt.datum(0, scale=scale), **whole)
     borders = alt.Chart(pd.DataFrame({"line": firsts})).mark_rule(color=theme.MUTED, strokeWidth=0.6)
     return [within, zero, borders.encode(alt.Y("line:N", bandPosition=0))]

@@ -43,9 +43,9 @@ def rows(
     x = alt.X("low:Q", title=title, scale=scale, axis=axis)
     tooltip = ["name", "models", "low", "quarter", "median", "three_quarters", "high", "least", "most"]
     layers = [
-        base.mark_rule(color=theme.SKY, strokeWidth=2, clip=True).encode(x, x2="high:Q"),
+        base.mark_rule(color=theme.SKY, strokeWidth=2, clip=True).encode(x, alt.X2("high:Q")),
         base.mark_bar(color=theme.BLUE, height=8, clip=True).encode(
-            alt.X("quarter:Q", scale=scale), x2="three_quarters:Q", tooltip=tips(*tooltip)
+            alt.X("quarter:Q", scale=scale), alt.X2("three_quarters:Q"), tooltip=tips(*tooltip)
         ),
         base.mark_tick(color="#ffffff", thickness=2, height=8).encode(alt.X("median:Q", scale=scale)),
     ]

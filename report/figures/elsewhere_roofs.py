@@ -73,7 +73,7 @@ def levels(paper: Paper) -> Any:
         }
     )  # fmt: skip
     lines = alt.Chart(marks).mark_line(color=theme.BLUE, strokeWidth=1.4, clip=True).encode(
-        x.channel("set"), y.channel("rate"), detail="device:N",
+        x.channel("set"), y.channel("rate"), alt.Detail("device:N"),
         tooltip=tips("device", "set", "rate"),
     )  # fmt: skip
     last = marks.sort_values("set").drop_duplicates("device", keep="last")

@@ -53,7 +53,7 @@ def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
     axis = alt.Axis(labelExpr=PERCENT, tickCount=4, labels=labels)
     base = alt.Chart(marks).encode(x.channel("flop"))
     band = base.mark_area(color=theme.SKY, opacity=0.45).encode(
-        alt.Y("low:Q", title="share of the roof" if labels else None, scale=scale, axis=axis), y2="high:Q"
+        alt.Y("low:Q", title="share of the roof" if labels else None, scale=scale, axis=axis), alt.Y2("high:Q")
     )
     line = base.mark_line(
         color=theme.BLUE, strokeWidth=1.8, point=alt.OverlayMarkDef(size=22, color=theme.BLUE)

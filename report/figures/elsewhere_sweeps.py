@@ -43,7 +43,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         x = LogAxis.of_batches([*shown.batch, *beside.batch.astype(int)], theme.WIDTH, room)
         y = LogAxis.around([*shown.rate, *beside.rate], HEIGHT, "throughput (images per second)", vertical=True)
         base = alt.Chart(shown).encode(x.channel("batch"), y.channel("rate"), opacity=theme.faded_unless(picked))
-        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], dash, detail="sweep:N")
+        drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(style["stroke"], dash, alt.Detail("sweep:N"))
         dots = base.mark_point(size=30, strokeWidth=1.2, clip=True).encode(
             **style,
             fillOpacity=opacity_where("datum.saturated"),

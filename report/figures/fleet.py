@@ -70,7 +70,7 @@ def _speeds(rows: pd.DataFrame, order: list[str]) -> Any:
     scale = _scale(points.slowest, points.fastest)
     x = alt.X("speed:Q", scale=scale, title="speed over the median machine's", axis=alt.Axis(tickCount=5))
     base = alt.Chart(points).encode(_axis(order, labels=True))
-    ranges = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(alt.X("slowest:Q", scale=scale), x2="fastest:Q")
+    ranges = base.mark_rule(color="#b5b5b5", strokeWidth=2).encode(alt.X("slowest:Q", scale=scale), alt.X2("fastest:Q"))
     colors, shapes = theme.kinds(points.device)
     tooltip = [alt.Tooltip(f"{name}:{kind}") for name, kind in zip(points, "NNNQQQQ", strict=True)]
     dots = base.mark_point(filled=True, size=42, opacity=1).encode(

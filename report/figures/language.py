@@ -73,7 +73,7 @@ def _panel(machine: Machine, precision: str, rows: pd.DataFrame, roof: Roof) -> 
     colors, shapes = theme.scales(PHASE_STYLES)
     base = alt.Chart(points)
     trails = base.mark_line(strokeWidth=1, clip=True).encode(
-        x.channel("x"), y.channel("rate"), color_of("phase", colors), detail="model:N", order="batch:Q"
+        x.channel("x"), y.channel("rate"), color_of("phase", colors), alt.Detail("model:N"), alt.Order("batch:Q")
     )
     tooltip = ["model", "phase", "batch", "intensity", "achieved", "of attainable", "tokens/s"]
     marks = base.mark_point(filled=True, size=40, clip=True, opacity=1).encode(

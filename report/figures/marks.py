@@ -96,4 +96,4 @@ def texts(rows: list[dict[str, Any]], x: LogAxis, y: LogAxis, **options: Any) ->
     """Return the ``text`` of each row at its ``x`` and ``y``."""
     look: dict[str, Any] = {"color": theme.INK, "fontSize": theme.LABEL_SIZE, "clip": True} | options
     written = alt.Chart(pd.DataFrame(rows)).mark_text(**look)
-    return written.encode(x.channel("x"), y.channel("y"), text="text:N")
+    return written.encode(x.channel("x"), y.channel("y"), alt.Text("text:N"))

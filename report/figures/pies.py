@@ -101,7 +101,7 @@ def by_kind(paper: Paper) -> alt.LayerChart:
     written = [
         alt.Chart(shown[shown["align"] == side].drop(columns="align"))
         .mark_text(align=side, fontSize=theme.LABEL_SIZE, color=theme.INK, limit=COLUMN - 4)
-        .encode(**place, text="text:N")
+        .encode(**place, text=alt.Text("text:N"))
         for side in sides
     ]
     chart = alt.layer(pies.add_params(picked), *written).properties(

@@ -99,7 +99,7 @@ class _Drawn:
         """Return the roofs of these chips, the peaks' names and, with the panel's zoom, their marks."""
         outline, ends, points = (frame[frame.chip.isin(chips)] for frame in (self.outline, self.ends, self.points))
         lines = alt.Chart(outline).mark_line(strokeWidth=1.2, clip=True).encode(
-            self.x.channel("intensity"), self.y.channel("rate"), detail="level:N",
+            self.x.channel("intensity"), self.y.channel("rate"), alt.Detail("level:N"),
             color=alt.Color("kind:N", scale=self.colors, legend=None),
             strokeDash=alt.condition("datum.confirmed", alt.value(roofline.SOLID), alt.value(roofline.DASHED)),
         )  # fmt: skip

@@ -117,7 +117,7 @@ def kinds(paper: Paper) -> Any:
     legend = alt.Legend(orient="top", columns=2, labelLimit=theme.WIDTH)
     looks = styles("name", colors, shapes, legend, title=None)
     base = alt.Chart(frame).encode(y, beside, looks["color"])
-    intervals = base.mark_rule(strokeWidth=1.2, clip=True).encode(x.channel("low"), x2="high:Q")
+    intervals = base.mark_rule(strokeWidth=1.2, clip=True).encode(x.channel("low"), alt.X2("high:Q"))
     share = alt.Tooltip("share:N", title="share of the latency")
     points = base.mark_point(filled=True, size=34, opacity=1, clip=True).encode(
         x.channel("times"), looks["shape"], tooltip=tips("kind", "name", "times", "low", "high", share, "models")

@@ -61,7 +61,7 @@ def steps_on_roofs(paper: Paper) -> alt.LayerChart:
     style = _styles(list(roofs), "GPU")
     lines = alt.Chart(roofline.outline([({"GPU": gpu}, roof) for gpu, roof in roofs.items()], x))
     lines = lines.mark_line(strokeWidth=1.4, clip=True)
-    lines = lines.encode(x.channel("intensity"), y.channel("rate"), color=style["color"], detail="GPU:N")
+    lines = lines.encode(x.channel("intensity"), y.channel("rate"), color=style["color"], detail=alt.Detail("GPU:N"))
     dots = alt.Chart(points).mark_point(filled=True, size=50).encode(
         x.channel("x"), y.channel("rate"), **style,
         tooltip=tips("model", "GPU", "intensity", "achieved", "of attainable"),

@@ -68,7 +68,7 @@ def _ratios(steps: pd.DataFrame, order: list[str]) -> Layers:
     points = [*ratios.ratio, *ratios.counted]
     scale = alt.Scale(domain=[0.9 * min(points), 1.1 * max(points)], nice=False)
     tooltip = ["model", "ratio", "low", "high", "counted", "forward", "backward"]
-    interval = base.mark_rule(strokeWidth=1.5, clip=True).encode(alt.X("low:Q", scale=scale), x2="high:Q")
+    interval = base.mark_rule(strokeWidth=1.5, clip=True).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q"))
     dots = base.mark_point(filled=True, size=42, opacity=1)
     dots = dots.encode(alt.X("ratio:Q", title="backward over forward", scale=scale), tooltip=tips(*tooltip))
     ticks = base.mark_tick(thickness=2, height={"band": 0.8}).transform_calculate(how=f"'{COUNTED}'")

@@ -103,7 +103,7 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
     style = styles("stream", *theme.scales(theme.STREAM_STYLES), title="stream")
     base = alt.Chart(points).encode(x.channel("byte"), style["color"])
     lines = base.mark_line(strokeWidth=1.2, clip=True).encode(y.channel("flow"))
-    whiskers = base.mark_rule(clip=True).encode(y.channel("low"), y2="high:Q")
+    whiskers = base.mark_rule(clip=True).encode(y.channel("low"), alt.Y2("high:Q"))
     dots = base.mark_point(filled=True, size=30, clip=True)
     dots = dots.encode(y.channel("flow"), style["shape"], tooltip=tips("stream", "working set", "bandwidth"))
     dots = controlled(dots, panels, picked, zoom(machine.chip_kind))
@@ -118,11 +118,12 @@ def _sweep(machine: Machine, width: float, panels: list[Any], picked: alt.Parame
         for level in machine.levels
     )
     areas = alt.Chart(bands).mark_rect(color=theme.GRID, opacity=0.6, clip=True)
+    areas = areas.encode(x.channel("first"), alt.X2("last:Q"))
     names = alt.Chart(bands).mark_text(fontSize=theme.LABEL_SIZE, color=theme.INK, clip=True)
-    names = names.encode(x.channel("middle"), y.channel("over"), text="name:N")
+    names = names.encode(x.channel("middle"), y.channel("over"), alt.Text("name:N"))
     caches = alt.Chart(pd.DataFrame({"byte": [cache.byte for cache in machine.caches]}))
     ends = caches.mark_rule(color=theme.MUTED, strokeDash=roofline.DASHED, clip=True).encode(x.channel("byte"))
-    layers = [areas.encode(x.channel("first"), x2="last:Q"), ends if machine.caches else None, lines, whiskers, dots]
+    layers = [areas, ends if machine.caches else None, lines, whiskers, dots]
     return panel(x, y, *layers, names, title=KINDS[machine.chip_kind])
 
 

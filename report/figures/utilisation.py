@@ -203,7 +203,7 @@ def _dots(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str],
 def _paths(points: pd.DataFrame, x: LogAxis, y: LogAxis, families: Iterable[str]) -> alt.Chart:
     """Return a line for each family through its batch sizes, with a mark at each."""
     return alt.Chart(points).mark_line(strokeWidth=1.5, clip=True, point=alt.OverlayMarkDef(size=24)).encode(
-        x.channel("x"), y.channel("rate"), order="batch:Q",
+        x.channel("x"), y.channel("rate"), alt.Order("batch:Q"),
         color=alt.Color("family:N", scale=theme.families(families)[0], title="family"),
         tooltip=tips("family", "models", "batch", "achieved"),
     )  # fmt: skip

@@ -53,7 +53,7 @@ def _ranked(models: pd.DataFrame, column: str, title: str, unit: str, picked: al
         tooltip=tips("model", "family", alt.Tooltip("exactly:N", title=title)),
     )  # fmt: skip
     texts = base.mark_text(align="left", dx=6, fontSize=theme.LABEL_SIZE, color=theme.INK)
-    return alt.layer(drawn, texts.encode(text="briefly:N"), width=width, height=13 * len(bars))
+    return alt.layer(drawn, texts.encode(alt.Text("briefly:N")), width=width, height=13 * len(bars))
 
 
 @available.or_missing
@@ -135,7 +135,7 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     base = alt.Chart(lines).encode(
         x.channel("batch"), y.channel("intensity"), style["color"], opacity=theme.faded_unless(picked)
     )
-    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(detail="model:N")
+    drawn = base.mark_line(strokeWidth=1.2, clip=True).encode(alt.Detail("model:N"))
     tooltip = ["model", "family", "batch", *words]
     dots = base.mark_point(filled=True, size=36, clip=True).encode(style["shape"], tooltip=tips(*tooltip))
     dots = dots.add_params(picked, zoom())
@@ -176,7 +176,7 @@ def training(paper: Paper) -> alt.LayerChart:
         alt.X("inference:Q", scale=scale), tooltip=tips("model", "peak in inference", "peak in training")
     )
     texts = base.mark_text(align="left", dx=8, fontSize=theme.LABEL_SIZE, color=theme.INK)
-    texts = texts.encode(alt.X("end:Q", scale=scale), text="peak in training:N")
+    texts = texts.encode(alt.X("end:Q", scale=scale), alt.Text("peak in training:N"))
     written = texts.transform_calculate(end=f"{whole:.5g}")
     most = highest(rows, "training_peak_byte")
     description = (

@@ -9,7 +9,7 @@ from helpers.papers import tiny
 from PIL import Image
 
 from report import failures, figures
-from report.charts import drawing, theme
+from report.charts import drawing, font
 from report.charts.drawing import lean, picture
 
 CHART = {
@@ -99,8 +99,8 @@ def test_a_lean_picture_looks_the_same(figure):
     assert difference.mean() < 0.5
 
 
-def test_the_one_font_is_the_theme_s():
-    assert f'font-family="{theme.FONT}"' in picture(figures.layer_shares.kinds(tiny()).to_dict())[:200]
+def test_the_one_font_is_the_paper_s():
+    assert f'font-family="{font.FAMILY}"' in picture(figures.layer_shares.kinds(tiny()).to_dict())[:200]
 
 
 def test_a_text_carries_its_length_which_the_font_of_a_page_may_not_have():

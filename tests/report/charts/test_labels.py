@@ -2,11 +2,9 @@ import random
 from itertools import combinations, pairwise
 
 import pytest
-from PIL import ImageFont
 
 from report.charts import theme
-from report.charts.labels import MARK, Box, place, spread, text_size, text_width
-from report.charts.theme import FONTS
+from report.charts.labels import MARK, Box, place, spread, text_size
 
 PANEL = Box(0, 0, 400, 300)
 
@@ -43,13 +41,6 @@ def test_leaders_cross_no_label(seed):
         for other in placed:
             if other is not label:
                 assert not other.box.crossed_by(points[label.index][:2], label.leader_end)
-
-
-@pytest.mark.parametrize("weight", ["regular", "bold"])
-def test_texts_are_as_wide_as_their_font_draws_them(weight):
-    font = ImageFont.truetype(FONTS / f"RidgepointSans-{weight.title()}.ttf", 1000)
-    for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
-        assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
 
 
 def test_a_lone_point_is_named_beside_it_without_a_leader():
