@@ -3,6 +3,7 @@
 from report.analysis import available, remedies, speed_ups, waterfall
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
 from report.analysis.effect import median_of
+from report.analysis.predictors import comparable
 from report.findings.conclusions.conclusion import by_batch
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching, of_models
@@ -35,7 +36,7 @@ def kept_memory(paper: Paper) -> str:
     known = or_missing(waterfall.profiled)(machine)
     if isinstance(known, Missing):
         return text
-    shares = known.dropna(subset="system_share").groupby("batch").system_share.median()
+    shares = comparable(known.dropna(subset="system_share")).groupby("batch").system_share.median()
     if len(shares) < 2 or shares.iloc[-1] <= shares.iloc[0]:
         return text
     return (

@@ -44,7 +44,8 @@ def test_memory_that_explains_nothing():
 
 
 def test_the_systems_share_is_told_where_it_agrees(monkeypatch):
-    shares = pd.DataFrame({"batch": [1, 1, 16, 16], "system_share": [0.1, 0.2, 0.4, 0.5]})
+    # At batch size 1 a third model was profiled, which has no part in the comparison
+    shares = pd.DataFrame({"model": [*"abcab"], "batch": [1, 1, 1, 16, 16], "system_share": [0.1, 0.2, 0.3, 0.4, 0.5]})
     monkeypatch.setattr(discussion.waterfall, "profiled", lambda machine: shares)
     told = plain(discussion.kept_memory(kept(at_1=1.0, at_4=1.5, at_16=3.0)))
     assert told.endswith("agrees: it grows from 15 % at batch size 1 to 45 % at 16.")
