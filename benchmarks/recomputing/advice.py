@@ -220,7 +220,7 @@ def operators(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, CONFIDENCE, said)}
 
     @found.of(
-        "[On the <machine>, ]<advice>: the time for one of them over that for one of the same model's other "
+        "[On the <machine>, ]<advice>: the time of a FLOP in them over that of one in the same model's other "
         "convolutions is <effects> in the median of <models>."
     )
     def depthwise(said: Said) -> Wanted:

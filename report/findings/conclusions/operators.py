@@ -78,7 +78,7 @@ def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
         raise missing_on(machine, what, "workload", "operators", flags="--models mobilenet_v2", does="profiles one")
     effects = by_batch(pairs.assign(factor=pairs.flop_per_s / pairs.flop_per_s_depthwise), "factor", confidence)
     text = (
-        f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: the time for "
-        "one of them over that for one of the same model's other convolutions is"
+        f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: the time of a "
+        "FLOP in them over that of one in the same model's other convolutions is"
     )
     return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."

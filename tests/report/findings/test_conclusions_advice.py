@@ -270,7 +270,7 @@ def test_depthwise(monkeypatch):
     slow = at(40e9, 10e9)
     assert shown(slow) == (4, (4, 4), 6)
     assert not slow.is_margin  # it may be quicker too
-    assert "do not trust the few FLOP of depthwise convolutions: the time for one of them over" in text(slow)
+    assert "do not trust the few FLOP of depthwise convolutions: the time of a FLOP in them over" in text(slow)
     assert ", trust the few FLOP of depthwise convolutions: " in text(at(10e9, 40e9))
     rows["group"] = "convolution"
     with pytest.raises(DataMissingError, match="No model with depthwise convolutions"):
