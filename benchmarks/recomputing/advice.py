@@ -11,8 +11,8 @@ import pandas as pd
 from recomputing import effects, remedies
 from recomputing.cache import EAGER, FULL, KINDS, Cache, Machine
 from recomputing.effects import SATURATED, Conclusions, Series, Sizes
-from recomputing.statistics import CONFIDENCE, Effect
-from recomputing.text import ALONE, FIRST_PAGE, NUMBER, Factor, Factors, Held, Kinds, Naming, Parts, Quantity, Words
+from recomputing.statistics import CONFIDENCE
+from recomputing.text import ALONE, NUMBER, Factor, Factors, Held, Kinds, Naming, Parts, Quantity, Words
 
 Said = dict[str, str]
 Wanted = Mapping[str, Any]
@@ -31,10 +31,6 @@ def counted(count: int, noun: str) -> str:
 
 def share(value: float) -> Quantity:
     return Quantity(value, "%")
-
-
-def models(count: int, sizes: int = 1, which: str = "") -> str:
-    return f"{which}{'the same ' if sizes > 1 else ''}{counted(count, 'model')}"
 
 
 def on_side(sizes: Sizes, side: int, confidence: float) -> list[int]:
@@ -56,15 +52,19 @@ def named(cache: Cache, said: Said) -> Machine:
     return next((each for each in cache.shown if each.title == said.get("machine")), cache.shown[0])
 
 
-def _sizes(found: Sizes, confidence: float, said: Said, which: str = "") -> dict[str, Any]:
-    """Return the effects and models of a sentence, on the first page the largest; nothing where there are none."""
-    if not found:
-        return {}
-    if said["section"] == FIRST_PAGE:
-        size = max(found, key=lambda size: (found[size].side(confidence) != 0, found[size].size))
-        found = {size: found[size]}
-    count = next(iter(found.values())).count
-    return {"effects": Factors(found, confidence), "models": models(count, len(found), which)}
+def largest(found: Sizes, confidence: float) -> int:
+    """Return the batch size with the largest effect that is clear of 1; without any, with the largest."""
+    return max(found, key=lambda size: (found[size].side(confidence) != 0, found[size].size))
+
+
+def _largest(found: Sizes, confidence: float, which: str = "") -> dict[str, Any]:
+    """Return the largest effect and its models, as a sentence tells them; nothing where there are none."""
+    return _at(largest(found, confidence), found, confidence, which) if found else {}
+
+
+def _at(size: int, found: Sizes, confidence: float, which: str = "") -> dict[str, Any]:
+    count = found[size].count
+    return {"effects": Factors({size: found[size]}, confidence), "models": f"{which}{counted(count, 'model')}"}
 
 
 def numbers_in(texts: list[str]) -> list[int]:
@@ -82,12 +82,17 @@ def settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         sizes = effects.precision(cache, machine)
         advice = Naming(sizes_in_advice(sizes, at))
         precisions = {"lower": machine.lower, "base": FULL}
-        return {"machine": machine.title, "advice": advice, **precisions, **_sizes(sizes, at, said)}
+        return {"machine": machine.title, "advice": advice, **precisions, **_largest(sizes, at)}
 
-    @found.of("[On the <machine>, ]<clauses>.", clauses=r"(?:in eager mode|with \S+) [^;]*throughput over that at .*")
+    @found.of(
+        "[On the <machine>, ]<clauses>.[ <saturations>.]",
+        clauses=r"(?:in eager mode|with \S+) [^;]*throughput over that at .*?",
+        saturations=r"(?:In eager mode|With \S+) the smallest batch size .*",
+    )
     def batch_sizes(said: Said) -> Wanted:
         machine = named(cache, said)
-        return {"machine": machine.title, "clauses": Parts(_clauses(cache, conclusions, machine), said["section"])}
+        clauses = Parts(_clauses(cache, conclusions, machine), said["section"])
+        return {"machine": machine.title, "clauses": clauses, "saturations": clauses}
 
     @found.of(
         "[On the <machine>, ]<advice>: the speed with it over that in eager mode is <effects> in the median of "
@@ -98,11 +103,11 @@ def settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         tried = effects.variants(cache, machine)
         name = effects.strongest_variant(tried, at)
         advice = Naming(sizes_in_advice(tried[name], at), [name])
-        return {"machine": machine.title, "advice": advice, **_sizes(tried[name], at, said)}
+        return {"machine": machine.title, "advice": advice, **_largest(tried[name], at)}
 
     @found.of(
-        "<advice>: the speed of the <other> over that of the <first> is <effects> in the median of <models>"
-        "[, where the measured roofs would have it <predicted>]."
+        "<advice>: the speed of the <other> over that of the <first> is <effects> in the median of <models>."
+        "[ The measured roofs would have it <predicted>.]"
     )
     def device(said: Said) -> Wanted:
         shared = effects.device(cache)
@@ -111,11 +116,10 @@ def settings(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         other, both = shared
         sizes = effects.device_sizes(both)
         ratios = (both.attainable_flop_per_s_other / both.attainable_flop_per_s).groupby(both.batch).median()
-        predicted = {size: Effect(ratios[size], 1, lambda _: None) for size in sizes if ratios[size] > 0}
         names = [other.title, cache.shown[0].title]
         return {
             "advice": Naming(numbers_in(names) + sizes_in_advice(sizes, at)), "other": names[0], "first": names[1],
-            "predicted": Factors(predicted, at), **_sizes(sizes, at, said),
+            "predicted": ratios[largest(sizes, at)], **_largest(sizes, at),
         }  # fmt: skip
 
 
@@ -127,8 +131,9 @@ def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
 
     @kinds.of(
         "{in eager mode|with <variant>} <advice>: the throughput over that at batch size <first> is <effects> in the "
-        "median of <models>[, and the smallest batch size with <share> of the best is <saturation> in the median "
-        "of <swept>][, from <least> to <most>]",
+        "median of <models>",
+        "{in eager mode|with <variant>} the smallest batch size with <share> of the best "
+        "throughput is <saturation> in the median of <swept>[, from <least> to <most>]",
         variant=r"\S+",
     )
     def clause(said: Said) -> Wanted:
@@ -137,13 +142,12 @@ def _clauses(cache: Cache, conclusions: Conclusions, machine: Machine) -> Kinds:
             return {}
         own = sizes[variant]
         better, worse = (on_side(own, side, at) for side in (1, -1))
-        best = max(better, key=lambda size: own[size].factor, default=first)
+        best = max(better, key=lambda size: own[size].factor, default=largest(own, at))
         found = sorted(swept[variant].saturation)
-        told = {best: own[best]} if better and said["section"] == FIRST_PAGE else own
         return {
-            "variant": variant, "advice": Naming([best] if better or worse else []), "first": first,
+            "variant": variant, "advice": Naming([best] if better else [first] if worse else []), "first": first,
             "share": share(SATURATED), "saturation": int(found[(len(found) - 1) // 2]), "least": int(found[0]),
-            "most": int(found[-1]), "swept": counted(len(swept[variant]), "model"), **_sizes(told, at, said),
+            "most": int(found[-1]), "swept": counted(len(swept[variant]), "model"), **_at(best, own, at),
         }  # fmt: skip
 
     return kinds
@@ -154,26 +158,24 @@ def estimates(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 
     @found.of(
         "[On the <machine>, ]<advice>: the time for a FLOP differs between two models by a factor of <effects> in "
-        "the median of <models>.[ At <batch> the extremes are <slow> with <slow_rate> and <quick> with <quick_rate>.]"
+        "the median of <models>.[ The extremes are <slow> with <slow_rate> and <quick> with <quick_rate>.]"
     )
     def flop(said: Said) -> Wanted:
         machine = named(cache, said)
         sizes, rows = effects.flop(cache, machine), effects.flop_cells(cache, machine)
-        batch = max(sizes, key=lambda size: (sizes[size].side(CONFIDENCE) != 0, sizes[size].size))
+        batch = largest(sizes, CONFIDENCE)
         rates = (rows.forward_flop / rows.latency_s).set_axis(rows.model)[(rows.batch == batch).to_numpy()]
         return {
-            "machine": machine.title, "advice": Naming([]), "batch": batch,
+            "machine": machine.title, "advice": Naming([]),
             "slow": rates.idxmin(), "slow_rate": Quantity(rates.min(), "FLOP/s"),
             "quick": rates.idxmax(), "quick_rate": Quantity(rates.max(), "FLOP/s"),
-            **_sizes(sizes, CONFIDENCE, said, "all pairs of "),
+            **_largest(sizes, CONFIDENCE, "all pairs of "),
         }  # fmt: skip
 
     @found.of(
-        "[On the <machine>, ]<advice>: at batch size <batch> half of <models> are off the line through <far> by more "
-        "than a factor of <far_factor>, off that through <near> by more than <near_factor>; the error of <other> over "
-        "that of <best> is <effect>.",
         "[On the <machine>, ]<advice>: <other> err by <effect> times as much as <best> in the median of <models> at "
-        "batch size <batch>.",
+        "batch size <batch>.[ Half of them are off the line through <far> by more than a factor of <far_factor>, off "
+        "that through <near> by more than <near_factor>.]"
     )
     def estimation(said: Said) -> Wanted:
         machine = named(cache, said)
@@ -207,17 +209,16 @@ def operators(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         told = {"remedy": usual, "count": often[usual], "profiled": counted(profiled, "profiled cell")}
         advice = Naming([int(word) for word in usual.split() if word.isdigit() and usual in said.get("advice", "")])
         sizes = effects.distance(cache, machine)
-        return {"machine": machine.title, "advice": advice, **told, **_sizes(sizes, CONFIDENCE, said)}
+        return {"machine": machine.title, "advice": advice, **told, **_largest(sizes, CONFIDENCE)}
 
     @found.of(
         "[On the <machine>, ]<advice>: under the roof, the least time of operators run one by one over that of the "
-        "model as a whole is <effects> in the median of <models>[, and no less traffic of memory can save more than "
-        "that]."
+        "model as a whole is <effects> in the median of <models>."
     )
     def fusion(said: Said) -> Wanted:
         machine = named(cache, said)
         sizes = effects.fusion(cache, machine)
-        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, CONFIDENCE, said)}
+        return {"machine": machine.title, "advice": Naming([]), **_largest(sizes, CONFIDENCE)}
 
     @found.of(
         "[On the <machine>, ]<advice>: the time of a FLOP in them over that of one in the same model's other "
@@ -226,15 +227,14 @@ def operators(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     def depthwise(said: Said) -> Wanted:
         machine = named(cache, said)
         sizes = effects.depthwise(cache, machine)
-        return {"machine": machine.title, "advice": Naming([]), **_sizes(sizes, conclusions.confidence, said)}
+        return {"machine": machine.title, "advice": Naming([]), **_largest(sizes, conclusions.confidence)}
 
 
 def training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
-        "[On the <machine>, ]<advice>: its time over that of its forward pass is <effect> times the same ratio of "
-        "their FLOP in the median of <models> at batch size <batch> (<times> against <asked> in the medians).",
         "[On the <machine>, ]<advice>: it takes <effect> times as long, against its forward pass, as its FLOP do in "
-        "the median of <models> at batch size <batch>.",
+        "the median of <models> at batch size <batch>.[ In the medians a step takes as long as <times> forward passes, "
+        "and has the FLOP of <asked>.]"
     )
     def step(said: Said) -> Wanted:
         machine = named(cache, said)
@@ -247,10 +247,8 @@ def training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         }  # fmt: skip
 
     @found.of(
-        "<advice>: at batch size <batch> a step's peak over that of inference is <effect> in the median of <models>; "
-        "of that peak, saved activations are <saved> in the median and parameters <parameters>.",
         "<advice>: training takes <effect> times the memory of inference in the median of <models> at batch size "
-        "<batch>.",
+        "<batch>.[ Of its peak, saved activations are <saved> in the median and parameters <parameters>.]"
     )
     def memory(said: Said) -> Wanted:
         rows, effect = effects.trained(cache), effects.training_memory(cache)
@@ -265,7 +263,7 @@ def training(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 def chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
         "<advice>: the peak of the tensor units of <dies> of data-center GPUs is <range> that of their vector units at "
-        "<precision>[, and the ridge point moves by as much]."
+        "<precision>."
     )
     def tensor_units(said: Said) -> Wanted:
         pairs = effects.tensor_units(cache)
@@ -278,14 +276,9 @@ def chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     def ridge_points(said: Said) -> Wanted:
         series = effects.ridge_series(cache)
         clear = [each for each in series if each.effect.side(conclusions.confidence)]
-        told = clear if clear and said["section"] == FIRST_PAGE else series
-        moved = Moved(told, conclusions.confidence, rates=said["section"] != FIRST_PAGE)
-        return {"advice": Naming([]), "moved": moved}
+        return {"advice": Naming([]), "moved": Moved(clear or series, conclusions.confidence)}
 
-    @found.of(
-        "<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both[, and "
-        "holds only where the hardware may skip zeros]."
-    )
+    @found.of("<advice>: the sparse peak over the dense one is <effect> in the median of <dies> that have both.")
     def sparse_peaks(said: Said) -> Wanted:
         effect = effects.sparse_peaks(cache)
         told = {"effect": Factor(effect, CONFIDENCE), "dies": counted(effect.count, "die")}
@@ -314,11 +307,10 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Growth by kind: ``3.4 (1.8 to 6.0) for 15 dies of CPUs (fp32 on vector units, 2008 to 2024) and ...``."""
+    """Growth by kind: ``3.4 (1.8 to 6.0) for 15 dies of CPUs (2008 to 2024) and ...``."""
 
     series: Sequence[Series]
     confidence: float
-    rates: bool = True
 
     def hold(self, text: str) -> Iterator[Held]:
         parts = re.split(r"(?<=\d{4}\))(?:, | and )", text)
@@ -330,8 +322,7 @@ class Moved:
             first, last = series.years
             dies = f"{counted(len(series.rows), 'die')} of {KINDS[series.kind]}s"
             yield from Factor(series.effect, self.confidence).hold(factor)
-            rate = f"{series.rate}, " if self.rates else ""
-            yield from Words(f"{dies} ({rate}{first} to {last})").hold(rest)
+            yield from Words(f"{dies} ({first} to {last})").hold(rest)
 
 
 SUBJECTS = (settings, estimates, operators, training, chips)

@@ -25,7 +25,7 @@ def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Ki
 
     @found.of(
         "<advice>: of <count> of <studies> that can be compared, <wrong> differ[, from <causes>, by a factor of "
-        "<effect> in the median of the causes][, by <most> at the most (<where>)]."
+        "<effect> in the median of the causes].[ At the most it is <most> (<where>).]"
     )
     def printed_figures(said: Said) -> Wanted:
         return {"advice": Naming([]), **printed.wanted(CONFIDENCE)}

@@ -26,7 +26,10 @@ NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 ALONE = re.compile(rf"(?<![\w.]){NUMBER}(?!\w)")
 """A number that is a word of its own, not part of a name such as bf16 or resnet50."""
 
-NO_END = r"Its |Of what was measured |At \d+ the extremes "
+NO_END = (
+    r"Its |Of its peak, |Of what was measured |The extremes are |At the most |The measured roofs |Half of them |In the "
+    r"medians |In eager mode the smallest |With \S+ the smallest "
+)
 """What belongs to the sentence before."""
 
 SENTENCE = re.compile(rf"(?<=[.?!])\s+(?=[A-Z\d])(?!{NO_END})")

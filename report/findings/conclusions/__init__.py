@@ -50,7 +50,7 @@ class Considered:
     @property
     def tested(self) -> list[Effect]:
         """All effects that may be none."""
-        return [effect for found in self.found if not found.is_margin for effect in found.effects]
+        return [effect for found in self.found if not found.is_margin for effect in found.effects.values()]
 
     @property
     def clear(self) -> list[Conclusion]:
@@ -61,6 +61,14 @@ class Considered:
     def margins(self) -> list[Conclusion]:
         """The margins that are no trifle, the largest first."""
         return _ordered(found for found in self.found if found.is_margin)
+
+
+def ordered(paper: Paper) -> list[Conclusion]:
+    """Return all conclusions: effects before margins, those that are listed first."""
+    every = considered(paper)
+    listed = [*every.clear, *every.margins]
+    rest = [found for found in every.found if found not in listed]
+    return sorted([*listed, *rest], key=lambda found: found.is_margin)
 
 
 def _ordered(found: Iterable[Conclusion]) -> list[Conclusion]:
@@ -206,7 +214,7 @@ def foremost(paper: Paper) -> str:
             f"intervals of {percent(CONFIDENCE)}."
         )
     items = [
-        f"{place}. **{subject[0].topic}.** {escape(' '.join(on(found.where, found.brief) for found in subject))} "
+        f"{place}. **{subject[0].topic}.** {escape(' '.join(on(found.where, found.text) for found in subject))} "
         f"See @{subject[0].figures[0]}.\n"
         for place, subject in enumerate((*clear, *margins), 1)
     ]

@@ -1,7 +1,5 @@
 """What follows from the datasheets: sparse peaks, tensor units, and where ridge points go."""
 
-from collections.abc import Sequence
-
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import Effect, Interval, median_of
@@ -27,7 +25,7 @@ def sparsity(paper: Paper) -> Answer:
         "make sure that a peak is the dense one before you compare with it: the sparse peak over the dense one is "
         f"{median}"
     )
-    return [effect], f"{text}, and holds only where the hardware may skip zeros.", f"{text}."
+    return {"": effect}, f"{text}.", "It holds only where the hardware may skip zeros."
 
 
 @of_paper(4, "Tensor units", "sec-chip-precisions", "sec-chip-table", is_margin=True)
@@ -42,7 +40,7 @@ def tensor_units(paper: Paper) -> Answer:
         "run at 16 bits on a data-center GPU, and give it models or batches of high operational intensity: the peak of "
         f"the tensor units of {dies} is {ratio_range(pairs)} that of their vector units at fp32"
     )
-    return [median_of(pairs.ratio)], f"{text}, and the ridge point moves by as much.", f"{text}."
+    return {"": median_of(pairs.ratio)}, f"{text}.", "The ridge point moves by as much."
 
 
 @of_paper(5, "Ridge points", "fig-chip-generations")
@@ -56,22 +54,13 @@ def ridge(paper: Paper, confidence: float) -> Answer:
         if names
     ] or ["do not expect newer chips to bound models otherwise than older ones"]
     clear = [(series, effect) for series, effect in grown if effect.side]
-    told = "; ".join(advice)
-    return (
-        [effect for _, effect in grown],
-        f"{told}: {_moved(grown)}.",
-        f"{told}: {_moved(clear or grown, rates=False)}.",
-    )
-
-
-def _moved(grown: Sequence[tuple[Series, Effect]], rates: bool = True) -> str:
-    """Say by what factors the ridge points of series moved, over which years and, if asked, at which rates."""
     factors = [
-        f"{effect} for {number(effect.count, 'die')} of {series.name} ({f'{series.rate}, ' if rates else ''}"
-        f"{series.rows.year.min():.0f} to {series.rows.year.max():.0f})"
-        for series, effect in grown
+        f"{effect} for {number(effect.count, 'die')} of {series.name} ({series.rows.year.min():.0f} to "
+        f"{series.rows.year.max():.0f})"
+        for series, effect in clear or grown
     ]
-    return f"over the years of the table ridge points moved by a factor of {listing(factors)}"
+    moved = f"over the years of the table ridge points moved by a factor of {listing(factors)}"
+    return {series.name: effect for series, effect in grown}, f"{'; '.join(advice)}: {moved}.", ""
 
 
 def _growth(series: Series, confidence: float) -> Effect:

@@ -1,6 +1,6 @@
 """A conclusion: by what factor something matters, the advice that follows, and the figures that show it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 
@@ -21,26 +21,26 @@ LITTLE = 1.25
 class Conclusion:
     """What a reader gains, or errs by, and should do about it.
 
-    ``effects`` are all that were estimated for it, one for each batch size and variant that was tried. ``is_margin``
-    says that they cannot be below 1 whatever the data (a least time, a spread, the fastest of several) or compare two
-    numbers: then they have a size, but there is nothing to test. ``where`` is the machine that it holds on, empty where
-    it needs none. ``text`` is what follows the machine's name: the advice, with its numbers, which turns with the side
-    of the effects. ``brief`` is the same for the first page, with the largest effect alone; ``figures`` the labels
-    of what shows it.
+    ``effects`` are all that were estimated for it, by what each is of: a batch size, a variant, a kind of chip; empty
+    where there is one alone. ``is_margin`` says that they cannot be below 1 whatever the data (a least time, a spread,
+    the fastest of several) or compare two numbers: then they have a size, but there is nothing to test. ``where`` is
+    the machine that it holds on, empty where it needs none. ``text`` is what follows the machine's name: the advice,
+    which turns with the side of the effects, and the largest of them. ``more`` is what else a reader should know, a
+    sentence or none; ``figures`` are the labels of what shows it.
     """
 
     topic: str
-    effects: tuple[Effect, ...]
+    effects: Mapping[str, Effect]
     is_margin: bool
     where: str
     text: str
-    brief: str
+    more: str
     figures: tuple[str, ...]
 
     @property
     def effect(self) -> Effect:
         """The largest of those that are clear of 1; without any, the largest."""
-        return max(self.effects, key=lambda effect: (effect.side != 0, effect.size))
+        return max(self.effects.values(), key=lambda effect: (effect.side != 0, effect.size))
 
     @property
     def advice(self) -> str:
@@ -49,12 +49,12 @@ class Conclusion:
 
     @property
     def sentences(self) -> str:
-        """The text with its machine."""
-        return on(self.where, self.text)
+        """All that is told, with its machine."""
+        return " ".join(filter(None, (on(self.where, self.text), self.more)))
 
 
-Answer = tuple[Sequence[Effect], str, str]
-"""What a conclusion's function returns: the effects, the text and the brief of its ``Conclusion``."""
+Answer = tuple[Mapping[str, Effect], str, str]
+"""What a conclusion's function returns: the effects, the text and what is more of its ``Conclusion``."""
 
 Conclude = Callable[..., Conclusion]
 Mark = Callable[[Callable[..., Answer]], Conclude]
@@ -76,8 +76,8 @@ def of_paper(place: int, topic: str, *figures: str, is_margin: bool = False) -> 
     def register(function: Callable[..., Answer]) -> Conclude:
         @wraps(function)
         def concluded(paper: Paper, *, confidence: float = CONFIDENCE) -> Conclusion:
-            effects, text, brief = function(paper) if is_margin else function(paper, confidence)
-            return Conclusion(topic, tuple(effects), is_margin, "", text, brief, figures)
+            effects, text, more = function(paper) if is_margin else function(paper, confidence)
+            return Conclusion(topic, effects, is_margin, "", text, more, figures)
 
         OF_PAPER.append((place, concluded))
         return concluded
@@ -96,8 +96,8 @@ def of_machine(place: int, topic: str, *figures: str, is_margin: bool = False) -
 
         @wraps(function)
         def concluded(paper: Paper, machine: Machine, *, confidence: float = CONFIDENCE) -> Conclusion:
-            effects, text, brief = margin(paper, machine) if is_margin else function(paper, machine, confidence)
-            return Conclusion(topic, tuple(effects), is_margin, available.title(machine), text, brief, figures)
+            effects, text, more = margin(paper, machine) if is_margin else function(paper, machine, confidence)
+            return Conclusion(topic, effects, is_margin, available.title(machine), text, more, figures)
 
         OF_MACHINES.append((place, concluded))
         return concluded
@@ -121,17 +121,19 @@ def largest(effects: dict[int, Effect]) -> int:
     return max(effects, key=lambda batch: (effects[batch].side != 0, effects[batch].size))
 
 
-def the_largest(effects: dict[int, Effect]) -> dict[int, Effect]:
-    """Return the largest effect alone, at its batch size."""
-    return {(batch := largest(effects)): effects[batch]}
+def of_batches(effects: dict[int, Effect], variant: str = "") -> dict[str, Effect]:
+    """Return the effects as a ``Conclusion`` keeps them."""
+    return {f"{variant}{', ' if variant else ''}batch size {batch}": effect for batch, effect in effects.items()}
 
 
-def medians(effects: dict[int, Effect], pairs: str = "") -> str:
-    """List effects: ``1.8 (1.6 to 2.0) at batch size 1 and 2.2 (1.9 to 2.4) at 64 in the median of 20 models``."""
-    (batch, first), *others = effects.items()
-    same = f"{pairs}{'the same ' if others else ''}{number(first.count, 'model')}"
-    parts = [f"{effect} at {batch}" for batch, effect in others]
-    return f"{listing([f'{first} at batch size {batch}', *parts])} in the median of {same}"
+def median_at(batch: int, effects: dict[int, Effect], pairs: str = "") -> str:
+    """Write the effect at a batch size: ``2.2 (1.9 to 2.4) at batch size 64 in the median of 20 models``."""
+    return f"{effects[batch]} at batch size {batch} in the median of {pairs}{number(effects[batch].count, 'model')}"
+
+
+def largest_median(effects: dict[int, Effect], pairs: str = "") -> str:
+    """Write the largest effect so."""
+    return median_at(largest(effects), effects, pairs)
 
 
 def at(batches: list[int], effects: dict[int, Effect]) -> str:

@@ -7,7 +7,15 @@ from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import FLOP, common_batches, comparable
-from report.findings.conclusions.conclusion import LITTLE, Answer, largest, medians, of_machine, of_paper, the_largest
+from report.findings.conclusions.conclusion import (
+    LITTLE,
+    Answer,
+    largest,
+    largest_median,
+    of_batches,
+    of_machine,
+    of_paper,
+)
 from report.findings.conclusions.spread import apart, closer
 from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -33,12 +41,11 @@ def flop(paper: Paper, machine: Machine) -> Answer:
     slow, quick = extremes(groups[batch], "flop_per_s")
     advice = "do not scale" if effects[batch].factor > LITTLE else "scale"
     return (
-        [*effects.values()],
+        of_batches(effects),
         f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
-        f"factor of {medians(effects, 'all pairs of ')}. At {batch} the extremes are {slow.model} with "
-        f"{si(slow.flop_per_s, 'FLOP/s')} and {quick.model} with {si(quick.flop_per_s, 'FLOP/s')}.",
-        f"{advice} one model's time to another by their FLOP: the time for a FLOP differs between two models by a "
-        f"factor of {medians(the_largest(effects), 'all pairs of ')}.",
+        f"factor of {largest_median(effects, 'all pairs of ')}.",
+        f"The extremes are {slow.model} with {si(slow.flop_per_s, 'FLOP/s')} and {quick.model} with "
+        f"{si(quick.flop_per_s, 'FLOP/s')}.",
     )
 
 
@@ -61,14 +68,12 @@ def predictor(paper: Paper, machine: Machine, confidence: float) -> Answer:
     joint = "not" if effect.side else "or"
     advice = f"estimate a latency by {near.predictor.name}, {joint} by {far.predictor.name}"
     return (
-        [effect],
-        f"{advice}: at batch size {batch} half of "
-        f"{number(effect.count, 'model')} are off the line through {far.predictor.name} by more than a factor of "
-        f"{significant(far.law.typical_factor)}, off that through {near.predictor.name} by more than "
-        f"{significant(near.law.typical_factor)}; the error of {other.predictor.name} over that of "
-        f"{best.predictor.name} is {effect}.",
+        {"": effect},
         f"{advice}: {other.predictor.name} err by {effect} times as much as {best.predictor.name} in the median of "
         f"{number(effect.count, 'model')} at batch size {batch}.",
+        f"Half of them are off the line through {far.predictor.name} by more than a factor of "
+        f"{significant(far.law.typical_factor)}, off that through {near.predictor.name} by more than "
+        f"{significant(near.law.typical_factor)}.",
     )
 
 
@@ -88,8 +93,7 @@ def peak(paper: Paper, machine: Machine) -> Answer:
         0: "count on the datasheet's peak",
         -1: "do not take the datasheet's peak for a bound",
     }[effect.side]
-    text = f"{advice}: at {BASE_PRECISION} it is {effect} times the measured one."
-    return [effect], text, text
+    return {"": effect}, f"{advice}: at {BASE_PRECISION} it is {effect} times the measured one.", ""
 
 
 @of_paper(2, "Printed figures", "fig-published-flop", "sec-published", is_margin=True)
@@ -112,8 +116,8 @@ def printed_figures(paper: Paper) -> Answer:
         effect, farthest = median_of(factors), max((row for row in wrong if row.ratio), key=_off)
         advice = "recompute a printed figure before you build on it"
         text += f", from {number(len(causes), 'cause')}, by a factor of {effect} in the median of the causes"
-        most = f", by {significant(_off(farthest), 2)} at the most ({farthest.subject}: {farthest.quantity})"
-    return [effect], f"{advice}: {text}{most}.", f"{advice}: {text}."
+        most = f"At the most it is {significant(_off(farthest), 2)} ({farthest.subject}: {farthest.quantity})."
+    return {"": effect}, f"{advice}: {text}.", most
 
 
 def _off(row: Comparison) -> float:

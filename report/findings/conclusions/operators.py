@@ -8,10 +8,10 @@ from report.findings.conclusions.conclusion import (
     Answer,
     by_batch,
     largest,
-    medians,
+    largest_median,
+    of_batches,
     of_machine,
     on_side,
-    the_largest,
 )
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import matching
@@ -38,13 +38,13 @@ def distance(paper: Paper, machine: Machine) -> Answer:
         helped = profiled[profiled.basis == remedies.MEASURED].remedy.value_counts()
         if not helped.empty:
             best, count = helped.index[0], int(helped.iloc[0])
-            why = f" Of what was measured {best} helps most in {count} of {number(len(profiled), 'profiled cell')}."
+            why = f"Of what was measured {best} helps most in {count} of {number(len(profiled), 'profiled cell')}."
             if count > MOST * len(profiled):
                 advice = f"use {best} {FIRST}"
     if effects[largest(effects)].side < 0:
         advice = FASTER_CHIP
     text = f"{advice}: the time of a call over the least that the measured roof allows is"
-    return [*effects.values()], f"{text} {medians(effects)}.{why}", f"{text} {medians(the_largest(effects))}."
+    return of_batches(effects), f"{text} {largest_median(effects)}.", why
 
 
 @of_machine(8, "Fusion", "sec-waterfall", is_margin=True)
@@ -60,11 +60,8 @@ def fusion(paper: Paper, machine: Machine) -> Answer:
     much = effects[largest(effects)].factor > LITTLE
     advice = "fuse operators" if much else "do not expect much of fusing operators"
     what = "under the roof, the least time of operators run one by one over that of the model as a whole is"
-    return (
-        [*effects.values()],
-        f"{advice}: {what} {medians(effects)}, and no less traffic of memory can save more than that.",
-        f"{advice}: {what} {medians(the_largest(effects))}.",
-    )
+    more = "No less traffic of memory can save more than that."
+    return of_batches(effects), f"{advice}: {what} {largest_median(effects)}.", more
 
 
 @of_machine(9, "Depthwise convolution", "fig-groups-on-roof")
@@ -81,4 +78,4 @@ def depthwise(paper: Paper, machine: Machine, confidence: float) -> Answer:
         f"{'do not trust' if on_side(effects, 1) else 'trust'} the few FLOP of depthwise convolutions: the time of a "
         "FLOP in them over that of one in the same model's other convolutions is"
     )
-    return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
+    return of_batches(effects), f"{text} {largest_median(effects)}.", ""

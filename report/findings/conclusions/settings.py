@@ -15,15 +15,16 @@ from report.findings.conclusions.conclusion import (
     at,
     by_batch,
     largest,
-    medians,
+    largest_median,
+    median_at,
+    of_batches,
     of_machine,
     of_paper,
     on_side,
-    the_largest,
 )  # fmt: skip
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
-from report.text.quantities import listing, number, percent, significant
+from report.text.quantities import capitalised, number, percent, significant
 
 
 @of_machine(1, "Precision", "sec-throughput")
@@ -39,7 +40,7 @@ def precision(paper: Paper, machine: Machine, confidence: float) -> Answer:
         neither=f"expect no speed of {lower_one}",
     )
     text = f"{advice}: the speed at {lower_one} over that at {BASE_PRECISION} is"
-    return [*effects.values()], f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
+    return of_batches(effects), f"{text} {largest_median(effects)}.", ""
 
 
 @of_machine(2, "Batch size", "sec-throughput")
@@ -50,8 +51,8 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
     """
     cells, swept = available.cells(machine), saturation.of_machine(machine)
     first = int(cells.batch.min())
-    advice, briefs = [], []
-    tested: list[Effect] = []
+    advice, saturations = [], []
+    tested: dict[str, Effect] = {}
     for variant, saturated in swept.groupby("variant", sort=False):
         rows = cells if variant == EAGER else matching(machine.variants, variant=variant, precision=BASE_PRECISION)
         effects = _by_larger_batch(rows[rows.status == "ok"], first, confidence)
@@ -60,17 +61,20 @@ def batch_size(paper: Paper, machine: Machine, confidence: float) -> Answer:
         runs, sizes = mode(str(variant)), sorted(saturated.batch)
         ends = f", from {sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else ""
         best = _best(effects) or largest(effects)
-        told = f"{runs} {_advice_on_batches(effects, first)}: the throughput over that at batch size {first} is"
         advice.append(
-            f"{told} {medians(effects)}, and the smallest batch size with {percent(saturation.SHARE)} of the best is "
+            f"{runs} {_advice_on_batches(effects, first)}: the throughput over that at batch size {first} is "
+            f"{median_at(best, effects)}"
+        )
+        saturations.append(
+            f"{runs} the smallest batch size with {percent(saturation.SHARE)} of the best throughput is "
             f"{median_low(sizes)} in the median of {number(len(saturated), 'model')}{ends}"
         )
-        briefs.append(f"{told} {medians({best: effects[best]})}")
-        tested += effects.values()
+        beside = "" if variant == EAGER else f"{variant}, "
+        tested |= {f"{beside}{batch} in place of {first}": effect for batch, effect in effects.items()}
     if not tested:
         where = f"on the {available.title(machine)} at batch size {first} and at a larger one"
         raise missing_on(machine, f"No model was measured {where}", "inference")
-    return tested, f"{'; '.join(advice)}.", f"{'; '.join(briefs)}."
+    return tested, f"{'; '.join(advice)}.", f"{capitalised('; '.join(saturations))}."
 
 
 def _by_larger_batch(cells: pd.DataFrame, first: int, confidence: float) -> dict[int, Effect]:
@@ -109,8 +113,8 @@ def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
         neither=f"expect no speed of {name}",
     )
     text = f"{advice}: the speed with it over that in eager mode is"
-    tested = [effect for by_size in tried.values() for effect in by_size.values()]
-    return tested, f"{text} {medians(effects)}.", f"{text} {medians(the_largest(effects))}."
+    tested = {at: effect for name, by_size in tried.items() for at, effect in of_batches(by_size, name).items()}
+    return tested, f"{text} {largest_median(effects)}.", ""
 
 
 @of_paper(1, "Device", "tbl-speed-ups")
@@ -129,10 +133,7 @@ def device(paper: Paper, confidence: float) -> Answer:
         advice = f"prefer the {first} to the {name}{at(slower, effects)}"
     else:
         advice = f"do not choose between the {name} and the {first} by speed"
-    what = f"{advice}: the speed of the {name} over that of the {first} is"
-    text = f"{what} {medians(effects)}"
-    predicted = cells[cells.predicted.notna()].groupby("batch").predicted.median()
-    parts = [f"{significant(predicted[size])} at {size}" for size in effects if size in predicted.index]
-    if parts:
-        text += f", where the measured roofs would have it {listing(parts)}"
-    return [*effects.values()], f"{text}.", f"{what} {medians(the_largest(effects))}."
+    text = f"{advice}: the speed of the {name} over that of the {first} is {largest_median(effects)}."
+    predicted = cells[cells.predicted.notna() & (cells.batch == largest(effects))].predicted
+    more = f"The measured roofs would have it {significant(predicted.median())}." if len(predicted) else ""
+    return of_batches(effects), text, more

@@ -25,12 +25,11 @@ def step(paper: Paper, machine: Machine, confidence: float) -> Answer:
     models = number(effect.count, "model")
     advice = f"{than[effect.side]} its FLOP say for a training step"
     return (
-        [effect],
-        f"{advice}: its time over that of its forward pass is {effect} "
-        f"times the same ratio of their FLOP in the median of {models} at batch size {batch} "
-        f"({significant(times.median())} against {significant(asked.median())} in the medians).",
+        {"": effect},
         f"{advice}: it takes {effect} times as long, against its forward pass, as its FLOP do in the median of "
         f"{models} at batch size {batch}.",
+        f"In the medians a step takes as long as {significant(times.median())} forward passes, and has the FLOP of "
+        f"{significant(asked.median())}.",
     )
 
 
@@ -48,10 +47,8 @@ def memory(paper: Paper) -> Answer:
     if saved > HALF:
         advice = "keep fewer activations to train in less memory, by a smaller batch or by computing them again"
     return (
-        [effect],
-        f"{advice}: at batch size {batch} a step's peak over that of inference is {effect} in the median of "
-        f"{number(effect.count, 'model')}; of that peak, saved activations are {percent(saved)} in the median and "
-        f"parameters {percent(parameters)}.",
+        {"": effect},
         f"{advice}: training takes {effect} times the memory of inference in the median of "
         f"{number(effect.count, 'model')} at batch size {batch}.",
+        f"Of its peak, saved activations are {percent(saved)} in the median and parameters {percent(parameters)}.",
     )

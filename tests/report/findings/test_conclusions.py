@@ -17,7 +17,7 @@ from helpers.training_papers import trained
 from report.analysis.available import DataMissingError, Missing
 from report.analysis.effect import Effect, median_of
 from report.findings import conclusions
-from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, medians, on
+from report.findings.conclusions.conclusion import Conclusion, by_batch, largest, largest_median, of_batches, on
 from report.findings.conclusions.spread import apart, closer, median_distances, weighted_medians
 from report.text.frame_rows import at_ends
 from report.text.prose import Prose
@@ -31,7 +31,7 @@ def test_every_conclusion_is_whole_sentences_with_figures_that_are_there(paper):
     labels = set(re.findall(r"(?:label: |#)((?:fig|tbl|sec)-[\w-]+)", chapters))
     for found in conclusions.considered(paper()).found:
         check_whole_sentences(Prose(found.sentences))
-        check_whole_sentences(Prose(on(found.where, found.brief)))
+        check_whole_sentences(Prose(on(found.where, found.text)))
         assert found.figures
         assert set(found.figures) <= labels
 
@@ -45,10 +45,9 @@ def test_effects_by_batch():
     effects = by_batch(rows, "factor")
     assert largest(effects) == 8  # 0.1 is farther from 1 than 9
     assert list(at_ends(effects)) == [1, 64]
-    assert plain(medians(effects)) == (
-        "3.00 (3.00 to 3.00) at batch size 1, 0.100 (0.100 to 0.100) at 8 and 9.00 (9.00 to 9.00) at 64 in the median "
-        "of the same 6 models"
-    )
+    assert plain(largest_median(effects)) == "0.100 (0.100 to 0.100) at batch size 8 in the median of 6 models"
+    assert list(of_batches(effects)) == ["batch size 1", "batch size 8", "batch size 64"]
+    assert list(of_batches(effects, "cold"))[-1] == "cold, batch size 64"
 
 
 def test_weighted_medians():
@@ -120,7 +119,7 @@ def unescaped(markdown):
 def conclusion(topic, factor, where="", low=None, is_margin=False):
     effect = Effect(factor, lambda confidence: (low or factor, factor), 6)
     figures = (f"fig-{topic}", "tbl-all")
-    return Conclusion(topic, (effect,), is_margin, where, f"do {topic}: it is.", f"{topic} is {effect}.", figures)
+    return Conclusion(topic, {"": effect}, is_margin, where, f"do {topic}: it is {effect}.", "It may be.", figures)
 
 
 @pytest.fixture
@@ -145,11 +144,18 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
     # By size 10, 5 and 3; what may be chance and what is little are left out; a subject stands once
     clear = conclusions.chosen(conclusions.considered(paper).clear)
     assert [[found.effect.factor for found in own] for own in clear] == [[0.1, 3.0], [0.2]]
-    assert conclusions.effects(paper) == (
-        "1. **speed.** On the gpu, do speed: it is\\. On the cpu, do speed: it is\\. See @fig-speed and @tbl-all.\n\n"
-        "2. **cost.** Do cost: it is\\. See @fig-cost and @tbl-all.\n"
+    assert unescaped(conclusions.effects(paper)) == (
+        "1. **speed.** On the gpu, do speed: it is 0.100 (0.100 to 0.100). It may be. On the cpu, do speed: it is 3.00 "
+        "(3.00 to 3.00). It may be. See @fig-speed and @tbl-all.\n\n"
+        "2. **cost.** Do cost: it is 0.200 (0.200 to 0.200). It may be. See @fig-cost and @tbl-all.\n"
     )
-    assert conclusions.margins(paper) == "1. **room.** Do room: it is\\. See @fig-room and @tbl-all.\n"
+    assert unescaped(conclusions.margins(paper)) == (
+        "1. **room.** Do room: it is 4.00 (4.00 to 4.00). It may be. See @fig-room and @tbl-all.\n"
+    )
+    # The figure has all of them, effects first, of both those first that are listed
+    assert [found.topic for found in conclusions.ordered(paper)] == (
+        ["speed", "cost", "speed", "chance", "trifle", "room", "little"]
+    )
     # Of five four are clear of 1: intervals of 1 - 4 · 5 % / 5
     assert plain(conclusions.summary(paper)) == (
         "On 5 subjects the cache lets us test 5 effects, one at each batch size and variant that was tried; 4 of them "
@@ -161,10 +167,10 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
     )
     assert unescaped(conclusions.foremost(paper)) == (
-        "1. **speed.** On the gpu, speed is 0.100 (0.100 to 0.100). On the cpu, speed is 3.00 (3.00 to 3.00). "
-        "See @fig-speed.\n\n"
-        "2. **cost.** Cost is 0.200 (0.200 to 0.200). See @fig-cost.\n\n"
-        "3. **room.** Room is 4.00 (4.00 to 4.00). See @fig-room.\n\n"
+        "1. **speed.** On the gpu, do speed: it is 0.100 (0.100 to 0.100). On the cpu, do speed: it is 3.00 (3.00 to "
+        "3.00). See @fig-speed.\n\n"
+        "2. **cost.** Do cost: it is 0.200 (0.200 to 0.200). See @fig-cost.\n\n"
+        "3. **room.** Do room: it is 4.00 (4.00 to 4.00). See @fig-room.\n\n"
         "First stand the largest of 5 effects tested, with intervals of 96.0 % that allow for their number; then "
         "margins, which cannot be below one, with intervals of 95 %.\n"
     )
@@ -175,10 +181,14 @@ def test_intervals_allow_for_the_number_of_effects_tested(asked):
     # 97.5 %, three 96.25 %
     def of_six(count):
         median = median_of([2.0] * 6)
-        return lambda paper, *, confidence: replace(conclusion("six", 2.0), effects=(median.at(confidence),) * count)
+        return lambda paper, *, confidence: replace(
+            conclusion("six", 2.0), effects=dict.fromkeys(range(count), median.at(confidence))
+        )
 
     def chance(count):
-        return lambda paper, **_: replace(conclusion("chance", 2.0), effects=(median_of([0.5, 2] * 5),) * count)
+        return lambda paper, **_: replace(
+            conclusion("chance", 2.0), effects=dict.fromkeys(range(count), median_of([0.5, 2] * 5))
+        )
 
     told = asked((), (of_six(3), chance(1)))
     assert conclusions.confidence(told) == pytest.approx(0.9625)
@@ -230,7 +240,7 @@ def test_without_an_effect_the_paper_says_so(asked):
     # The first page tells margins all the same
     both = asked((), (lambda paper, **_: conclusion("room", 2.0, is_margin=True),))
     told = unescaped(conclusions.foremost(both))
-    assert told.startswith("1. **room.** Room is 2.00 (2.00 to 2.00). See @fig-room.\n\nOf no effect that")
+    assert told.startswith("1. **room.** Do room: it is 2.00 (2.00 to 2.00). See @fig-room.\n\nOf no effect that")
     assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
     assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
 
