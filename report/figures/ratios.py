@@ -33,10 +33,11 @@ def measured_and_counted(paper: Paper) -> alt.ConcatChart:
     order = evenly(every)
     panels: list[Any] = []
     for (device, batch), shown in steps[steps.model.isin(order)].groupby(["device", "batch"]):
-        panels.append(_ratios(shown, order).properties(title=f"{device}, batch size {batch}"))
+        own = [model for model in order if model in set(shown.model)]
+        size = {"width": theme.WIDTH / 2 - 60, "height": 13 * len(own)}
+        panels.append(_ratios(shown, own).properties(title=f"{device}, batch size {batch}", **size))
         if shown.forward_peak_share.notna().any():
-            panels.append(_rates(shown, order))
-    panels = [panel.properties(width=theme.WIDTH / 2 - 60, height=13 * len(order)) for panel in panels]
+            panels.append(_rates(shown, own).properties(**size))
     most, least = highest(steps, "time_ratio"), lowest(steps, "time_ratio")
     description = (
         f"Dot plots for {number(len(order), 'model')} at {BASE_PRECISION}: the time of the backward pass over that of "

@@ -47,19 +47,22 @@ def stacked(paper: Paper) -> alt.ConcatChart:
     picked = theme.choice("term")
     color = color_of("term", theme.colors_of(bars.term, theme.TERM_COLORS), columns=5)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=5, grid=False)
-    groups = list(bars.groupby(["batch", "device"]))
+    groups = list(bars.groupby(["device", "batch"]))
     columns = min(len(groups), 2)
-    size = {"width": theme.WIDTH / columns - 45, "height": 12 * len(order)}
     panels: list[Any] = []
-    for (batch, device), shown in groups:
+    before = None
+    for (device, batch), shown in groups:
         of_device = bars[bars.device == device]
+        own = [model for model in order if model in set(of_device.model)]
         extent = stack_extent(of_device.part, [of_device.batch, of_device.model])
         scale = alt.Scale(domain=list(extent), nice=False)
         x = alt.X("part:Q", stack=True, scale=scale, title="share of the measured latency", axis=axis)
-        y = bar_rows(order, labels=len(panels) % columns == 0)
+        y = bar_rows(own, labels=len(panels) % columns == 0 or device != before)
+        before = device
         terms = shown.drop(columns=["device", "batch"])
         stack = stacked_bars(terms, x, y, color, picked, ["model", "term", "time", "latency"])
         layers = alt.layer(controlled(stack, panels, picked), dashed_at([0, 1], "part", scale))
+        size = {"width": theme.WIDTH / columns - 45, "height": 12 * len(own)}
         panels.append(layers.properties(title=f"{device}, batch size {batch}", **size))
     most = highest(bound, "share")
     description = (

@@ -30,6 +30,15 @@ def test_the_highest_ratio_comes_first():
     assert not rates["layer"][0]["encoding"]["y"]["axis"]["labels"]
 
 
+def test_a_device_has_rows_for_its_own_models():
+    panels = drawn(ratios.measured_and_counted, trained())["concat"]
+    domains = {
+        panel["title"].partition(",")[0]: set(panel["layer"][0]["encoding"]["y"]["scale"]["domain"])
+        for panel in panels if "title" in panel
+    }  # fmt: skip
+    assert domains == {"CPU": {"deep", "lean", "broad"}, "GPU": {"lean"}}
+
+
 def test_the_description_tells_the_extremes():
     specification = drawn(ratios.measured_and_counted, trained())
     assert specification["name"] == "training-ratios"

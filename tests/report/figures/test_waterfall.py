@@ -17,7 +17,7 @@ def parts(chart, batch, device="CPU"):
 def test_stacked():
     chart = drawn(waterfall.stacked, profiled())
     assert chart["name"] == "waterfall"
-    assert titles(chart) == ["CPU, batch size 1", "GPU, batch size 1", "CPU, batch size 8"]
+    assert titles(chart) == ["CPU, batch size 1", "CPU, batch size 8", "GPU, batch size 1"]
     # 8.0, 5.3, 0.308333, -2.166667, 0.2, 4.858333 and -0.5 of 16 ms
     assert parts(chart, 8) == pytest.approx(
         {
@@ -30,6 +30,15 @@ def test_stacked():
     (bound,) = [row for row in rows(chart, "term", "time") if row["term"] == "model bound" and row["part"] == 0.5
                 and row["model"] == "lean"]  # fmt: skip
     assert (plain(bound["time"]), plain(bound["latency"])) == ("8.00 ms", "16.0 ms")
+
+
+def test_a_device_has_rows_for_its_own_models_with_their_names():
+    chart = drawn(waterfall.stacked, profiled())
+    cpu, _, gpu = (panel["layer"][0]["encoding"]["y"] for panel in chart["concat"])
+    on_cpu, on_gpu = ({model for model, _ in parts(chart, 1, device)} for device in ("CPU", "GPU"))
+    assert set(gpu["scale"]["domain"]) == on_gpu < on_cpu <= set(cpu["scale"]["domain"])
+    assert cpu["axis"]["labels"]
+    assert gpu["axis"]["labels"]
 
 
 def test_small_groups_are_drawn_with_the_others():
