@@ -123,7 +123,8 @@ def largest(effects: dict[int, Effect]) -> int:
 
 def of_batches(effects: dict[int, Effect], variant: str = "") -> dict[str, Effect]:
     """Return the effects as a ``Conclusion`` keeps them."""
-    return {f"{variant}{', ' if variant else ''}batch size {batch}": effect for batch, effect in effects.items()}
+    before = f"{variant}, " if variant else ""
+    return {f"{before}batch size {batch}": effect for batch, effect in effects.items()}
 
 
 def median_at(batch: int, effects: dict[int, Effect], pairs: str = "") -> str:

@@ -113,7 +113,9 @@ def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
         neither=f"expect no speed of {name}",
     )
     text = f"{advice}: the speed with it over that in eager mode is"
-    tested = {at: effect for name, by_size in tried.items() for at, effect in of_batches(by_size, name).items()}
+    tested: dict[str, Effect] = {}
+    for each, by_size in tried.items():
+        tested |= of_batches(by_size, each)
     return tested, f"{text} {largest_median(effects)}.", ""
 
 
