@@ -136,10 +136,9 @@ class PrintedFigures:
     def wanted(self, confidence: float) -> dict[str, Any]:
         """Return what the sentence of the conclusion should say."""
         farthest = max((figure for figure, _ in self.different if figure.ours > 0), key=lambda figure: figure.factor)
-        studies, wrong = len({figure.study for figure, _ in self.judged}), len(self.different)
+        wrong = len(self.different)
         return {
             "count": f"{len(self.judged)} printed figures",
-            "studies": f"{studies} studies",
             "wrong": wrong or "none",
             "causes": Given("what cannot be compared, and why another differs", f"{len(self.causes)} causes"),
             "effect": Factor(self.effect, confidence),

@@ -9,7 +9,7 @@ from recomputing.cache import EAGER, FULL, KINDS, STREAMS, TARGET, Cache
 from recomputing.effects import FIRST_EFFECTS, FIRST_MARGINS, LARGE, LISTED, Conclusions
 from recomputing.printed_figures import PrintedFigures
 from recomputing.statistics import CONFIDENCE
-from recomputing.text import Factor, Given, Kinds, Naming, Parts, Quantity
+from recomputing.text import Given, Kinds, Naming, Parts, Quantity
 
 Said = dict[str, str]
 Wanted = Mapping[str, Any]
@@ -24,8 +24,8 @@ def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Ki
         add(found, cache, conclusions)
 
     @found.of(
-        "<advice>: of <count> of <studies> that can be compared, <wrong> differ[, from <causes>, by a factor of "
-        "<effect> in the median of the causes].[ At the most it is <most> (<where>).]"
+        "<advice>: <wrong> of <count> that can be compared {differs|differ}[, by a factor of <effect> in the median of "
+        "<causes>].[ At the most it is <most> (<where>).]"
     )
     def printed_figures(said: Said) -> Wanted:
         return {"advice": Naming([]), **printed.wanted(CONFIDENCE)}
@@ -35,18 +35,15 @@ def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Ki
 
 def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
-        "We count what <models> models of <families> families ask for, from <least> (<least_model>) to <most> "
-        "(<most_model>) a forward pass, and set it against the sourced roofs of <chips> chips (<kinds>)."
+        "We count what <models> models of <families> families ask for, and set it against the sourced roofs of <chips> "
+        "chips (<kinds>)."
     )
     def scope(said: Said) -> Wanted:
         rows = cache.workloads[cache.workloads.precision == FULL]
-        one = rows[rows.batch == 1].set_index("model").forward_flop
         kinds = cache.chips.drop_duplicates("chip").chip_kind.value_counts()
         return {
             "models": int(rows.model.nunique()),
             "families": int(rows.family.nunique()),
-            "least": Quantity(one.min(), "FLOP"), "least_model": one.idxmin(),
-            "most": Quantity(one.max(), "FLOP"), "most_model": one.idxmax(),
             "chips": int(cache.chips.chip.nunique()),
             "kinds": listing([counted(int(kinds[kind]), name) for kind, name in KINDS.items() if kind in kinds]),
         }  # fmt: skip
@@ -64,10 +61,10 @@ def _scope(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
         "On the <machine>[, a virtual machine under <hypervisor>,] "
-        "{all <all> that were tried were measured|<measured> of <tried> {was|were} measured; <others>}; of the "
+        "{all <all> that were tried were measured|<measured> of <tried> {was|were} measured; <others>}. Of the "
         "measured ones <known> {has|have} a <confidence> interval within ±<target>, and <flagged> {carries|carry} a "
-        "flag. Its measured <precision> roof is <peak> and, by <stream>, <bandwidth>, with the ridge point at <ridge>; "
-        "<models>, each in the median of its batch sizes, {achieves|achieve} <share> of what it allows in the median."
+        "flag. Its measured <precision> roof is <peak> and, by <stream>, <bandwidth>. Of what it allows <models>, each "
+        "in the median of its batch sizes, {achieves|achieve} <share> in the median."
     )
     def measured(said: Said) -> Wanted:
         machine = named(cache, said)
@@ -91,7 +88,6 @@ def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
             "peak": Quantity(peak, "FLOP/s"),
             "stream": stream.removeprefix(STREAMS[0].removesuffix("read")) + (" (torch)" if stream == "triad" else ""),
             "bandwidth": Quantity(machine.byte_per_s, "B/s"),
-            "ridge": Quantity(peak / machine.byte_per_s, "FLOP/B"),
             "models": counted(len(shares), "model"),
             "share": share(shares.median()),
         }
@@ -103,8 +99,8 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     @found.of(
         "First stand the largest of <tested> tested, with intervals of <confidence> that allow for their number; then "
         "margins, which cannot be below one, with intervals of <usual>.",
-        "On <subjects> the cache lets us test <tested>, one at each batch size and variant that was tried; <clear> of "
-        "them {is|are} more than chance.",
+        "On <subjects> the cache lets us test <tested>, one at each batch size and variant that was tried.",
+        "Of these <clear> {is|are} more than chance.",
         "Of as many tests some succeed by chance, so each interval is of <confidence>: then no more than <missing> of "
         "those told are expected to miss.",
         "<large> {has|have} an effect of a factor of <least> or more.",
@@ -131,16 +127,11 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     rest = Kinds()
 
-    @rest.of("<topic> on the <machine> <effect>", "<topic> <effect>", effect=r"\d.*")
-    def effect(said: Said) -> Wanted:
+    @rest.of("<topic> on the <machine>", "<topic>")
+    def subject(said: Said) -> Wanted:
         where = said.get("machine", "")
-        subjects = [each for each in conclusions.subjects if (each.topic, each.where) == (said["topic"], where)]
-        if not subjects:
-            return {}
-        (subject,) = subjects
-        confidence = CONFIDENCE if subject.is_margin else conclusions.confidence
-        told = Factor(subject.foremost(conclusions.confidence), confidence)
-        return {"topic": subject.topic, "machine": subject.where, "effect": told}
+        topics = [each.topic for each in conclusions.subjects if each.where == where]
+        return {"topic": said["topic"] if said["topic"] in topics else listing(topics), "machine": where}
 
     @found.of("Looked for but not listed, since they may be none or are smaller than those above: <list>.")
     def not_listed(said: Said) -> Wanted:

@@ -28,7 +28,7 @@ ALONE = re.compile(rf"(?<![\w.]){NUMBER}(?!\w)")
 
 NO_END = (
     r"Its |Of its peak, |Of what was measured |The extremes are |At the most |The measured roofs |Half of them |In the "
-    r"medians |In eager mode the smallest |With \S+ the smallest "
+    r"medians |In eager mode the smallest |With \S+ the smallest |Of the measured ones |Of what it allows "
 )
 """What belongs to the sentence before."""
 

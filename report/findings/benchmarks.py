@@ -24,8 +24,8 @@ def quickest_and_slowest(cells: pd.DataFrame) -> str:
         quick, slow = extremes(rows, "latency_s")
         least, most = f"{si(quick.latency_s, 's')} ({quick.model}", f"{si(slow.latency_s, 's')} ({slow.model})"
         found = f"{least}, the only one measured)" if len(rows) == 1 else f"{least}) to {most}"
-        parts.append(f"{'one' if parts else 'A batch'} of {batch} takes {found}")
-    return f"{', '.join(parts)}."
+        parts.append(f"{'One' if parts else 'A batch'} of {batch} takes {found}.")
+    return " ".join(parts)
 
 
 def widths(cells: pd.DataFrame) -> str:
@@ -46,18 +46,13 @@ def best_batches(cells: pd.DataFrame) -> str:
         return "Too few models were measured at several batch sizes, so what a larger batch buys is not known."
     models = several.groupby("model").throughput_per_s
     gain = models.max() / models.first()
+    best = several.loc[models.idxmax()].batch.value_counts().sort_index()
     return (
-        f"Of {listing([str(size) for size in sorted(set(several.batch))])}, throughput is highest at batch size "
-        f"{_models_by(several.loc[models.idxmax()].batch)}. The best batch size gives "
+        f"Of batch sizes {listing([str(size) for size in sorted(set(several.batch))])}, {best.idxmax()} gives the "
+        f"highest throughput for {best.max()} of {number(int(best.sum()), 'model')}. The best batch size gives "
         f"{significant(gain.median())} times the throughput of the smallest in the median, "
         f"and {significant(gain.max())} times for {gain.idxmax()}."
     )
-
-
-def _models_by(batches: pd.Series) -> str:
-    """Count the models of each batch size: ``1 for 2 models and 8 for 14 models``."""
-    counts = batches.value_counts().sort_index()
-    return listing([f"{batch} for {number(int(count), 'model')}" for batch, count in counts.items()])
 
 
 def lower_precision(machine: Machine) -> str:
@@ -162,7 +157,7 @@ def _range(batches: pd.Series) -> str:
         return ""
     low, high = batches.min(), batches.max()
     ends = f", from {low} to {high}" if low < high else ""
-    return f": {batches.median():g}{' in the median' if len(batches) > 1 else ''}{ends}"
+    return f". It is {batches.median():g}{' in the median' if len(batches) > 1 else ''}{ends}"
 
 
 def _over_eager(variant: str, rows: pd.DataFrame, eager: pd.DataFrame) -> str:

@@ -83,8 +83,7 @@ def ridges(paper: Paper) -> str:
     least, most = extremes(table.confirmed(points), "ridge_flop_per_byte")
     text = (
         "Among chips with memory outside the chip, confirmed ridge points of floating-point rates run from "
-        f"{_ridge(least)} ({least.chip}) to {_ridge(most)} ({most.chip}), a factor of "
-        f"{significant(most.ridge_flop_per_byte / least.ridge_flop_per_byte)}."
+        f"{_ridge(least)} ({least.chip}) to {_ridge(most)} ({most.chip})."
     )
     kinds = ridge_medians(points)
     if len(kinds) < 2:
@@ -130,7 +129,7 @@ def demand(paper: Paper) -> str:
         above = int((asked > points.ridge_flop_per_byte.median()).sum())
         text += (
             f" At batch size {batch} the median model has {intensity(asked.median())} and is memory-bound on "
-            f"{bound or 'none'} of them; on the median die {above or 'none'} of {number(len(asked), 'model')} "
+            f"{bound or 'none'} of them. On the median die {above or 'none'} of {number(len(asked), 'model')} "
             f"{by_number(above, 'is', 'are')} compute-bound."
         )
     return text
@@ -236,12 +235,16 @@ def matrix_units(paper: Paper) -> str:
         return "No CPU of the table has a 16-bit rate on tensor units beside one at fp32 on vector units."
     parts = [
         f"the {row.chip} computes {significant(row.ratio)} times as fast at {row.precision} on its tensor units as "
-        f"at fp32 on its vector units, which moves its ridge point from {intensity(row.ridge_flop_per_byte_vector)} "
-        f"to {intensity(row.ridge_flop_per_byte)}"
+        f"at fp32 on its vector units"
+        for row in each(pairs)
+    ]
+    moves = [
+        f"from {intensity(row.ridge_flop_per_byte_vector)} to {intensity(row.ridge_flop_per_byte)}"
         for row in each(pairs)
     ]
     have = by_number(len(pairs), "has", "have")
-    text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {have} such units: {listing(parts)}."
+    text = f"Of {number(cpus.chip.nunique(), 'CPU')} {len(pairs)} {have} such units: {listing(parts)}. "
+    text += f"{by_number(len(pairs), 'Its ridge point moves', 'Their ridge points move')} {listing(moves)}."
     vector = matching(cpus, unit="vector", precision="fp32")
     tensor = cpus[(cpus.unit == "tensor") & cpus.precision.isin(SIXTEEN_BITS)]
     without = vector[~vector.chip.isin(tensor.chip)]

@@ -31,7 +31,7 @@ def extent(paper: Paper) -> str:
     steps = int((rows.phase == STEP).sum())
     return (
         f"{len(rows):,} timings of {rows.model.nunique():,} models on "
-        f"{number(rows.device.nunique(), 'device')} were published, {number(steps, 'training step')} among them; "
+        f"{number(rows.device.nunique(), 'device')} were published. Of these {steps:,} are of training steps, and "
         f"{len(held):,} can be held against a roof, since their model was counted and their chip's datasheet is known."
     )
 
@@ -45,8 +45,8 @@ def shares(paper: Paper) -> str:
     text = (
         f"On the {device} at {computed} {number(most.model.nunique(), 'model')} achieve "
         f"{percent(most.peak_share.median())} of the datasheet's peak in the median, each at its fastest, and "
-        f"{percent(most.attained.median())} of what the roof allows at their intensity; "
-        f"{best.model} comes nearest to the peak with {percent(best.peak_share, 3)}."
+        f"{percent(most.attained.median())} of what the roof allows at their intensity. Nearest to the peak comes "
+        f"{best.model} with {percent(best.peak_share, 3)}."
     )
     over = rows[rows.peak_share > OVER]
     if over.empty:

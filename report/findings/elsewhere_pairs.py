@@ -79,8 +79,9 @@ def training(paper: Paper) -> str:
     found = sorted(elsewhere_pairs.training(paper), key=lambda each: -each.spread.models)
     most, *others = found
     text = (
-        f"Per input a training step takes, on the {most.device} {most.what}, {most.spread.told('long')} as a forward "
-        f"pass, for {significant(most.promised or 1)} times its FLOP."
+        f"Per input a training step takes, on the {most.device} {most.what}, {significant(most.spread.median)} times "
+        f"as long as a forward pass in the median of {number(most.spread.models, 'model')}, for "
+        f"{significant(most.promised or 1)} times its FLOP."
     )
     if not others:
         return text

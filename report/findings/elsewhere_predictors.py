@@ -26,10 +26,11 @@ def predictors(paper: Paper) -> str:
         best[max(known, key=lambda name: known[name].value)].append(device)
     parts = []
     for name, where in best.items():
-        beside = "" if name == "FLOP" else f", FLOP {_ends([devices[device]['FLOP'] for device in where])}"
         on = listing([f"the {device}" for device in where])
-        parts.append(f"{name} on {on} ({_ends([devices[device][name] for device in where])}{beside})")
-    return f"What orders the models best by the time of an input is {'; '.join(parts)}."
+        parts.append(f"{name} on {on} ({_ends([devices[device][name] for device in where])})")
+    text = f"What orders the models best by the time of an input is {'; '.join(parts)}."
+    beaten = [devices[device]["FLOP"] for name, where in best.items() for device in where if name != "FLOP"]
+    return f"{text} Where it is not FLOP, FLOP have {_ends(beaten)}." if beaten else text
 
 
 def _ends(coefficients: list[Coefficient]) -> str:

@@ -19,8 +19,9 @@ def streams(paper: Paper) -> str:
 def products(paper: Paper) -> str:
     """Say what share of its datasheet's dense peak the fastest matrix product on each device reaches."""
     rows = elsewhere_roofs.products(paper)
-    texts = [f"at {precision} {_shares(found)}" for precision, found in rows.groupby("precision")]
-    return f"Of the datasheet's dense peak the fastest matrix products that were found reach {'; '.join(texts)}."
+    texts = [f"{_shares(found)} at {precision}" for precision, found in rows.groupby("precision")]
+    what = "Of the datasheet's dense peak the fastest matrix products that were found reach"
+    return f"{what} {'. They reach '.join(texts)}."
 
 
 def _shares(rows: pd.DataFrame) -> str:

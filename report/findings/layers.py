@@ -9,7 +9,7 @@ from report.analysis.layer_costs import OUTSIDE, shares_by_kind
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import extremes, highest
-from report.text.quantities import by_number, intensity, listing, number, percent, signed_percent, significant
+from report.text.quantities import by_number, capitalised, intensity, number, percent, signed_percent, significant
 
 
 @finding
@@ -21,14 +21,17 @@ def kinds(paper: Paper) -> str:
     wide = 1 - products.traffic_byte
     others = shares[~multiplies].groupby("layer_kind").traffic_byte.sum() / shares.model.nunique()
     others = others[others >= 0.01].sort_values(ascending=False)
-    parts = [f"{kind} {percent(share)}" for kind, share in others.items()]
     text = (
         f"In the median of {number(len(products), 'model')}, the layers that multiply (convolutions, linear layers, "
         f"attention, recurrent layers) do {percent(products.flop.median(), 3)} of the FLOP, and move "
         f"{percent(products.traffic_byte.median())} of the bytes. What the others move, up to "
         f"{percent(wide.max())} ({wide.idxmax()}), is what fusing operators can save"
     )
-    return f"{text}: on average {listing(parts)} of the traffic." if parts else f"{text}."
+    parts = [f"{kind} ({percent(share)}" for kind, share in others.items()]
+    if not parts:
+        return f"{text}."
+    then = f", then {parts[1]})" if len(parts) > 1 else ""
+    return f"{text}. On average most of it is moved by {parts[0]} of the traffic){then}."
 
 
 @finding
@@ -80,7 +83,7 @@ def dominant(paper: Paper, machine: Machine) -> str:
     rows = layer_costs.of_kinds(paper, machine)
     first = layer_costs.most_costly(rows)
     models = f" of {number(rows.model.nunique(), 'model')}"
-    time = _most(first["time_s", FORWARD], first["time_s", BACKWARD], models, " in their median")
+    time = _most(first["time_s", FORWARD], first["time_s", BACKWARD], models)
     memory = _most(first["byte", FORWARD], first["byte", BACKWARD])
     return (
         f"On the {available.title(machine)}, most of the layers' time goes to {time}. Most of their memory goes to "
@@ -89,14 +92,14 @@ def dominant(paper: Paper, machine: Machine) -> str:
 
 
 Most = tuple[str, int, float]
-"""A kind of layer, in how many models it is the largest, and its median share in these."""
+"""A kind of layer, in how many models it is the largest, and its median share in these, which is not told."""
 
 
-def _most(forward: Most, backward: Most, models: str = "", median: str = "") -> str:
+def _most(forward: Most, backward: Most, models: str = "") -> str:
     """Say the largest kind of layer of each pass."""
-    (kind, count, share), (other, others, part) = forward, backward
+    (kind, count, _), (other, others, _) = forward, backward
     again = "backward" if other == kind else f"to {other} backward"
-    return f"{kind} forward in {count}{models} ({percent(share)}{median}) and {again} in {others} ({percent(part)})"
+    return f"{kind} forward in {count}{models} and {again} in {others}"
 
 
 def _apart(rows: pd.DataFrame) -> str:
@@ -120,10 +123,10 @@ def remainders(paper: Paper, machine: Machine) -> str:
         rest = rows[(rows.layer_kind == OUTSIDE) & (rows.stage == stage)]
         most = highest(rest.assign(size=rest.share.abs()), "size")
         parts.append(
-            f"{signed_percent(rest.share.median())} of the {stage} pass in the median of "
+            f"what is {OUTSIDE} is {signed_percent(rest.share.median())} of the {stage} pass in the median of "
             f"{number(len(rest), 'model')}, at the extreme {signed_percent(most.share)} ({most.model})"
         )
-    return f"On the {available.title(machine)}, what is {OUTSIDE} is {listing(parts)}."
+    return f"On the {available.title(machine)}, {'. '.join([parts[0], *map(capitalised, parts[1:])])}."
 
 
 @finding
@@ -148,7 +151,7 @@ def single(paper: Paper, machine: Machine) -> str:
     most = first.iloc[0]
     return (
         f"On the {available.title(machine)}, one layer takes at most {percent(most.share)} of the time of all layers "
-        f"({most.path} of {most.model}, {most.layer_kind}); in the median of {number(len(first), 'model')} the "
-        f"heaviest layer takes {percent(first.share.median())}, and half the time is that of "
+        f"({most.path} of {most.model}, {most.layer_kind}). In the median of {number(len(first), 'model')} the "
+        f"heaviest layer takes {percent(first.share.median())}. Half the time is that of "
         f"{number(round(half.median()), 'layer')} out of {round(layers.groupby('model').size().median())}."
     )

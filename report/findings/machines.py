@@ -20,7 +20,7 @@ from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import STREAMED_BY
 from report.text.frame_rows import of_models
 from report.text.prose import Markup, Prose, escape
-from report.text.quantities import by_number, intensity, listing, number, percent, si
+from report.text.quantities import by_number, listing, number, percent, si
 
 REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
 
@@ -184,7 +184,7 @@ def repeatability(paper: Paper, machine: Machine) -> str:
     three, nine = (f"±{percent(width)}" for width in known)
     text = (
         f"On the {available.title(machine)} rounds of one cell, between which nothing is changed, scatter by "
-        f"{percent(scatter)} (standard deviation, in the median of {number(len(repeated), 'cell')}): {ROUNDS} of them "
+        f"{percent(scatter)} (standard deviation, in the median of {number(len(repeated), 'cell')}). {ROUNDS} of them "
         f"leave an interval of {three}, {MOST_ROUNDS} one of {nine}."
     )
     if _half_width(MOST_ROUNDS, scatter) <= TARGET:
@@ -209,10 +209,9 @@ def measured(paper: Paper, machine: Machine) -> str:
     shares, stream = of_models(rows, "attained"), STREAMED_BY[str(machine.roofs.bandwidth_kernel.iloc[0])]
     return (
         f"{text} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and, "
-        f"by {stream}, {si(roof.bandwidth_byte_per_s, 'B/s')}, with the ridge point at "
-        f"{intensity(roof.ridge_flop_per_byte)}; {number(len(shares), 'model')}, each in the median of its batch "
-        f"sizes, {by_number(len(shares), 'achieves', 'achieve')} {percent(shares.median())} of what it allows in the "
-        "median."
+        f"by {stream}, {si(roof.bandwidth_byte_per_s, 'B/s')}. Of what it allows {number(len(shares), 'model')}, each "
+        f"in the median of its batch sizes, {by_number(len(shares), 'achieves', 'achieve')} "
+        f"{percent(shares.median())} in the median."
     )
 
 
@@ -223,6 +222,6 @@ def _sound(machine: Machine) -> str:
         return ""
     known, flagged = int((half_width(ok) <= TARGET).sum()), int((ok["flags"] != "").sum())
     return (
-        f"; of the measured ones {known or 'none'} {by_number(known, 'has', 'have')} a {CONFIDENCE} interval within "
+        f". Of the measured ones {known or 'none'} {by_number(known, 'has', 'have')} a {CONFIDENCE} interval within "
         f"{method.TARGET}, and {flagged or 'none'} {by_number(flagged, 'carries', 'carry')} a flag"
     )

@@ -52,7 +52,7 @@ def answer(paper: Paper) -> str:
     models = f"{min(check.models for check in checks):,}"
     return (
         f"On {devices} with {models} timed models or more, the latency of a model that the fit has not seen is off by "
-        f"{_medians(checks)} in the median; nine errors in ten are below "
+        f"{_medians(checks)} in the median. Of these errors nine in ten are below "
         f"{_range([check.nine_in_ten for check in checks])}."
     )
 
@@ -82,7 +82,7 @@ def families(paper: Paper) -> str:
     if not roofs:
         return f"{text}."
     verb = "still beats" if _middle(unseen) < _middle(roofs) else "no longer beats"
-    return f"{text}: it {verb} a roofline of each kind of layer, scaled to the device ({_medians(roofs)})."
+    return f"{text}. It {verb} a roofline of each kind of layer, scaled to the device ({_medians(roofs)})."
 
 
 @finding
@@ -132,7 +132,7 @@ def small_batches(paper: Paper) -> str:
         return f"Small batches are predicted as well as large ones: those of {present[0]} by {_medians(small)}."
     fewest = number(min(check.latencies for check in small), "latency", "latencies")
     return (
-        f"At batch sizes of {present[0]} the error grows to {_medians(small)}: there a call’s fixed costs and idle "
+        f"At batch sizes of {present[0]} the error grows to {_medians(small)}. There a call’s fixed costs and idle "
         f"units weigh most, and as few as {fewest} of a device were published."
     )
 
@@ -252,8 +252,8 @@ def depthwise(paper: Paper) -> str:
     ends = found.assign(beside=found.roof_times / found.name.map(dense)).sort_values("beside").iloc[[0, -1]]
     ends = ends.drop_duplicates("name")
     parts = [
-        f"{significant(row.roof_times, 2)} on the {predictions.title(paper, row.setting)} (dense "
-        f"{significant(dense[row.name], 2)})"
+        f"On the {predictions.title(paper, row.setting)} one takes {significant(row.roof_times, 2)} times what the "
+        f"roof allows, a dense one {significant(dense[row.name], 2)} times."
         for row in each(ends)
     ]
     nearer = sum(row.roof_times < dense[row.name] for row in each(found))
@@ -263,17 +263,19 @@ def depthwise(paper: Paper) -> str:
         else f"Depthwise convolutions come nearer to their roof than dense ones on {nearer or 'none'} of "
         f"{number(len(found), 'device')}"
     )
-    return f"{verdict}. As multiples of the time that the roof allows, at the ends: {listing(parts)}."
+    return f"{verdict}. {' '.join(parts)}"
 
 
 @finding
 def costliest(paper: Paper) -> str:
     """Name the kind of layer that is farthest from its roof on each device."""
     rows = predictions.kinds(paper)
-    ends: dict[str, list[str]] = {}
+    ends: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(rows.name):
         most = highest(matching(rows, name=name), "roof_times")
-        where = f"the {predictions.title(paper, most.setting)} ({significant(most.roof_times, 2)} times)"
-        ends.setdefault(most.layer_kind, []).append(where)
-    parts = [f"{kind} on {listing(where)}" for kind, where in ends.items()]
+        ends.setdefault(most.layer_kind, {})[f"the {predictions.title(paper, most.setting)}"] = most.roof_times
+    parts = []
+    for kind, times in ends.items():
+        low, high = (significant(end(times.values()), 2) for end in (min, max))
+        parts.append(f"{kind} on {listing(list(times))} ({low if low == high else f'{low} to {high}'} times)")
     return f"Farthest from its roof is {listing(parts)}."

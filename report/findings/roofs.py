@@ -5,7 +5,7 @@ from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine, or_missing
 from report.load import roofs
 from report.load.paper import Machine, Paper
-from report.load.roofs import ARITHMETIC, STREAMS, MemoryLevel, fastest
+from report.load.roofs import ARITHMETIC, STREAMS, fastest
 from report.text.frame_rows import each
 from report.text.quantities import listing, number, percent, rate_unit, si
 
@@ -53,33 +53,22 @@ def eight_bits(paper: Paper, machine: Machine) -> str:
     )
 
 
-def _level(found: MemoryLevel) -> str:
-    """Say a level's extent and its fastest stream."""
-    rate = si(found.bandwidth_byte_per_s, "B/s")
-    if found.name == "memory":
-        return f"memory at {rate} ({found.fastest}) from {si(found.level.first_byte, 'B')} on"
-    return f"{found.name} at {rate} ({found.fastest}) up to {si(found.level.last_byte, 'B')}"
-
-
 def levels(machine: Machine) -> str:
     """Hold the levels of memory that the sweep shows against the caches that the system reports."""
     found = available.levels(machine)
-    text = (
-        f"Reading working sets of growing size shows {number(len(found), 'level')} of memory: "
-        f"{listing([_level(level) for level in found])}. "
-    )
+    rates = [f"{si(level.bandwidth_byte_per_s, 'B/s')} ({level.name}, {level.fastest})" for level in found]
+    text = f"Reading working sets of growing size shows {number(len(found), 'level')} of memory"
+    text += f", whose fastest streams reach {rates[0]} to {rates[-1]}." if len(rates) > 1 else f", at {rates[0]}."
     if not machine.caches:
-        return f"{text}The system reports no caches to compare them with."
+        return f"{text} The system reports no caches to compare them with."
     agreed = [level.cache for level in found]
-    names = [f"L{cache.level} of {si(cache.byte, 'B')}" for cache in machine.caches]
-    text += f"The system reports {listing(names)}, all cores' together"
     missed = [f"L{cache.level}" for cache in machine.caches if cache not in agreed]
     if not missed:
         return (
-            f"{text}; each size lies between the largest set that a level serves and the smallest that the next one "
-            "does, a step more or less."
+            f"{text} The size of each cache that the system reports, all cores' together, lies between the largest set "
+            "that a level serves and the smallest that the next one does, a step more or less."
         )
-    return f"{text}; of these the sweep shows no end of {listing(missed)}."
+    return f"{text} Of the caches that the system reports the sweep shows no end of {listing(missed)}."
 
 
 def paces(machine: Machine) -> str:

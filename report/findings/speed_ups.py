@@ -8,7 +8,7 @@ from report.analysis import available, speed_ups
 from report.analysis.available import Missing, finding, on_each_machine, or_missing
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes, of_models
-from report.text.quantities import listing, number, significant
+from report.text.quantities import number, significant
 
 
 @finding
@@ -28,9 +28,9 @@ def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
         text += f" and runs it {significant(high.speed_up)} times as fast ({high.model}, batch size {high.batch})."
     else:
         text += (
-            f" and runs them {significant(cells.speed_up.median())} times as fast in the median, from "
-            f"{significant(low.speed_up)} times ({low.model}, batch size {low.batch}) to {significant(high.speed_up)} "
-            f"times ({high.model}, batch size {high.batch})."
+            f" and runs them {significant(cells.speed_up.median())} times as fast in the median. The ends are "
+            f"{significant(low.speed_up)} times ({low.model}, batch size {low.batch}) and "
+            f"{significant(high.speed_up)} times ({high.model}, batch size {high.batch})."
         )
     roofs = [or_missing(available.roof)(side) for side in (first, machine)]
     gaps = [roof for roof in roofs if isinstance(roof, Missing)]
@@ -39,8 +39,8 @@ def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
     share = cells.speed_up / cells.predicted
     return (
         f"{text} The ratio of their roofs at the models' intensities predicts {significant(cells.predicted.median())} "
-        f"times in the median; the speed-up is {significant(share.median())} of that in the median, from "
-        f"{significant(share.min())} to {significant(share.max())}."
+        f"times in the median. The speed-up is {significant(share.median())} of that in the median; the ends are "
+        f"{significant(share.min())} and {significant(share.max())}."
     )
 
 
@@ -48,7 +48,7 @@ def _pair(first: Machine, machine: Machine, cells: pd.DataFrame) -> str:
 def of_variants(paper: Paper, machine: Machine) -> str:
     """Say what each variant that was measured brings."""
     gains = [_gain(str(name), rows) for name, rows in speed_ups.over_eager(machine).groupby("variant")]
-    return f"On the {available.title(machine)}, against the same cells in eager mode, {listing(gains)}."
+    return f"On the {available.title(machine)}, against the same cells in eager mode, {' Running with '.join(gains)}"
 
 
 def _gain(name: str, rows: pd.DataFrame) -> str:
@@ -56,8 +56,8 @@ def _gain(name: str, rows: pd.DataFrame) -> str:
     gains = of_models(rows, "speed_up")
     text = f"{name} multiplies the speed of {number(len(gains), 'model')} by"
     if len(rows) == 1:
-        return f"{text} {most}"
-    return f"{text} {significant(gains.median())} in the median, from {least} to {most}"
+        return f"{text} {most}."
+    return f"{text} {significant(gains.median())} in the median. The ends are {least} and {most}."
 
 
 def _speed_up(row: Any) -> str:

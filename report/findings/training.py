@@ -14,12 +14,13 @@ from report.text.quantities import by_number, listing, number, percent, si, sign
 
 
 def span(rows: pd.DataFrame, column: str) -> str:
-    """Say a median over models with both ends: ``2.1 in the median of 24 models, from 1.7 (a) to 2.9 (b)``."""
+    """Say a median over models, and both ends: ``2.1 in the median of 24 models. The ends are 1.7 (a) and 2.9 (b)``."""
     text = f"{significant(rows[column].median())} in the median of {number(len(rows), 'model')}"
     least, most = extremes(rows, column)
     if least.model == most.model:
         return text
-    return f"{text}, from {significant(least[column])} ({least.model}) to {significant(most[column])} ({most.model})"
+    ends = [f"{significant(row[column])} ({row.model})" for row in (least, most)]
+    return f"{text}. The ends are {listing(ends)}"
 
 
 @on_each_machine
@@ -219,7 +220,7 @@ def flop_ratios(paper: Paper) -> str:
     text = f"The backward pass takes {significant(rows.ratio.median(), 4)} times the FLOP of the forward pass in the "
     text += f"median of {number(len(rows), 'model')}"
     if most.ratio > least.ratio:
-        text += f", from {significant(least.ratio, 4)} ({least.model}) to {significant(most.ratio, 4)} ({most.model})"
+        text += f". The ends are {listing([f'{significant(row.ratio, 4)} ({row.model})' for row in (least, most)])}"
     lacking_to_two = or_missing(_lacking_to_two)(paper)
     other = (rows.backward_other_flop / rows.backward_flop).median()
     return f"{text}. Everything but products adds {percent(other)} to its FLOP in the median. {lacking_to_two}"
@@ -263,7 +264,7 @@ def memory(paper: Paper) -> str:
     most, widest, least = highest(rows, "training_peak_byte"), highest(rows, "growth"), lowest(rows, "share")
     return (
         f"At batch size {rows.batch.iloc[0]} a training step's peak is {significant(rows.growth.median())} times that "
-        f"of inference in the median, at most {significant(widest.growth)} times ({widest.model}); the highest is "
+        f"of inference in the median, at most {significant(widest.growth)} times ({widest.model}). The highest is "
         f"{si(most.training_peak_byte, 'B')} ({most.model}). Activations saved for the backward pass are "
         f"{percent(rows.share.median())} of the peak in the median, least in {least.model} ({percent(least.share)}). "
         f"The sum of parameters, gradients, momentum and saved activations is between {percent(kept.min(), 3)} and "

@@ -69,12 +69,21 @@ def _gap(machine: Machine, rows: pd.DataFrame) -> str:
         f"{number(len(shares), 'model')}"
     )
     if len(shares) > 1:
-        text += f", from {significant(times.min())} ({times.idxmin()}) to {significant(times.max())} ({times.idxmax()})"
-    bound, by_operator, framework = (signed_percent(shares[term].median()) for term in (BOUND, BY_OPERATOR, FRAMEWORK))
+        ends = [
+            f"{significant(end)} ({model})"
+            for end, model in ((times.min(), times.idxmin()), (times.max(), times.idxmax()))
+        ]
+        text += f". The ends are {listing(ends)}"
+    others = {
+        "running operator by operator": shares[BY_OPERATOR].median(),
+        "the inefficiency of operators": groups.sum(axis=1).median(),
+        "the framework": shares[FRAMEWORK].median(),
+    }
+    most = max(others, key=lambda name: others[name])
     return (
-        f"{text}. The bound is {bound} of the latency in the median; running operator by operator adds {by_operator}, "
-        f"the inefficiency of operators {signed_percent(groups.sum(axis=1).median())}, the framework {framework}. The "
-        f"operators that lose most are {counts(groups.idxmax(axis=1), 'model')}."
+        f"{text}. The bound is {signed_percent(shares[BOUND].median())} of the latency in the median; what adds most "
+        f"to it is {most}, {signed_percent(others[most])}. The operators that lose most are "
+        f"{counts(groups.idxmax(axis=1), 'model')}."
     )
 
 

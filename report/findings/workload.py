@@ -24,12 +24,7 @@ def count(paper: Paper) -> str:
 @finding
 def scope(paper: Paper) -> str:
     """Say for the abstract what was counted and collected, without any machine."""
-    least, most = extremes(available.workloads(paper, batch=1), "forward_flop")
-    return (
-        f"We count what {count(paper)} ask for, from {si(least.forward_flop, 'FLOP')} ({least.model}) to "
-        f"{si(most.forward_flop, 'FLOP')} ({most.model}) a forward pass, and set it against the sourced roofs of "
-        f"{chips.count(paper)}."
-    )
+    return f"We count what {count(paper)} ask for, and set it against the sourced roofs of {chips.count(paper)}."
 
 
 def _span(models: pd.DataFrame, column: str, unit: str) -> str:

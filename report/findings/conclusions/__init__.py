@@ -177,7 +177,7 @@ def summary(paper: Paper) -> str:
     subjects = len({(found.topic, found.where) for found in every.found if not found.is_margin})
     return (
         f"On {number(subjects, 'subject')} the cache lets us test {number(len(tested), 'effect')}, one at each batch "
-        f"size and variant that was tried; {count} of them {by_number(count, 'is', 'are')} more than chance. Of as "
+        f"size and variant that was tried. Of these {count} {by_number(count, 'is', 'are')} more than chance. Of as "
         f"many tests some succeed by chance, so each interval is of {_percent(confidence(paper))}: then no more than "
         f"{percent(1 - CONFIDENCE)} of those told are expected to miss. {number(len(clear), 'subject')} "
         f"{by_number(len(clear), 'has', 'have')} an effect of a factor of {significant(WORTH)} or more."
@@ -197,7 +197,7 @@ def others(paper: Paper) -> str:
     rest = [found for found in every.found if found not in shown]
     if not rest:
         return "Everything that was looked for is listed above."
-    parts = [f"{found.topic}{f' on the {found.where}' if found.where else ''} {found.effect}" for found in rest]
+    parts = [f"{found.topic}{f' on the {found.where}' if found.where else ''}" for found in rest]
     return f"Looked for but not listed, since they may be none or are smaller than those above: {'; '.join(parts)}."
 
 

@@ -21,7 +21,7 @@ from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.published.verdict import DIFFERS, NOT_COMPARABLE, Comparison, by_cause, comparisons
 from report.text.frame_rows import extremes, matching
-from report.text.quantities import number, si, significant
+from report.text.quantities import by_number, number, si, significant
 
 
 @of_machine(4, "FLOP", "fig-on-roof", is_margin=True)
@@ -109,13 +109,13 @@ def printed_figures(paper: Paper) -> Answer:
     wrong = [row for row in found if row.verdict.outcome == DIFFERS]
     causes = by_cause(found)
     factors = [median(map(_off, beside)) for rows in causes.values() if (beside := [row for row in rows if row.ratio])]
-    studies = number(len({row.study for row in found}), "study", "studies")
-    text = f"of {number(len(found), 'printed figure')} of {studies} that can be compared, {len(wrong) or 'none'} differ"
+    text = f"{len(wrong) or 'none'} of {number(len(found), 'printed figure')} that can be compared "
+    text += by_number(len(wrong), "differs", "differ")
     effect, advice, most = Effect(1.0, lambda _: None, 0), "build on printed figures", ""
     if factors:
         effect, farthest = median_of(factors), max((row for row in wrong if row.ratio), key=_off)
         advice = "recompute a printed figure before you build on it"
-        text += f", from {number(len(causes), 'cause')}, by a factor of {effect} in the median of the causes"
+        text += f", by a factor of {effect} in the median of {number(len(causes), 'cause')}"
         most = f"At the most it is {significant(_off(farthest), 2)} ({farthest.subject}: {farthest.quantity})."
     return {"": effect}, f"{advice}: {text}.", most
 

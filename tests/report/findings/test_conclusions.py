@@ -158,13 +158,12 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
     )
     # Of five four are clear of 1: intervals of 1 - 4 · 5 % / 5
     assert plain(conclusions.summary(paper)) == (
-        "On 5 subjects the cache lets us test 5 effects, one at each batch size and variant that was tried; 4 of them "
+        "On 5 subjects the cache lets us test 5 effects, one at each batch size and variant that was tried. Of these 4 "
         "are more than chance. Of as many tests some succeed by chance, so each interval is of 96.0 %: then no more "
         "than 5.0 % of those told are expected to miss. 3 subjects have an effect of a factor of 1.10 or more."
     )
     assert plain(conclusions.others(paper)) == (
-        "Looked for but not listed, since they may be none or are smaller than those above: chance 9.0 (0.50 to 9.0); "
-        "trifle 1.05 (1.05 to 1.05); little 1.01 (1.01 to 1.01)."
+        "Looked for but not listed, since they may be none or are smaller than those above: chance; trifle; little."
     )
     assert unescaped(conclusions.foremost(paper)) == (
         "1. **speed.** On the gpu, do speed: it is 0.100 (0.100 to 0.100). On the cpu, do speed: it is 3.00 (3.00 to "
@@ -214,7 +213,7 @@ def test_no_more_subjects_than_a_reader_takes_in(asked):
     paper = asked((), tuple(lambda paper, k=k, **_: conclusion(f"topic{k}", 2.0 + k) for k in range(12)))
     listed = conclusions.chosen(conclusions.considered(paper).clear)
     assert [own[0].topic for own in listed] == [f"topic{k}" for k in range(11, 3, -1)]
-    assert conclusions.others(paper).endswith("topic3 5.00 (5.00 to 5.00).")
+    assert conclusions.others(paper).endswith("topic2; topic3.")
     assert conclusions.foremost(paper).count("**topic") == 3
 
 
@@ -242,7 +241,7 @@ def test_without_an_effect_the_paper_says_so(asked):
     told = unescaped(conclusions.foremost(both))
     assert told.startswith("1. **room.** Do room: it is 2.00 (2.00 to 2.00). See @fig-room.\n\nOf no effect that")
     assert conclusions.margins(paper) == "- Of 0 looked for none is clear of one and as large as a factor of 1.10.\n"
-    assert conclusions.others(paper).endswith(": chance 2.0 (0.50 to 2.0).")
+    assert conclusions.others(paper).endswith(": chance.")
 
 
 @pytest.mark.parametrize(

@@ -218,12 +218,12 @@ def test_printed_figures(monkeypatch):
     monkeypatch.setattr(estimates, "comparisons", lambda paper: found)
     differing = estimates.printed_figures(tiny())
     assert text(differing) == (
-        "Recompute a printed figure before you build on it: of 9 printed figures of 1 study that can be compared, 7 "
-        "differ, from 4 causes, by a factor of 2.0 in the median of the causes. At the most it is 10 (net 10.0: FLOP)."
+        "Recompute a printed figure before you build on it: 7 of 9 printed figures that can be compared differ, by "
+        "a factor of 2.0 in the median of 4 causes. At the most it is 10 (net 10.0: FLOP)."
     )
     monkeypatch.setattr(estimates, "comparisons", lambda paper: found[7:9])
     agreeing = estimates.printed_figures(tiny())
-    assert text(agreeing).startswith("Build on printed figures: of 2 printed figures of 1 study")
+    assert text(agreeing) == "Build on printed figures: none of 2 printed figures that can be compared differ."
     assert agreeing.effect.side == 0
     monkeypatch.setattr(estimates, "comparisons", lambda paper: [])
     with pytest.raises(DataMissingError, match="--sections workload"):

@@ -40,5 +40,5 @@ def test_a_promise_that_is_not_kept_is_told(monkeypatch):
 
 def test_training():
     text = plain(elsewhere_pairs.training(timed_elsewhere()))
-    assert "on the Bead 2 at fp16, 4.00 times as long in the median of 24 models" in text
-    assert text.endswith("as a forward pass, for 3.00 times its FLOP.")
+    assert "on the Bead 2 at fp16, 4.00 times as long as a forward pass in the median of 24 models, for" in text
+    assert text.endswith("for 3.00 times its FLOP.")

@@ -43,7 +43,7 @@ def test_models_that_a_fit_has_not_seen():
     # Bead 2 at its newest release 4 %, NVIDIA B2 5 %; nine in ten within three times as much
     assert told(prediction.answer) == (
         "On 2 GPUs with 950 timed models or more, the latency of a model that the fit has not seen is off by 4.0 to "
-        "5.0 % in the median; nine errors in ten are below 12 to 15 %."
+        "5.0 % in the median. Of these errors nine in ten are below 12 to 15 %."
     )
     assert (
         told(prediction.own)
@@ -60,12 +60,11 @@ def test_without_a_fit_of_ours_it_says_so():
 def test_families_are_held_against_a_roofline():
     # Without the family 8 and 10 %; the roofline three times as much
     assert told(prediction.families) == (
-        "Without the whole family of a model the error is 8.0 to 10 % in place of 4.0 to 5.0 %: it still beats a "
-        "roofline "
-        "of each kind of layer, scaled to the device (24 to 30 %)."
+        "Without the whole family of a model the error is 8.0 to 10 % in place of 4.0 to 5.0 %. It still beats a "
+        "roofline of each kind of layer, scaled to the device (24 to 30 %)."
     )
     worse = changed(lambda row: 0.05 if (row.left_out, row.method) == (BY_FAMILY, LIKE_ROOFLINE) else row.median_error)
-    assert "it no longer beats a roofline" in told(prediction.families, worse)
+    assert "It no longer beats a roofline" in told(prediction.families, worse)
 
 
 def test_flop_and_parameters_as_estimates():
@@ -84,7 +83,7 @@ def test_flop_and_parameters_as_estimates():
 
 def test_small_batches():
     assert told(prediction.small_batches) == (
-        "At batch sizes of 2 to 15 the error grows to 20 to 30 %: there a call’s fixed costs and idle units weigh "
+        "At batch sizes of 2 to 15 the error grows to 20 to 30 %. There a call’s fixed costs and idle units weigh "
         "most, and "
         "as few as 7 latencies of a device were published."
     )
@@ -161,8 +160,9 @@ def test_what_layers_cost():
         "times) and activation on the Example CPU (4 cores) (6.0 times)."
     )
     assert told(prediction.depthwise) == (
-        "Depthwise convolutions come nearer to their roof than dense ones on 1 of 2 devices. As multiples of the time "
-        "that the roof allows, at the ends: 0.80 on the NVIDIA B2 (dense 1.6) and 2.0 on the Bead 2 (dense 1.5)."
+        "Depthwise convolutions come nearer to their roof than dense ones on 1 of 2 devices. On the NVIDIA B2 one "
+        "takes 0.80 times what the roof allows, a dense one 1.6 times. On the Bead 2 one takes 2.0 times what the roof "
+        "allows, a dense one 1.5 times."
     )
     alone = with_kinds(lambda rows: rows.device == NEXT.device)
     assert told(prediction.depthwise, alone).startswith(

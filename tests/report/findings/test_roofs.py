@@ -50,20 +50,21 @@ def test_no_other_finding_knows_of_products_of_8_bits():
 
 def test_levels_against_what_the_system_reports():
     text = plain(roofs.levels(CPU))
-    assert "shows 3 levels of memory: L1 at 500 GB/s (triad) up to 60.0 kB, L2 at 200 GB/s (read) up to 1.92 MB" in text
-    assert "and memory at 10.0 GB/s (triad) from 12.0 MB on" in text
-    assert text.endswith("L3 of 16.8 MB, all cores' together; of these the sweep shows no end of L3.")
+    assert text == (
+        "Reading working sets of growing size shows 3 levels of memory, whose fastest streams reach 500 GB/s (L1, "
+        "triad) to 10.0 GB/s (memory, triad). Of the caches that the system reports the sweep shows no end of L3."
+    )
     agreeing = replace(CPU, caches=CPU.caches[:2])
     assert roofs.levels(agreeing).endswith(
-        "each size lies between the largest set that a level serves and the smallest that the next one does, a step "
-        "more or less."
+        "The size of each cache that the system reports, all cores' together, lies between the largest set that a "
+        "level serves and the smallest that the next one does, a step more or less."
     )
     assert roofs.levels(replace(CPU, caches=())).endswith("The system reports no caches to compare them with.")
 
 
 def test_a_cache_that_no_level_ends_at():
     strange = replace(CPU, caches=(*CPU.caches[:2], Cache(3, 2**24, 1), Cache(4, 2**30, 1)))
-    assert roofs.levels(strange).endswith("of these the sweep shows no end of L3 and L4.")
+    assert roofs.levels(strange).endswith("that the system reports the sweep shows no end of L3 and L4.")
 
 
 def test_bursts():

@@ -11,10 +11,10 @@ def test_measured():
     text = plain(speed_ups.of_machines(many()))
     # a at batch 1: 10 ms against 1 ms, c: 40 ms against 10 ms; f at 16: 10 ms * 32 * 16 / 2.04 against 2 ** 2.5 / 5 ms
     assert "The Example GPU shares 23 cells with the Example CPU (4 cores) and runs them " in text
-    assert "from 4.00 times (c, batch size 1) to 2220 times (f, batch size 16)." in text
+    assert "The ends are 4.00 times (c, batch size 1) and 2220 times (f, batch size 16)." in text
     assert "The ratio of their roofs at the models' intensities predicts 80.0 times in the median" in text
     # 4 / 80 and 2218 / 80
-    assert "from 0.0500 to 27.7." in text
+    assert "the ends are 0.0500 and 27.7." in text
 
 
 def test_one_cell():
@@ -45,8 +45,8 @@ def test_tried():
     check_whole_sentences(text)
     assert plain(text) == (
         "On the Example CPU (4 cores), against the same cells in eager mode, cold multiplies the speed of 1 model by "
-        "0.250 (broad at fp32 and batch size 1) and kept_memory multiplies the speed of 2 models by 1.00 in the "
-        "median, from 0.500 (deep at fp32 and batch size 1) to 2.00 (lean at fp32 and batch size 1)."
+        "0.250 (broad at fp32 and batch size 1). Running with kept_memory multiplies the speed of 2 models by 1.00 in "
+        "the median. The ends are 0.500 (deep at fp32 and batch size 1) and 2.00 (lean at fp32 and batch size 1)."
     )
 
 

@@ -22,8 +22,8 @@ def test_ratios():
     # 24 over 10, 1000 over 400 and 98 over 50 ms; 1.9, 1.98 and 8032 over 4080
     assert text == (
         "On the Example CPU (4 cores) at batch size 8, the time of the backward pass over that of the forward pass is "
-        "2.40 in the median of 3 models, from 1.96 (broad) to 2.50 (deep). The same of the FLOP is 1.969 in the "
-        "median. The two agree within 5.0 %, or within the interval of the former, in 1 of 3 models. In 2 the time "
+        "2.40 in the median of 3 models. The ends are 1.96 (broad) and 2.50 (deep). The same of the FLOP is 1.969 in "
+        "the median. The two agree within 5.0 %, or within the interval of the former, in 1 of 3 models. In 2 the time "
         "grows more than the FLOP, in none less."
     )
 
@@ -63,10 +63,10 @@ def test_rates():
 def test_estimates():
     text = plain(training.estimates(trained(gpu=False)))
     # Steps of 36, 1420 and 160 ms over 23.2, 1192 and 121.12 ms: 1.552, 1.191 and 1.321
-    assert "FLOP over peak times 1.32 in the median of 3 models, from 1.19 (deep) to 1.55 (lean)." in text
+    assert "FLOP over peak times 1.32 in the median of 3 models. The ends are 1.19 (deep) and 1.55 (lean)." in text
     # 41.6 over 23.2 and 1234.2 over 1192: 1.793 and 1.035; 36 over 41.6 and 1420 over 1234.2: 0.865 and 1.151
     assert "is 1.41 times FLOP over peak in the median" in text
-    assert "is that times 1.01 in the median of 2 models, from 0.865 (lean) to 1.15 (deep)." in text
+    assert "is that times 1.01 in the median of 2 models. The ends are 0.865 (lean) and 1.15 (deep)." in text
     # 2 of 36, 20 of 1420 and 12 of 160 ms
     assert "The update takes 5.6 % of a step in the median, at most 7.5 % (broad)." in text
 
@@ -105,7 +105,7 @@ def test_peaks():
     # 66 over 60, 210 over 200 and 306 over 306 MB
     assert (
         "On the Example CPU (4 cores) the measured peak of memory over the counted one is 1.05 in the median of 3 "
-        "models, from 1.00 (broad) to 1.10 (lean)." in text
+        "models. The ends are 1.00 (broad) and 1.10 (lean)." in text
     )
     assert "On the Example GPU the memory of a step was not measured." in text
     assert "--sections workload training" in training.peaks(tiny())
