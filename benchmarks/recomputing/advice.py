@@ -272,7 +272,7 @@ def chips(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
             "range": Range(pairs),
         }  # fmt: skip
 
-    @found.of("<advice>: over the years of the table ridge points moved by a factor of <moved>.")
+    @found.of("<advice>: over the years of the table ridge points {rose|moved} by a factor of <moved>.")
     def ridge_points(said: Said) -> Wanted:
         series = effects.ridge_series(cache)
         clear = [each for each in series if each.effect.side(conclusions.confidence)]

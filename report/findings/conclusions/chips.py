@@ -59,8 +59,9 @@ def ridge(paper: Paper, confidence: float) -> Answer:
         f"{series.rows.year.max():.0f})"
         for series, effect in clear or grown
     ]
-    moved = f"over the years of the table ridge points moved by a factor of {listing(factors)}"
-    return {series.name: effect for series, effect in grown}, f"{'; '.join(advice)}: {moved}.", ""
+    verb = "rose" if clear and not falling else "moved"
+    told = f"over the years of the table ridge points {verb} by a factor of {listing(factors)}"
+    return {series.name: effect for series, effect in grown}, f"{'; '.join(advice)}: {told}.", ""
 
 
 def _growth(series: Series, confidence: float) -> Effect:

@@ -364,11 +364,12 @@ def test_ridge():
     assert found.effect.factor == pytest.approx(32, rel=0.03)
     assert text(found).startswith(
         "Expect memory to bound more models on newer GPUs, and look at a chip's bandwidth first: over the years of the "
-        "table ridge points moved by a factor of 3"
+        "table ridge points rose by a factor of 3"
     )
     assert list(found.effects) == ["GPUs"]
     falling = chips.ridge(gpus(ridge_flop_per_byte=[1 / value for value in rising]))
     assert text(falling).startswith("Expect arithmetic to bound more models on newer GPUs, and look at a chip's peak")
+    assert "ridge points moved by a factor of 0.03" in text(falling)
     assert text(found).endswith("for 6 dies of GPUs (2010 to 2015).")
     level = chips.ridge(gpus(ridge_flop_per_byte=[1.0, 9, 1, 1, 9, 1] * 2))
     assert text(level).startswith("Do not expect newer chips to bound models otherwise than older ones")
