@@ -63,8 +63,8 @@ def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
         "On the <machine>[, a virtual machine under <hypervisor>,] "
         "{all <all> that were tried were measured|<measured> of <tried> {was|were} measured; <others>}. Of the "
         "measured ones <known> {has|have} a <confidence> interval within ±<target>, and <flagged> {carries|carry} a "
-        "flag. Its measured <precision> roof is <peak> and, by <stream>, <bandwidth>. Of what it allows <models>, each "
-        "in the median of its batch sizes, {achieves|achieve} <share> in the median."
+        "flag. The machine's measured <precision> roof is <peak> and, by <stream>, <bandwidth>. Of what it allows "
+        "<models>, each in the median of its batch sizes, {achieves|achieve} <share> in the median."
     )
     def measured(said: Said) -> Wanted:
         machine = named(cache, said)

@@ -27,8 +27,9 @@ ALONE = re.compile(rf"(?<![\w.]){NUMBER}(?!\w)")
 """A number that is a word of its own, not part of a name such as bf16 or resnet50."""
 
 NO_END = (
-    r"Its |Of its peak, |Of what was measured |The extremes are |At the most |The measured roofs |Half of them |In the "
-    r"medians |In eager mode the smallest |With \S+ the smallest |Of the measured ones |Of what it allows "
+    r"Its |The machine's |Of its peak, |Of what was measured |Of the measured ones |Of what it allows |"
+    r"The extremes are |At the most |The measured roofs |Half of them |In the medians |In eager mode the "
+    r"smallest |With \S+ the smallest "
 )
 """What belongs to the sentence before."""
 

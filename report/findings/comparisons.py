@@ -138,9 +138,10 @@ def growing_kinds(paper: Paper) -> list[Series]:
 
 def _growth(series: Series) -> str:
     rows, ridge = series.rows, series.growth("ridge_flop_per_byte")
+    moved = "rose" if ridge.rate > 0 else "moved"
     text = (
         f"of {series.name} ({number(len(rows), 'die')}, {series.rate}, {rows.year.min():.0f} to "
-        f"{rows.year.max():.0f}) moved by {change(ridge.rate, ridge.low, ridge.high)} a year"
+        f"{rows.year.max():.0f}) {moved} by {change(ridge.rate, ridge.low, ridge.high)} a year"
     )
     if ridge.low <= 0 <= ridge.high:
         return f"{text}, which may be chance."

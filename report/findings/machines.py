@@ -208,7 +208,7 @@ def measured(paper: Paper, machine: Machine) -> str:
         return f"{text} {gap}"
     shares, stream = of_models(rows, "attained"), STREAMED_BY[str(machine.roofs.bandwidth_kernel.iloc[0])]
     return (
-        f"{text} Its measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and, "
+        f"{text} The machine's measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and, "
         f"by {stream}, {si(roof.bandwidth_byte_per_s, 'B/s')}. Of what it allows {number(len(shares), 'model')}, each "
         f"in the median of its batch sizes, {by_number(len(shares), 'achieves', 'achieve')} "
         f"{percent(shares.median())} in the median."

@@ -69,14 +69,17 @@ def own(paper: Paper) -> str:
         f"{percent(check.median)} ({predictions.conditions(check.setting)})" for check in dict.fromkeys((best, worst))
     ]
     where = predictions.title(paper, best.setting)
-    return f"On the {where}, where {number(best.models, 'model')} were timed, it is off by {' to '.join(ends)}."
+    off = f"the latency of such a model is off by {' to '.join(ends)}"
+    return f"On the {where}, where {number(best.models, 'model')} were timed, {off}."
 
 
 @finding
 def families(paper: Paper) -> str:
     """Say how the error grows where no relative of a model was timed, and whether the terms then beat a roofline."""
     seen, unseen = (predictions.of_libraries(paper, left_out) for left_out in (BY_MODEL, BY_FAMILY))
-    text = f"Without the whole family of a model the error is {_medians(unseen)} in place of {_medians(seen)}"
+    devices = number(len({check.setting.device for check in unseen}), "GPU")
+    text = f"Without the whole family of a model the error on the {devices} is {_medians(unseen)} in place of "
+    text += _medians(seen)
     known = [predictions.beside(paper, check) for check in unseen]
     roofs = [found[LIKE_ROOFLINE] for found in known if LIKE_ROOFLINE in found]
     if not roofs:

@@ -32,7 +32,7 @@ def time_ratios(paper: Paper, machine: Machine) -> str:
     lower = int((~agree & (rows.time_ratio < rows.flop_ratio)).sum())
     return (
         f"On the {available.title(machine)} at batch size {rows.batch.iloc[0]}, the time of the backward pass over "
-        f"that of the forward pass is {span(rows, 'time_ratio')}. The same of the FLOP is "
+        f"that of the forward pass is {span(rows, 'time_ratio')}. That of the FLOP is "
         f"{significant(rows.flop_ratio.median(), 4)} in the median. The two agree within "
         f"{percent(ratio_reasons.AGREEING)}, or within the interval of the former, in "
         f"{int(agree.sum()) or 'none'} of {number(len(rows), 'model')}. In {higher or 'none'} the time grows more "

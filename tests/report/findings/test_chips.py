@@ -308,7 +308,7 @@ def test_matrix_units():
 def test_growth():
     # Without Bead 2 the GPUs are the line of four: 100, 200, 400 and 800 FLOP/B in 2016, 2018, 2020 and 2022.
     assert plain(findings.comparisons.ridge_growth(without("Bead 2"))) == (
-        "The ridge points of GPUs (4 dies, 16-bit floating point on tensor units, 2016 to 2022) moved by 41 % (41 to "
+        "The ridge points of GPUs (4 dies, 16-bit floating point on tensor units, 2016 to 2022) rose by 41 % (41 to "
         "41 %) a year, and so double every 2.0 years."
     )
     # The line is a part of the kind and not counted beside it.

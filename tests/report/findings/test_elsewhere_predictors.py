@@ -20,8 +20,8 @@ def test_where_something_else_orders_better_flop_stands_beside_it(monkeypatch):
     found = [order("A", "FLOP", 0.8), order("A", "traffic", 0.9), order("B", "FLOP", 0.7), order("B", "traffic", 0.95)]
     monkeypatch.setattr(elsewhere_predictors.elsewhere_predictors, "orders", lambda paper: found)
     assert plain(elsewhere_predictors.predictors(timed_elsewhere())) == (
-        "What orders the models best by the time of an input is traffic on the A at fp16 and the B at fp16 (0.90 to "
-        "0.95). Where it is not FLOP, FLOP have 0.70 to 0.80."
+        "What orders the models best by the time of an input is traffic on the A at fp16 and the B at fp16 (ρ = 0.90 "
+        "to 0.95). Where it is not FLOP, FLOP have ρ = 0.70 to 0.80."
     )
 
 

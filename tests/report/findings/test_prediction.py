@@ -45,9 +45,9 @@ def test_models_that_a_fit_has_not_seen():
         "On 2 GPUs with 950 timed models or more, the latency of a model that the fit has not seen is off by 4.0 to "
         "5.0 % in the median. Of these errors nine in ten are below 12 to 15 %."
     )
-    assert (
-        told(prediction.own)
-        == "On the Example CPU (4 cores), where 25 models were timed, it is off by 8.0 % (fp32, eager)."
+    assert told(prediction.own) == (
+        "On the Example CPU (4 cores), where 25 models were timed, the latency of such a model is off by 8.0 % (fp32, "
+        "eager)."
     )
 
 
@@ -60,8 +60,8 @@ def test_without_a_fit_of_ours_it_says_so():
 def test_families_are_held_against_a_roofline():
     # Without the family 8 and 10 %; the roofline three times as much
     assert told(prediction.families) == (
-        "Without the whole family of a model the error is 8.0 to 10 % in place of 4.0 to 5.0 %. It still beats a "
-        "roofline of each kind of layer, scaled to the device (24 to 30 %)."
+        "Without the whole family of a model the error on the 2 GPUs is 8.0 to 10 % in place of 4.0 to 5.0 %. It still "
+        "beats a roofline of each kind of layer, scaled to the device (24 to 30 %)."
     )
     worse = changed(lambda row: 0.05 if (row.left_out, row.method) == (BY_FAMILY, LIKE_ROOFLINE) else row.median_error)
     assert "It no longer beats a roofline" in told(prediction.families, worse)

@@ -22,7 +22,7 @@ def test_ratios():
     # 24 over 10, 1000 over 400 and 98 over 50 ms; 1.9, 1.98 and 8032 over 4080
     assert text == (
         "On the Example CPU (4 cores) at batch size 8, the time of the backward pass over that of the forward pass is "
-        "2.40 in the median of 3 models. The ends are 1.96 (broad) and 2.50 (deep). The same of the FLOP is 1.969 in "
+        "2.40 in the median of 3 models. The ends are 1.96 (broad) and 2.50 (deep). That of the FLOP is 1.969 in "
         "the median. The two agree within 5.0 %, or within the interval of the former, in 1 of 3 models. In 2 the time "
         "grows more than the FLOP, in none less."
     )
