@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from typing import NamedTuple
 
 import pandas as pd
 
 from measure.cache.words import INFERENCE, STEP
-from report.analysis import elsewhere
+from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere import ADD, CHANGES, FEWEST, LOWERED
+from report.analysis.correlations import Coefficient
+from report.analysis.effect import Effect, median_of
+from report.analysis.elsewhere import ADD, CHANGES, COMPILED, FEWEST, LOWERED
 from report.load.paper import Paper
+from report.load.workloads import PRODUCTS
 from report.text.frame_rows import of_models
 from report.text.quantities import number, significant
 
@@ -109,6 +113,67 @@ def changes(paper: Paper) -> list[Comparison]:
         )
     ]
     return at_least_one(found, _gap(f"No change was timed on {FEWEST} models of one device, all else alike"))
+
+
+class Fused(NamedTuple):
+    """What a compiler brings where layers that do not multiply, which it fuses, move few bytes and where many.
+
+    ``least`` and ``most`` are medians over the quarters of the models with the least and the most of such bytes,
+    ``coefficient`` is the rank correlation of their share with the gain.
+    """
+
+    compiled: Comparison
+    coefficient: Coefficient
+    least: float
+    most: float
+
+
+def fused(paper: Paper) -> list[Fused]:
+    """Return that of each device on which models of counted layers were compiled; at least one, most models first."""
+    kinds = paper.elsewhere.kinds
+    byte = kinds[kinds.stage == INFERENCE].assign(
+        other=lambda rows: rows.byte.where(~rows.layer_kind.isin(PRODUCTS), 0)
+    )
+    sums = byte.groupby("model")[["byte", "other"]].sum().astype(float)
+    found = []
+    for compiled in _compiled(paper):
+        both = compiled.factors.rename("gain").to_frame().join((sums.other / sums.byte).rename("share"), how="inner")
+        coefficient = correlations.correlation(both.share, both.gain, both.index.to_series())
+        if coefficient is not None and coefficient.models >= FEWEST:
+            low, high = both.share.quantile([0.25, 0.75])
+            least, most = both.gain[both.share <= low].median(), both.gain[both.share >= high].median()
+            found.append(Fused(compiled, coefficient, float(least), float(most)))
+    gap = DataMissingError(
+        f"No {FEWEST} models that were timed with {COMPILED.name} have counted layers; python -m measure "
+        "count-published counts them."
+    )
+    return sorted(at_least_one(found, gap), key=lambda each: -each.coefficient.models)
+
+
+class Instead(NamedTuple):
+    """What a compiler brings on a device, and a newer device in its place: ``advantage`` is the one over the other."""
+
+    compiled: Comparison
+    newer: Comparison
+    advantage: Effect
+
+
+def compiled_instead(paper: Paper) -> Instead:
+    """Hold the compiler on a device against the device in its place, over the models of both; of most models."""
+    found = [
+        Instead(compiled, newer, median_of((compiled.factors / newer.factors).dropna()))
+        for compiled in _compiled(paper)
+        for newer in generations(paper)
+        if newer.device.startswith(f"{compiled.device} to ") and newer.what == compiled.what
+        if len(compiled.factors.index.intersection(newer.factors.index)) >= FEWEST
+    ]
+    what = f"No {FEWEST} models were timed with {COMPILED.name} on a device and without it on a newer one"
+    return max(at_least_one(found, _gap(what)), key=lambda each: each.advantage.count)
+
+
+def _compiled(paper: Paper) -> list[Comparison]:
+    """Return what the compiler brings to inference on each device."""
+    return [each for each in changes(paper) if each.case == COMPILED.name and each.what.startswith(RUNS[INFERENCE])]
 
 
 def lowered(paper: Paper) -> list[Comparison]:

@@ -1,6 +1,7 @@
 """How far predicted latencies are off, and what fits say of kinds of layer: the rows that the paper shows."""
 
 from functools import cache
+from statistics import median
 from typing import NamedTuple
 
 import pandas as pd
@@ -27,6 +28,7 @@ from measure.cache.words import EAGER, STEP
 from measure.predicting.study import pool_of
 from report.analysis import available
 from report.analysis.available import DataMissingError, at_least_one
+from report.analysis.effect import Effect, median_of
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, matching
 
@@ -118,6 +120,22 @@ def of_devices(paper: Paper, left_out: str) -> list[Check]:
         if check.method == OURS and not is_pool(check.setting) and check.setting.variant == EAGER
     ]
     return at_least_one(found, _none())
+
+
+def by_one_time(paper: Paper, pool: Check) -> Effect:
+    """Return by what factor one known time on a device changes its median error, in the median of a pool's devices.
+
+    Of a device with several settings it is the median of theirs. Raises DataMissingError where none was checked with
+    it and without it.
+    """
+    blind, known = (
+        {check.setting: check for check in of_devices(paper, left_out) if in_pool(paper, check, pool)}
+        for left_out in (BY_DEVICE, ONE_KNOWN)
+    )
+    ratios: dict[str, list[float]] = {}
+    for setting in blind.keys() & known.keys():
+        ratios.setdefault(setting.device, []).append(known[setting].median / blind[setting].median)
+    return median_of(at_least_one([median(found) for found in ratios.values()], _none()))
 
 
 def beside(paper: Paper, check: Check) -> dict[str, Check]:

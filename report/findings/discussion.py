@@ -1,8 +1,9 @@
 """Why it is so: causes that the data can bear or refute, each with a rule that turns its sentence when they do."""
 
-from report.analysis import available, remedies, speed_ups, waterfall
+from report.analysis import available, elsewhere_pairs, remedies, speed_ups, waterfall
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
 from report.analysis.effect import median_of
+from report.analysis.elsewhere import COMPILED
 from report.analysis.predictors import comparable
 from report.findings.conclusions.conclusion import by_batch
 from report.load.paper import BASE_PRECISION, Machine, Paper
@@ -60,4 +61,49 @@ def lower_precision(paper: Paper, machine: Machine) -> str:
     return (
         f"On the {available.title(machine)} models run {median_of(gains)} times as fast at {lower} as at "
         f"{BASE_PRECISION}, where the peak is {significant(promised)} times as high. {what}"
+    )
+
+
+GOOD_ORDER = 0.7
+"""A rank correlation of as much explains most of an order."""
+
+
+@finding
+def fusing(paper: Paper) -> str:
+    """Say whether a compiler helps most where layers that it fuses move most, on every device where it was timed."""
+    known = elsewhere_pairs.fused(paper)
+    most = known[0]
+    where = f"on the {most.compiled.device} ({most.compiled.what})"
+    rank = f"ρ = {most.coefficient} over {number(most.coefficient.models, 'model')}"
+    if not all(each.coefficient.settled for each in known):
+        return (
+            f"Whether {COMPILED.name} helps most where layers that do not multiply move most of the bytes cannot be "
+            f"told from chance: {rank} {where}."
+        )
+    if any(each.coefficient.value < 0 for each in known):
+        return (
+            f"What {COMPILED.name} fuses does not explain what it brings: it helps no more where layers that do not "
+            f"multiply move most of the bytes ({rank} {where})."
+        )
+    part = "most of" if most.coefficient.value >= GOOD_ORDER else "a part of"
+    return (
+        f"{COMPILED.name} fuses layers that do not multiply, which saves what they read and write. The quarter of "
+        f"models in which these move least of the bytes runs {significant(most.least)} times as fast with it {where}, "
+        f"the quarter in which they move most {significant(most.most)} times. That is {part} its gain: {rank}."
+    )
+
+
+@finding
+def compile_or_buy(paper: Paper) -> str:
+    """Say whether compiling brings more than the newer device, where models were timed with both."""
+    found = elsewhere_pairs.compiled_instead(paper)
+    older, newer = found.newer.device.split(" to ", 1)
+    verdict = {
+        1: "Compile before you buy",
+        0: "Whether to compile or to buy cannot be told from chance",
+        -1: "Buy rather than compile, if you cannot do both",
+    }[found.advantage.side]
+    return (
+        f"{verdict}: with {COMPILED.name} models run {found.advantage} times as fast on the {older} as without it on a "
+        f"{newer} ({found.compiled.what}), in the median of {number(found.advantage.count, 'model')}."
     )

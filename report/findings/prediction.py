@@ -158,6 +158,23 @@ def devices(paper: Paper) -> str:
     return f"{text} One known time, that of ResNet50, {verb} {percent(known.median)} and {percent(known.nine_in_ten)}."
 
 
+@finding
+def one_time(paper: Paper) -> str:
+    """Say whether to time one model on a device before others are predicted there."""
+    sheet = predictions.pooled(paper, BY_DEVICE)[0]
+    change = predictions.by_one_time(paper, sheet)
+    verdict = {
+        -1: "Time one model on a chip before you predict others there",
+        0: "Do not count on one time on a chip to predict others by",
+        1: "Go by the datasheet rather than by one time",
+    }[change.side]
+    text = (
+        f"{verdict}: with that of ResNet50 known the error is {change} times what it is without, in the median of "
+        f"{number(change.count, 'device')}"
+    )
+    return f"{text}." if change.side else f"{text}, which may be chance."
+
+
 def _article(pool: Setting) -> str:
     return pool.device.replace("any ", "a ", 1)
 

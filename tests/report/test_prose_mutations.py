@@ -89,14 +89,14 @@ SECTIONS = {
         without_files("machines/*/machine.csv"),
         r"findings\.(machines|benchmarks|predictors|roofs|utilisation|speed_ups|waterfall)\.|"
         rf"findings\.({STEPS}|{COSTS})|"
-        r"findings\.(answers\.(benchmarks|roofs|utilisation|training|kernels)|discussion\.)|"
+        r"findings\.(answers\.(benchmarks|roofs|utilisation|training|kernels)|discussion\.(kept_memory|lower_precision))|"
         r"tables\.(machines\.|roofs\.(measured_roofs|datasheet_roofs)|benchmarks\.latencies)",
         r"findings\.conclusions\.(?!advice)",
     ),
     "inference": Section(
         without_phases(INFERENCE),
         r"findings\.(benchmarks|predictors|speed_ups|waterfall)\.|findings\.utilisation\.attained|"
-        r"findings\.(answers\.(benchmarks|utilisation)|discussion\.)|findings\.machines\.(measured|shown)|tables\.benchmarks\.(ranking|saturations)|"
+        r"findings\.(answers\.(benchmarks|utilisation)|discussion\.(kept_memory|lower_precision))|findings\.machines\.(measured|shown)|tables\.benchmarks\.(ranking|saturations)|"
         r"tables\.benchmarks\.latencies|tables\.utilisation\.",
         r"tables\.benchmarks\.speed_ups|findings\.conclusions\.(?!advice)",
     ),
@@ -131,7 +131,7 @@ SECTIONS = {
     ),
     "measurements of others": Section(
         without_files("published/measurements/*.csv"),
-        r"findings\.(elsewhere[a-z_]*|answers\.published)\b|tables\.elsewhere\.",
+        r"findings\.(elsewhere[a-z_]*|answers\.published|discussion\.(fusing|compile_or_buy))\b|tables\.elsewhere\.",
     ),
     "predictions": Section(
         without_files("prediction/*.csv"), r"findings\.prediction\.|tables\.prediction\.(?!typical)"

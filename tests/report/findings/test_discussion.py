@@ -6,6 +6,9 @@ from helpers.papers import empty, many
 from helpers.sentences import plain
 
 from report.analysis.available import Missing
+from report.analysis.correlations import Coefficient
+from report.analysis.effect import Effect
+from report.analysis.elsewhere_pairs import Comparison, Fused, Instead
 from report.findings import discussion
 
 
@@ -83,3 +86,59 @@ def test_what_is_missing_is_said():
     assert "--precisions fp32 bf16" in discussion.lower_precision(many())
     for told in (discussion.kept_memory, discussion.lower_precision):
         assert isinstance(told(empty()), Missing)
+
+
+def compiled(device="Bead 2"):
+    return Comparison("torch.compile", device, "inference at fp16", pd.Series(dtype=float))
+
+
+def fused(value, low, high):
+    return Fused(compiled(), Coefficient(value, (low, high), 500, 500), 1.25, 1.75)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            [fused(0.3, 0.2, 0.4)],
+            "The quarter of models in which these move least of the bytes runs 1.25 times as fast with it on the Bead "
+            "2 (inference at fp16), the quarter in which they move most 1.75 times. That is a part of its gain: ρ = "
+            "0.30 (0.20 to 0.40) over 500 models.",
+        ),
+        ([fused(0.8, 0.7, 0.9)], "That is most of its gain: ρ = 0.80 (0.70 to 0.90) over 500 models."),
+        # On one of two devices it may be chance
+        ([fused(0.3, 0.2, 0.4), fused(0.1, -0.1, 0.3)], "cannot be told from chance: ρ = 0.30 (0.20 to 0.40)"),
+        ([fused(-0.3, -0.4, -0.2)], "does not explain what it brings"),
+    ],
+)
+def test_fusing(monkeypatch, found, words):
+    monkeypatch.setattr(discussion.elsewhere_pairs, "fused", lambda paper: found)
+    assert words in plain(discussion.fusing(many()))
+
+
+@pytest.mark.parametrize(
+    ("factor", "low", "high", "words"),
+    [
+        (
+            1.2,
+            1.1,
+            1.3,
+            "Compile before you buy: with torch.compile models run 1.20 (1.10 to 1.30) times as fast on the ",
+        ),
+        (1.0, 0.9, 1.1, "Whether to compile or to buy cannot be told from chance: with torch.compile models run 1.00 "),
+        (0.8, 0.7, 0.9, "Buy rather than compile, if you cannot do both: with torch.compile models run 0.800 "),
+    ],
+)
+def test_compile_or_buy(monkeypatch, factor, low, high, words):
+    advantage = Effect(factor, lambda _: (low, high), 24)
+    found = Instead(compiled(), compiled("Bead 2 to Cog 3"), advantage)
+    monkeypatch.setattr(discussion.elsewhere_pairs, "compiled_instead", lambda paper: found)
+    text = plain(discussion.compile_or_buy(many()))
+    assert text.startswith(words)
+    assert text.endswith("on the Bead 2 as without it on a Cog 3 (inference at fp16), in the median of 24 models.")
+
+
+@pytest.mark.parametrize("finding", [discussion.fusing, discussion.compile_or_buy])
+def test_without_timings_of_others_there_is_a_command(finding):
+    assert isinstance(finding(empty()), Missing)
+    assert "add-published" in finding(empty())
