@@ -1,4 +1,4 @@
-"""What the measured roofs are made of: kernels, levels of memory, paces."""
+"""What the measured roofs are made of, kernels and levels of memory, and whether a burst would tell them."""
 
 from measure.cache.words import EIGHT_BITS
 from report.analysis import available, datasheet
@@ -71,8 +71,11 @@ def levels(machine: Machine) -> str:
     return f"{text} Of the caches that the system reports the sweep shows no end of {listing(missed)}."
 
 
-def paces(machine: Machine) -> str:
-    """Say how much faster bursts are than what lasts."""
+@on_each_machine
+def paces(paper: Paper, machine: Machine) -> str:
+    """Say whether a short test tells a peak: how much faster bursts are than what lasts."""
+    available.roof(machine)
+    where = f"On the {available.title(machine)}"
     gains = []
     rows = machine.roof_measurements
     for names, rate in ((ARITHMETIC, "flop_per_s"), (STREAMS, "byte_per_s")):
@@ -84,15 +87,18 @@ def paces(machine: Machine) -> str:
                 at = f" at {precision}" if names is ARITHMETIC else ""
                 gains.append((gain, f"{names[str(kernel)]}{at}"))
     if not gains:
-        return "No bursts were measured."
+        return f"{where} no bursts were measured, which would tell whether a short test tells a peak."
     most, name = max(gains)
     if most < NOTICED:
-        return f"No kernel is faster in bursts than over seconds by {percent(NOTICED)} or more."
-    return f"In bursts the {name} is {percent(most)} faster than over seconds, the others less."
+        return (
+            f"{where} a short test tells a peak as well as a long one: no kernel is faster in bursts than over seconds "
+            f"by {percent(NOTICED)} or more."
+        )
+    return f"{where} take a peak from seconds of work: in bursts the {name} is {percent(most)} faster, the others less."
 
 
 @on_each_machine
 def measured(paper: Paper, machine: Machine) -> str:
-    """Say what the roofs are made of: kernels, levels, paces."""
-    parts = [peaks(machine), eight_bits(paper, machine), or_missing(levels)(machine), paces(machine)]
+    """Say what the roofs are made of: kernels and levels."""
+    parts = [peaks(machine), eight_bits(paper, machine), or_missing(levels)(machine)]
     return " ".join(filter(None, parts))

@@ -69,13 +69,16 @@ def test_a_cache_that_no_level_ends_at():
 
 def test_bursts():
     # Multiply-adds in 16 instead of 20 ms; reading 24 MB as fast as over seconds
-    assert (
-        plain(roofs.paces(CPU))
-        == "In bursts the multiply-add at fp32 is 25 % faster than over seconds, the others less."
+    assert plain(roofs.paces(replace(tiny(), machines=(CPU,)))) == (
+        "On the Example CPU (4 cores) take a peak from seconds of work: in bursts the multiply-add at fp32 is 25 % "
+        "faster, the others less."
     )
     only_reading = replace(CPU, roof_measurements=CPU.roof_measurements[CPU.roof_measurements.roof_kernel != "fma"])
-    assert plain(roofs.paces(only_reading)) == "No kernel is faster in bursts than over seconds by 2.0 % or more."
-    assert roofs.paces(GPU) == "No bursts were measured."
+    assert plain(roofs.paces(replace(tiny(), machines=(only_reading,)))) == (
+        "On the Example CPU (4 cores) a short test tells a peak as well as a long one: no kernel is faster in bursts "
+        "than over seconds by 2.0 % or more."
+    )
+    assert "On the Example GPU no bursts were measured" in roofs.paces(tiny())
 
 
 def test_measured():
