@@ -17,7 +17,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
 from report.text.frame_rows import matching
-from report.text.prose import Gap, Prose
+from report.text.prose import Gap, Prose, command
 from report.text.quantities import listing
 
 TRAINING_BATCH = 64
@@ -41,10 +41,11 @@ def missing(
 ) -> DataMissingError:
     """Return the error that says what the cache lacks and which command of ``python -m measure`` fills the gap."""
     own, models = options.cache_flags()
-    command = f"python -m measure{own}{'' if '--models' in flags else models}"
-    command += f" --device {device}" if device else ""
-    command += f" --sections {' '.join(sections)}" if sections else ""
-    return DataMissingError(f"{what}; {command}{flags and ' '}{flags} {does}.")
+    words = f"python -m measure{own}{'' if '--models' in flags else models}"
+    words += f" --device {device}" if device else ""
+    words += f" --sections {' '.join(sections)}" if sections else ""
+    words += f" {flags}" if flags else ""
+    return DataMissingError(f"{what}; {command(words)} {does}.")
 
 
 def lacking(table: str, what: str, remedy: str = "restore it") -> DataMissingError:
@@ -178,8 +179,7 @@ def trained(paper: Paper) -> pd.DataFrame:
 def layers(paper: Paper, batch: int = 1) -> pd.DataFrame:
     """Return the layers of the models at a batch size; at least one."""
     workloads(paper, batch=batch)
-    command = f"python -m measure --sections workload --force --batch-sizes {batch}"
-    remedy = f"restore it, or count again with {command}"
+    remedy = f"restore it, or count again with `python -m measure --sections workload --force --batch-sizes {batch}`"
     gap = lacking("workload/layers", f"layer at batch size {batch}", remedy)
     return at_least_one(matching(paper.layers, precision=BASE_PRECISION, batch=batch), gap)
 
@@ -195,7 +195,7 @@ def operators(paper: Paper, stage: str, precision: str = BASE_PRECISION) -> pd.D
 
 def counted(paper: Paper) -> pd.DataFrame:
     """Return what counting programs say of the classification models; at least one row."""
-    gap = "The counting programs have not been compared yet; python benchmarks/counting_programs.py compares them."
+    gap = "The counting programs have not been compared yet; `python benchmarks/counting_programs.py` compares them."
     return at_least_one(paper.counting_programs, DataMissingError(gap))
 
 
@@ -203,10 +203,11 @@ def machine(paper: Paper, kind: str) -> Machine:
     """Return the machine of a kind that was measured last."""
     found = paper.machine(kind)
     if found is None:
-        flags = {"cpu": "--device cpu", "gpu": "--device cuda (or mps) on a machine that has one"}
-        raise DataMissingError(
-            f"No {KINDS[kind]} has been measured yet; to add one, run python -m measure {flags[kind]}."
-        )
+        run = {
+            "cpu": "`python -m measure --device cpu`",
+            "gpu": "`python -m measure --device cuda` (or mps) on a machine that has one",
+        }
+        raise DataMissingError(f"No {KINDS[kind]} has been measured yet; to add one, run {run[kind]}.")
     return found
 
 

@@ -17,8 +17,8 @@ SUMMED = ["time_s", "dram_read_byte", "dram_write_byte", "l2_byte", "l1_byte", *
 def machines(paper: Paper) -> tuple[Machine, ...]:
     """Return the machines whose kernels were counted, imported ones last; at least one."""
     gap = DataMissingError(
-        "No hardware counters have been read yet; on an NVIDIA GPU python -m measure --device cuda --sections "
-        "workload hardware-counters reads them, and python -m measure import-ncu takes what was read elsewhere."
+        "No hardware counters have been read yet; on an NVIDIA GPU `python -m measure --device cuda --sections "
+        "workload hardware-counters` reads them, and `python -m measure import-ncu` takes what was read elsewhere."
     )
     found = (machine for machine in (*paper.machines, *paper.imported) if not machine.hardware_counters.empty)
     return at_least_one(tuple(found), gap)

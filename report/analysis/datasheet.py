@@ -93,7 +93,7 @@ def gap(paper: Paper, machine: Machine, precision: str) -> str:
         return f"The measured roof of the {name} stands alone: its datasheet gives no {precision} peak."
     if machine.chip_kind != "cpu":
         return f"The measured roof of the {name} stands alone: no chip of the table answers to that name."
-    fills = "python -m measure --device cpu --sections roofs"
+    fills = "`python -m measure --device cpu --sections roofs`"
     if identity(environment) is None:
         reason = f"its family of processors was not recorded; {fills} records it"
     elif not any(row.fits(environment) for row in paper.flop_per_cycle):

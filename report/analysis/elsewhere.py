@@ -15,7 +15,7 @@ CONDITIONS = ("source", "phase", "precision", "autocast", "layout", "compiler", 
 
 MODEL = ("model", "input_size", "batch")
 
-ADD = "add a table of more with python -m measure add-published FILE"
+ADD = "add a table of more with `python -m measure add-published FILE`"
 """What fills a gap in the measurements of others."""
 
 FEWEST = 20
@@ -58,7 +58,7 @@ def counted(paper: Paper) -> pd.DataFrame:
     return at_least_one(
         rows[rows.attained.notna()],
         DataMissingError(
-            "None of the models that others timed has been counted; python -m measure count-published counts them."
+            "None of the models that others timed has been counted; `python -m measure count-published` counts them."
         ),
     )
 

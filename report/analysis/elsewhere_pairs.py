@@ -144,8 +144,8 @@ def fused(paper: Paper) -> list[Fused]:
             least, most = both.gain[both.share <= low].median(), both.gain[both.share >= high].median()
             found.append(Fused(compiled, coefficient, float(least), float(most)))
     gap = DataMissingError(
-        f"No {FEWEST} models that were timed with {COMPILED.name} have counted layers; python -m measure "
-        "count-published counts them."
+        f"No {FEWEST} models that were timed with {COMPILED.name} have counted layers; `python -m measure "
+        "count-published` counts them."
     )
     return sorted(at_least_one(found, gap), key=lambda each: -each.coefficient.models)
 

@@ -48,8 +48,8 @@ def speeds(paper: Paper) -> pd.DataFrame:
     )
     if len(found) < FEWEST:
         raise available.DataMissingError(
-            f"Fewer than {FEWEST} machines in the cache share cells; python -m measure add-machine FOLDER_OR_ZIP adds "
-            "one."
+            f"Fewer than {FEWEST} machines in the cache share cells; "
+            "`python -m measure add-machine FOLDER_OR_ZIP` adds one."
         )
     machines = {machine.folder: machine for machine in paper.machines}
     roofs = {name: machines[name].roof(BASE_PRECISION) for name in found.index}

@@ -72,7 +72,7 @@ class Check(NamedTuple):
 
 
 def _none() -> DataMissingError:
-    return DataMissingError("No prediction has been checked yet; python -m measure fit fits and checks them.")
+    return DataMissingError("No prediction has been checked yet; `python -m measure fit` fits and checks them.")
 
 
 @cache

@@ -27,7 +27,8 @@ def between_machines(paper: Paper) -> list[tuple[Machine, pd.DataFrame]]:
     found = [(other, _shared(first, other)) for other in paper.machines if other is not first]
     gap = available.DataMissingError(
         f"No other machine in the cache shares a cell with the {available.title(first)}; to compare it with one, "
-        "run python -m measure and then python -m measure pack there, and python -m measure add-machine FILE.zip here."
+        "run `python -m measure` and then `python -m measure pack` there, and "
+        "`python -m measure add-machine FILE.zip` here."
     )
     return available.at_least_one([(other, shared) for other, shared in found if not shared.empty], gap)
 

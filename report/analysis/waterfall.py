@@ -54,10 +54,10 @@ def profiled(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
     return cells.assign(system_share=cells.system_s / ((threads or float("nan")) * cells.plain_s))
 
 
-def command(machine: Machine, precision: str = BASE_PRECISION) -> str:
-    """Return the command that counts operators and takes the profiles that are missing."""
+def command(machine: Machine, precision: str = BASE_PRECISION, flags: str = "") -> str:
+    """Return the command that counts operators and takes the profiles that are missing, for a sentence."""
     device = machine.environment.device
-    return f"python -m measure --device {device} --sections workload operators --precisions {precision}"
+    return f"`python -m measure --device {device} --sections workload operators --precisions {precision}{flags}`"
 
 
 @cache

@@ -22,8 +22,8 @@ def show(paper: Paper) -> Display:
 @available.or_missing
 def _choices(paper: Paper) -> dict[str, Any]:
     if paper.predictions.coefficients.empty:
-        raise DataMissingError("No latency is predicted yet; python -m measure fit fits what was timed.")
+        raise DataMissingError("No latency is predicted yet; `python -m measure fit` fits what was timed.")
     choices = paper.predictions.choices
     if not choices.calls:
-        raise DataMissingError("No model was counted; python -m measure --sections workload counts them.")
+        raise DataMissingError("No model was counted; `python -m measure --sections workload` counts them.")
     return choices.as_json()

@@ -106,7 +106,15 @@ def _boxed(block: Element) -> list[Element] | None:
         return [{"t": "Figure", "c": [attribute, caption, box]}]
     if block["t"] == "Table":
         return _table(block["c"])
+    if block["t"] == "Code" and block["c"][0] == attributes() and "-" in block["c"][1]:
+        return [raw_inline("html", f"<code>{' '.join(map(_unbroken, block['c'][1].split(' ')))}</code>")]
     return None
+
+
+def _unbroken(word: str) -> str:
+    """Return a word of a command, in a span where a line would break after its hyphen (for Quarto: ``hyphens.lua``)."""
+    text = html.escape(word, quote=False)
+    return f"<span>{text}</span>" if "-" in word else text
 
 
 def _table(table: list[Any]) -> list[Element]:

@@ -220,9 +220,9 @@ def counted_bytes(paper: Paper) -> alt.ConcatChart:
         drawn.append(f"{number(cells, 'cell')} on the {title}")
     if not panels:
         raise available.DataMissingError(
-            "The hardware counters that were read do not say the bytes of memory of any model that was counted; python "
-            "-m measure --sections workload counts models, --sections hardware-counters --force reads the "
-            "counters again."
+            "The hardware counters that were read do not say the bytes of memory of any model that was counted; "
+            "`python -m measure --sections workload` counts models, "
+            "`python -m measure --sections hardware-counters --force` reads the counters again."
         )
     description = (
         f"Dot plot on a logarithmic axis of the bytes of {listing(drawn)}: by hardware counters of memory, and, of "

@@ -90,7 +90,7 @@ def flop_against_ours(paper: Paper) -> alt.LayerChart:
     found = [row for row in comparisons(paper) if row.unit == "FLOP" and row.ours]
     if not found:
         raise DataMissingError(
-            "No printed number of FLOP in data/published has been counted; python -m measure --sections workload "
+            "No printed number of FLOP in data/published has been counted; `python -m measure --sections workload` "
             "counts the models."
         )
     points = pd.DataFrame(

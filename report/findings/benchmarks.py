@@ -61,8 +61,8 @@ def lower_precision(machine: Machine) -> str:
     pairs, lower_one = or_missing(speed_ups.at_lower_precision)(machine), machine.lower_precision
     if isinstance(pairs, Missing):
         return (
-            f"Nothing was measured at both {BASE_PRECISION} and {lower_one}; python -m measure --precisions "
-            f"{BASE_PRECISION} {lower_one} does."
+            f"Nothing was measured at both {BASE_PRECISION} and {lower_one}; `python -m measure --precisions "
+            f"{BASE_PRECISION} {lower_one}` does."
         )
     gains, slower = of_models(pairs, "gain"), int((pairs.gain < 1).sum())
     return (

@@ -21,8 +21,8 @@ def _scores(paper: Paper) -> tuple[Any, pd.DataFrame]:
     ours = scores[scores.program == counting_programs.OURS]
     if ours.empty:
         raise DataMissingError(
-            "The table data/workload/counting_programs.csv lacks this program's counts; python "
-            "benchmarks/counting_programs.py fills it."
+            "The table data/workload/counting_programs.csv lacks this program's counts; `python "
+            "benchmarks/counting_programs.py` fills it."
         )
     return ours.iloc[0], scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]
 

@@ -81,8 +81,8 @@ def launched(paper: Paper) -> str:
     machines = [machine for machine in paper.shown if not machine.kernels.empty]
     if not machines:
         raise DataMissingError(
-            "No kernel has been timed: operators launch kernels on a GPU, and python -m measure --device cuda "
-            "--sections workload operators times them there."
+            "No kernel has been timed: operators launch kernels on a GPU, and `python -m measure --device cuda "
+            "--sections workload operators` times them there."
         )
     return " ".join(_launched(paper, machine) for machine in machines)
 

@@ -72,7 +72,7 @@ def timed_by_others(paper: Paper) -> Markup | Prose:
     if gpu is None:
         raise DataMissingError(
             f"No GPU stands in: others timed none of these models at {BASE_PRECISION} on one whose datasheet is known; "
-            "python -m measure add-published FILE adds their times."
+            "`python -m measure add-published FILE` adds their times."
         )
     sources = "; ".join(f"@{key}" for key in gpu.source.split(";"))
     copied = "The copy of the input to the GPU is within these times, and in none of ours. " if gpu.input_copied else ""
@@ -120,8 +120,8 @@ def cells(machine: Machine) -> str:
     tried, measured = len(machine.cells), int((machine.cells.status == "ok").sum())
     if not tried:
         return (
-            f"no cell of inference was tried; python -m measure --device {machine.environment.device} --sections "
-            "workload inference measures them"
+            f"no cell of inference was tried; `python -m measure --device {machine.environment.device} --sections "
+            "workload inference` measures them"
         )
     if tried == measured:
         return by_number(tried, "one cell was measured", f"all {number(tried, 'cell')} that were tried were measured")

@@ -125,7 +125,7 @@ def best(paper: Paper, machine: Machine) -> str:
     sentence = f"On the {available.title(machine)} the models are ordered best {'; '.join(parts)}."
     if BOUND in predictors.known(cells):
         return sentence
-    why = "Their operators have not been counted; python -m measure --sections workload counts them."
+    why = "Their operators have not been counted; `python -m measure --sections workload` counts them."
     roof = or_missing(available.roof)(machine)
     return f"{sentence} The roofline time is not among them: {roof if isinstance(roof, Missing) else why}"
 
@@ -175,7 +175,9 @@ def _outliers(off: pd.DataFrame, traits: pd.DataFrame) -> str:
         f"{significant(exp(quick.residual))} times{_apart(traits.loc[quick.model], middle)}. {_explained(off, traits)}"
     )
     if traits.operator_calls.isna().all():
-        text += " How many operators a model calls was not counted; python -m measure --sections workload counts them."
+        text += (
+            " How many operators a model calls was not counted; `python -m measure --sections workload` counts them."
+        )
     return text
 
 

@@ -51,8 +51,8 @@ def reasons(paper: Paper, machine: Machine) -> str:
     known = apart[apart.cause != ""]
     if known.empty:
         return (
-            f"{where} the layers that make the ratios differ are not known; python -m measure --device "
-            f"{machine.environment.device} --sections workload operators times them."
+            f"{where} the layers that make the ratios differ are not known; `python -m measure --device "
+            f"{machine.environment.device} --sections workload operators` times them."
         )
     slower, faster = known.time_ratio > known.flop_ratio, known.time_ratio < known.flop_ratio
     parts = [

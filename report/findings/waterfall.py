@@ -125,7 +125,7 @@ def system(paper: Paper) -> str:
     if known.empty:
         raise DataMissingError(
             f"What the operating system takes of a call on the {available.title(machine)} has not been measured; "
-            f"{waterfall.command(machine)} --force measures it."
+            f"{waterfall.command(machine, flags=' --force')} measures it."
         )
     same = comparable(known)
     parts = [f"{percent(rows.system_share.median())} at {batch}" for batch, rows in same.groupby("batch")]

@@ -7,6 +7,7 @@ import pandas as pd
 from report.load.counting_programs import OURS
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, matching
+from report.text.prose import command
 
 
 def workload(paper: Paper, model: str, batch: int) -> Any | None:
@@ -15,9 +16,9 @@ def workload(paper: Paper, model: str, batch: int) -> Any | None:
     return None if rows.empty else rows.iloc[0]
 
 
-def command(model: str, batch: int) -> str:
-    """Return the command that counts a model."""
-    return f"python -m measure --sections workload --models {model} --batch-sizes {batch}"
+def counting(model: str, batch: int) -> str:
+    """Return the command that counts a model, for a sentence."""
+    return command(f"python -m measure --sections workload --models {model} --batch-sizes {batch}")
 
 
 def step_flop(row: Any | None) -> float | None:

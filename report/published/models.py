@@ -55,7 +55,7 @@ def _compared(
     if ours is None and not row.model_key:
         verdict = Verdict(NOT_COMPARABLE, "it does not say which model it means")
     elif ours is None and asked is None:
-        verdict = Verdict(NOT_COMPARABLE, f"it has not been counted; {counts.command(row.model_key, 1)} counts it")
+        verdict = Verdict(NOT_COMPARABLE, f"it has not been counted; {counts.counting(row.model_key, 1)} counts it")
     else:
         verdict = judge(*printed(row, column), ours, others)
         if verdict.outcome != AGREES and asked is not None and asked.input_shape != USUAL_SHAPE:

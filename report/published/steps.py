@@ -103,7 +103,7 @@ def _flop(paper: Paper, step: Step) -> Comparison:
     model, batch = step.row.model_key, int(step.row.batch)
     ours = counts.step_flop(counts.workload(paper, model, batch))
     if ours is None:
-        verdict = Verdict(NOT_COMPARABLE, f"the step has not been counted; {counts.command(model, batch)} does")
+        verdict = Verdict(NOT_COMPARABLE, f"the step has not been counted; {counts.counting(model, batch)} does")
     elif step.misprinted:
         verdict = Verdict(DIFFERS, MISPRINT)
     else:
@@ -191,7 +191,7 @@ def _estimated_flop(paper: Paper, row: Any, batch: int | None) -> tuple[float | 
     ours = counts.step_flop(counts.workload(paper, row.model_key, batch))
     if ours is None:
         return None, Verdict(
-            NOT_COMPARABLE, f"the step has not been counted; {counts.command(row.model_key, batch)} does"
+            NOT_COMPARABLE, f"the step has not been counted; {counts.counting(row.model_key, batch)} does"
         )
     by_program = {
         f"the multiply-adds of {row.model_key}'s forward pass alone by {name(program)}": batch * mac

@@ -21,6 +21,7 @@ from report.published.verdict import (
     printed,
 )
 from report.text.frame_rows import each, highest, matching
+from report.text.prose import command
 
 LINEAR_ONLY = "the backward pass of the linear layers alone; that of convolutions is missing"
 ONE_GRADIENT = "the backward pass with one of its two gradients, that of the weights"
@@ -78,7 +79,7 @@ def _flop(paper: Paper, row: Any, models: int) -> Iterator[Comparison]:
         linear = matching(paper.layers, **cell, layer_kind="linear").backward_flop.astype(float).sum()
         others["backward"] = {LINEAR_ONLY: float(linear), ONE_GRADIENT: forward}
         others["ratio"] = {what: _turned(row, forward, flop) for what, flop in others["backward"].items() if flop > 0}
-    missing = Verdict(NOT_COMPARABLE, f"its step has not been counted; {counts.command(row.model, batch)} counts it")
+    missing = Verdict(NOT_COMPARABLE, f"its step has not been counted; {counts.counting(row.model, batch)} counts it")
     for stage in STAGES:
         figure, rounding = printed(row, stage)
         if pd.notna(figure):
@@ -129,8 +130,12 @@ def _time_ratio(paper: Paper, row: Any) -> Comparison:
     found = measured(paper, row.model, row.batch)
     if found is None:
         reason = (
-            f"no such step was measured; python -m measure --sections workload training --models {row.model} "
-            f"--training-batch-sizes {_batch(row)} measures it"
+            "no such step was measured; "
+            + command(
+                f"python -m measure --sections workload training --models {row.model} "
+                f"--training-batch-sizes {_batch(row)}"
+            )
+            + " measures it"
         )
         return Comparison(row.study, _name(row), quantity, "", figure, None, Verdict(NOT_COMPARABLE, reason))
     title, step = found

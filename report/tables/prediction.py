@@ -163,7 +163,7 @@ def typical(paper: Paper) -> str:
     }
     rows = sorted((each[0].likely_s, name, each) for name, each in known.items() if each)
     if not rows:
-        raise DataMissingError("No typical model is predicted: count them, and fit with python -m measure fit.")
+        raise DataMissingError("No typical model is predicted: count them, and fit with `python -m measure fit`.")
     lines = []
     for _, name, each in rows:
         low, high = each[0].low_s, each[0].high_s

@@ -19,6 +19,8 @@ UNREAD = re.compile(r"(?<=:)(?=::)|(?<=\{)(?=[#.=]|\{<)")
 """Within what the engine refuses as syntax that pandoc left as it stands: fences, attributes, shortcodes."""
 NOTHING = "[]{}"
 """An empty span."""
+CODE = re.compile(r"`(python [^`]+)`")
+"""A command that a sentence names, between backticks."""
 
 
 def washed(text: str) -> str:
@@ -27,8 +29,19 @@ def washed(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return the Markdown that prints this text, on one line."""
-    return NOTHING.join(map(_escaped, UNREAD.split(_on_one_line(text))))
+    """Return the Markdown that prints this text, on one line; a command between backticks is code."""
+    parts = CODE.split(_on_one_line(text))
+    parts[::2] = [NOTHING.join(map(_escaped, UNREAD.split(part))) for part in parts[::2]]
+    parts[1::2] = [f"`{command}`" for command in parts[1::2]]
+    return "".join(parts)
+
+
+def command(text: str) -> str:
+    """Return a command as sentences name it: between backticks, unless a name in it would end these or a table's cell.
+
+    Such a name may be in any folder that someone hands in.
+    """
+    return text if re.search(r"[`|]|\{[#.=<]", text) else f"`{text}`"
 
 
 def _on_one_line(text: str) -> str:

@@ -130,8 +130,8 @@ def convolution_time(paper: Paper) -> Ruling:
     rows = matching(kinds, model="alexnet", layer_kind="convolution")
     if rows.empty:
         raise DataMissingError(
-            f"AlexNet's layers were not timed on the {available.title(machine)}; python -m measure --models alexnet "
-            "--sections workload training operators times them."
+            f"AlexNet's layers were not timed on the {available.title(machine)}; `python -m measure --models alexnet "
+            "--sections workload training operators` times them."
         )
     step = matching(available.steps(machine), model="alexnet", batch=rows.iloc[0].batch).iloc[0]
     shares = {row.stage: counted(row.time_s).over(latency(step, row.stage)) for row in each(rows)}

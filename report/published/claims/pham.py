@@ -92,6 +92,6 @@ def slower_on_l4(paper: Paper) -> Ruling:
         return Ruling(bool(l4.row.time_s > t4.row.time_s), text)
     raise DataMissingError(
         f"{text} The L4's rate has the digits of its DRAM rate times its time, so the row is likely misprinted; FLOP "
-        "of tensor cores, which are not counted, are possible too. On an L4 python -m measure --device cuda --models "
-        "resnet50 --sections workload training would decide."
+        "of tensor cores, which are not counted, are possible too. On an L4 `python -m measure --device cuda --models "
+        "resnet50 --sections workload training` would decide."
     )

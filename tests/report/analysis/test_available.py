@@ -25,23 +25,23 @@ def without_layers():
     [
         (lambda: available.chips(empty()), "data/chips.csv holds no chip"),
         (lambda: available.chips(tiny(), "soc"), "holds no SoC"),
-        (lambda: available.workloads(empty()), "python -m measure --sections workload counts"),
-        (lambda: available.workloads(tiny(), batch=64), "at batch size 64; .* --batch-sizes 64 counts"),
+        (lambda: available.workloads(empty()), "`python -m measure --sections workload` counts"),
+        (lambda: available.workloads(tiny(), batch=64), "at batch size 64; .* --batch-sizes 64` counts"),
         (
             lambda: available.workloads(tiny(), "fp16", 8),
-            "counted yet at fp16 at batch size 8; .* workload --precisions fp16 --batch-sizes 8 counts",
+            "counted yet at fp16 at batch size 8; .* workload --precisions fp16 --batch-sizes 8` counts",
         ),
-        (lambda: available.trained(without("backward_flop")), "No backward pass .* --batch-sizes 64 counts"),
+        (lambda: available.trained(without("backward_flop")), "No backward pass .* --batch-sizes 64` counts"),
         (lambda: available.layers(empty()), "have not been counted yet at batch size 1"),
         (lambda: available.layers(without_layers()), "layers.csv holds no layer at batch size 1; restore"),
         (
             lambda: available.operators(tiny(), "inference"),
-            "operators of the models .* yet at fp32; .* --sections workload --precisions fp32 counts",
+            "operators of the models .* yet at fp32; .* --sections workload --precisions fp32` counts",
         ),
-        (lambda: available.operators(empty(), "inference"), "models have not been counted yet; python -m"),
-        (lambda: available.machine(empty(), "cpu"), "No CPU .* python -m measure --device cpu"),
-        (lambda: available.machine(empty(), "gpu"), "No GPU .* python -m measure --device cuda"),
-        (lambda: available.machines(empty()), "No machine has been measured yet; python -m measure"),
+        (lambda: available.operators(empty(), "inference"), "models have not been counted yet; `python -m"),
+        (lambda: available.machine(empty(), "cpu"), "No CPU .* `python -m measure --device cpu"),
+        (lambda: available.machine(empty(), "gpu"), "No GPU .* `python -m measure --device cuda"),
+        (lambda: available.machines(empty()), "No machine has been measured yet; `python -m measure"),
         (
             lambda: available.roof(tiny().machine("cpu"), "bf16"),
             r"bf16 roof of the Example CPU \(4 cores\) .* --device cpu --sections roofs --precisions bf16",
@@ -89,16 +89,16 @@ def test_guards():
 def test_what_a_machine_lacks_names_the_command_that_runs_there():
     gap = available.missing_on(tiny().machine("cpu"), "Nothing", "workload", "training", flags="--models a")
     assert str(gap) == (
-        "Nothing; python -m measure --device cpu --sections workload training --models a measures them."
+        "Nothing; `python -m measure --device cpu --sections workload training --models a` measures them."
     )
 
 
 def test_the_command_finds_the_cache_and_its_models(monkeypatch, tmp_path):
     monkeypatch.setattr(options, "cache_flags", lambda: (" --data mine", " --models lean"))
     gap = available.missing("Nothing", sections=["roofs"])
-    assert str(gap) == "Nothing; python -m measure --data mine --models lean --sections roofs measures them."
+    assert str(gap) == "Nothing; `python -m measure --data mine --models lean --sections roofs` measures them."
     named = available.missing("Nothing", flags="--models broad")
-    assert str(named) == "Nothing; python -m measure --data mine --models broad measures them."
+    assert str(named) == "Nothing; `python -m measure --data mine --models broad` measures them."
 
 
 @pytest.fixture

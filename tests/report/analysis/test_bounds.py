@@ -110,8 +110,8 @@ def test_models_are_held_against_chips_at_the_precisions_that_were_counted():
     [
         (lambda: bounds.example_chips(empty()), "data/chips.csv holds no chip"),
         (lambda: bounds.example_chips(of_kind("fpga")), "a confirmed dense peak at fp32 and bf16; add rows"),
-        (lambda: bounds.compared_roofs(empty()), "No fp32 roof .* python -m measure --sections roofs"),
-        (lambda: bounds.held_against_chips(without_workloads()), "counted yet; python -m measure"),
+        (lambda: bounds.compared_roofs(empty()), "No fp32 roof .* `python -m measure --sections roofs"),
+        (lambda: bounds.held_against_chips(without_workloads()), "counted yet; `python -m measure"),
     ],
 )
 def test_what_is_missing_is_said_with_what_fills_it(asked, said):

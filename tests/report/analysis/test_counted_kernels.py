@@ -61,7 +61,7 @@ def test_the_step_of_a_model():
 
 def test_machines_with_counters_are_those_measured_and_those_imported():
     assert [each.folder for each in counted_kernels.machines(counted())] == ["example-gpu", "imported"]
-    with pytest.raises(DataMissingError, match="--sections workload hardware-counters reads them"):
+    with pytest.raises(DataMissingError, match="--sections workload hardware-counters` reads them"):
         counted_kernels.machines(empty())
 
 

@@ -57,10 +57,13 @@ def test_a_processor_is_not_taken_for_the_chip_of_its_name():
     [
         (
             with_environment(cpu_family=None),
-            "since its family of processors was not recorded; python -m measure --device cpu --sections roofs",
+            "since its family of processors was not recorded; `python -m measure --device cpu --sections roofs",
         ),
         (with_environment(cpu_model=9), "holds no row for ExampleVendor family 1 model 9"),
-        (replace(CPU, clock=None), "since its clock was not measured; python -m measure --device cpu --sections roofs"),
+        (
+            replace(CPU, clock=None),
+            "since its clock was not measured; `python -m measure --device cpu --sections roofs",
+        ),
         (
             replace(GPU, environment=replace(GPU.environment, name="Other")),
             "of the Other stands alone: no chip of the table answers to that name",

@@ -58,7 +58,7 @@ def test_printed_steps_beside_the_forward_passes_of_their_device():
 
 def test_without_a_sweep_it_says_what_adds_one():
     for paper in (empty(), with_timings([timing()])):
-        with pytest.raises(DataMissingError, match="python -m measure add-published"):
+        with pytest.raises(DataMissingError, match="`python -m measure add-published"):
             swept_of(paper)
     assert sweeps(frame([])).empty
     assert saturations(sweeps(frame([]))).empty

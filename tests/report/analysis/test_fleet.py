@@ -48,7 +48,7 @@ def test_a_machine_without_a_roof_has_none():
 
 def test_too_few_machines():
     with pytest.raises(
-        DataMissingError, match="Fewer than 3 machines in the cache share cells; python -m measure add-"
+        DataMissingError, match="Fewer than 3 machines in the cache share cells; `python -m measure add-"
     ):
         fleets.speeds(fleet(1, 2))
     with pytest.raises(DataMissingError, match="No other machine in the cache shares a cell"):

@@ -18,6 +18,8 @@ def test_cells():
 
 def test_without_language_models_the_command_is_named():
     for paper in (tiny(), spoken()):
-        with pytest.raises(DataMissingError, match=r"on the Example GPU; .* inference --models 'language:\*' measures"):
+        with pytest.raises(
+            DataMissingError, match=r"on the Example GPU; .* inference --models 'language:\*'` measures"
+        ):
             language.cells(paper.machine("gpu"))
     assert empty().machine("cpu") is None

@@ -107,8 +107,8 @@ def test_what_is_missing():
     cpu = trained().machine("cpu")
     with pytest.raises(
         DataMissingError,
-        match=r"time of the layers of a training step on the Example CPU \(4 cores\) has not been measured; python -m "
-        "measure --device cpu --sections workload operators measures it",
+        match=r"time of the layers of a training step on the Example CPU \(4 cores\) has not been measured; `python -m "
+        "measure --device cpu --sections workload operators` measures it",
     ):
         layer_costs.of_layers(trained(), replace(cpu, profiles=cpu.profiles.iloc[:0]))
     with pytest.raises(DataMissingError, match=r"No training step .*CPU.* No training step .*GPU"):

@@ -77,5 +77,5 @@ def test_the_time_of_a_step_is_that_of_its_rounds():
 
 def test_what_is_missing_is_said():
     cpu = tiny().machine("cpu")
-    with pytest.raises(DataMissingError, match="--device cpu --sections workload operators profiles them"):
+    with pytest.raises(DataMissingError, match="--device cpu --sections workload operators` profiles them"):
         operator_shares.groups(tiny(), cpu)

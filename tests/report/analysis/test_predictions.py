@@ -58,5 +58,5 @@ def test_a_device_stands_once_with_the_kinds_that_enough_models_have():
 
 @pytest.mark.parametrize("ask", [predictions.of_settings, predictions.of_libraries, predictions.kinds])
 def test_without_a_fit_it_says_how_to_fit(ask):
-    with pytest.raises(DataMissingError, match="python -m measure fit"):
+    with pytest.raises(DataMissingError, match="`python -m measure fit"):
         ask(empty())

@@ -39,7 +39,7 @@ def test_without_shared_cells_it_says_what_adds_some():
     apart = replace(gpu, cells=gpu.cells[gpu.cells.batch == 16].assign(batch=32))
     for machines in ((cpu,), (cpu, apart), (cpu, replace(gpu, cells=gpu.cells.iloc[:0]))):
         with pytest.raises(
-            DataMissingError, match=r"with the Example CPU \(4 cores\); to compare it with one, run python"
+            DataMissingError, match=r"with the Example CPU \(4 cores\); to compare it with one, run `python"
         ):
             speed_ups.between_machines(replace(many(), machines=machines))
     with pytest.raises(DataMissingError, match="No machine has been measured yet"):
@@ -63,8 +63,8 @@ def test_without_variants_the_command_is_named():
     with pytest.raises(
         DataMissingError,
         match=r"No cell of the Example CPU \(4 cores\) has been measured in eager mode and as a variant in one "
-        "sitting; python -m measure --device cpu --sections workload inference --variants eager channels_last "
-        "kept_memory measures some",
+        "sitting; `python -m measure --device cpu --sections workload inference --variants eager channels_last "
+        "kept_memory` measures some",
     ):
         speed_ups.over_eager(tiny().machine("cpu"))
     with pytest.raises(DataMissingError, match=r"in one sitting at fp32; .*--variants eager channels_last comp"):

@@ -71,8 +71,8 @@ def test_what_is_missing():
     cpu = profiled().machine("cpu")
     with pytest.raises(
         DataMissingError,
-        match=r"time of the operators on the Example CPU \(4 cores\) at fp32 has not been measured; python -m measure "
-        "--device cpu --sections workload operators --precisions fp32 measures it",
+        match=r"time of the operators on the Example CPU \(4 cores\) at fp32 has not been measured; `python -m measure "
+        "--device cpu --sections workload operators --precisions fp32` measures it",
     ):
         waterfall.terms(tiny(), tiny().machine("cpu"))
     with pytest.raises(DataMissingError, match="fp32 roof of the Example CPU"):

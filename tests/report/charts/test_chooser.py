@@ -25,7 +25,7 @@ def markdown(data):
 
 
 def test_without_fits_or_counts_a_sentence_stands_in_its_place():
-    assert "python \\-m measure fit" in markdown(empty())
+    assert "`python -m measure fit`" in markdown(empty())
     assert "No model was counted" in markdown(predicted())
 
 

@@ -114,6 +114,17 @@ def test_scripts_of_the_project_run_and_no_others():
     assert withheld.policy().startswith("default-src 'none'; ")
 
 
+def test_the_words_of_a_command_stay_whole(project):
+    codes = [["", [], []], "python -m measure --models=<a>"], [["", [], []], "a_b"], [["", ["bash"], []], "--a"]
+    paragraph = {"t": "Para", "c": [{"t": "Code", "c": list(code)} for code in codes]}
+    (block,) = page_blocks([paragraph], project, Places([]), Withheld())
+    command, *others = block["c"]
+    assert command["c"] == [
+        "html", "<code>python <span>-m</span> measure <span>--models=&lt;a&gt;</span></code>",
+    ]  # fmt: skip
+    assert [other["c"][1] for other in others] == ["a_b", "--a"]
+
+
 def test_the_sentence_in_a_tables_place_has_its_caption_above_it(project):
     caption = [{"t": "Plain", "c": [string("Table 1: C")]}]
     sentence = {"t": "Para", "c": [string("Nothing was measured.")]}

@@ -105,6 +105,16 @@ def test_a_flag_stays_on_its_line(project):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("width", range(100, 200, 10))
+def test_the_words_of_a_command_stay_whole(tmp_path, width):
+    command = "python -m measure --batch-sizes 1 --training-batch-sizes 2"
+    page = f"#set page(width: {width}pt, height: auto, margin: 0pt)\nRun `{command}` there."
+    pdf = typst.Compiler(root=str(tmp_path)).compile((STYLE + page).encode(), format="pdf")
+    text = pypdfium2.PdfDocument(pdf)[0].get_textpage().get_text_range()
+    assert len(text.splitlines()) > 1
+    assert text.replace("\ufffe", "-").split() == ["Run", *command.split(), "there."]
+
+
 def test_a_formula_has_its_tex_to_be_read_aloud(project):
     formula = {"t": "Math", "c": [{"t": "InlineMath"}, "\\min(\\pi,\n\\beta I)"]}
     (block,) = paper_blocks([{"t": "Para", "c": [formula]}], project, Places([]))

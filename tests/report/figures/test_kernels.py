@@ -61,6 +61,6 @@ def test_where_no_counters_were_read_bytes_are_those_that_a_study_printed():
 
 
 def test_what_was_not_measured_is_a_sentence():
-    assert "--device cpu --sections workload operators profiles them" in kernels.shares(tiny())
+    assert "--device cpu --sections workload operators` profiles them" in kernels.shares(tiny())
     assert "import-ncu" in kernels.counted_bytes(tiny())
     assert isinstance(kernels.counted_bytes(trained()), Missing)

@@ -57,4 +57,4 @@ def test_the_axis_holds_negative_terms():
 
 
 def test_without_profiles_it_is_a_sentence():
-    assert "python -m measure --device cpu --sections workload operators" in waterfall.stacked(tiny())
+    assert "`python -m measure --device cpu --sections workload operators" in waterfall.stacked(tiny())

@@ -108,4 +108,4 @@ def test_published():
 def test_without_data_a_command_is_named(answer):
     text = answer(empty())
     assert isinstance(text, Missing)
-    assert "python -m measure" in text or "data/chips.csv" in text
+    assert "`python -m measure" in text or "data/chips.csv" in text

@@ -40,4 +40,4 @@ def test_a_machine_without_a_roof_leaves_the_place_open():
 def test_without_machines_counts_stay_and_without_counts_a_command_is_named():
     assert told(replace(tiny(), machines=()), "lean").endswith("FLOP/B.")
     assert isinstance(cards.models(empty()), Missing)
-    assert "python -m measure" in cards.models(empty())
+    assert "`python -m measure" in cards.models(empty())

@@ -73,7 +73,7 @@ def test_precision():
     assert "run inference at bf16 at batch size 4, at fp32 at batch size 1:" in text(both)
     neither = settings.precision(many(), at_bf16({1: 1.0, 4: 1.0, 16: 1.0}))
     assert "expect no speed of bf16" in text(neither)
-    with pytest.raises(DataMissingError, match="--device cpu --precisions fp32 bf16 does"):
+    with pytest.raises(DataMissingError, match="--device cpu --precisions fp32 bf16` does"):
         settings.precision(many(), cpu())
 
 

@@ -58,4 +58,4 @@ def test_without_measurements_of_others_a_command_is_named():
     for told in (elsewhere.extent, elsewhere.shares, elsewhere.families, elsewhere.farthest, elsewhere.gaps):
         text = told(replace(empty()))
         assert isinstance(text, Missing)
-        assert "python -m measure" in text
+        assert "`python -m measure" in text

@@ -132,7 +132,7 @@ def test_depthwise_convolutions():
             "1 of those the depthwise convolutions lie below." in text
         )
     text = findings.layers.depthwise(replace(tiny(), layers=changed, machines=()))
-    assert text.endswith("No machine has been measured yet; python -m measure measures this one.")
+    assert text.endswith("No machine has been measured yet; `python -m measure` measures this one.")
 
 
 def test_definitions_of_intensity():
@@ -184,7 +184,7 @@ def test_crossings_at_a_precision_that_was_not_counted():
     full = replace(wide(), workloads=wide().workloads[wide().workloads.precision == "fp32"])
     text = findings.bounds.crossings(full)
     assert "at bf16 (" not in text
-    assert text.endswith("python -m measure --sections workload --precisions bf16 counts them.")
+    assert text.endswith("`python -m measure --sections workload --precisions bf16` counts them.")
 
 
 def test_backward():
@@ -391,11 +391,11 @@ def test_only_failed_cells():
     failed = with_cells(lambda cells: cells.status != "ok")
     for text in (findings.benchmarks.latency(failed), findings.utilisation.attained(failed)):
         assert isinstance(text, Missing)
-        assert "python -m measure --device cpu" in text
+        assert "`python -m measure --device cpu" in text
     assert "none of 1 cell was measured; 1 ran out of memory" in plain(findings.machines.outcome(failed))
     untried = findings.machines.outcome(with_cells(lambda cells: cells.status == "never"))
-    assert "no cell of inference was tried; python -m measure --device cpu --sections workload" in untried
-    assert "python -m measure" in findings.machines.measured(failed)
+    assert "no cell of inference was tried; `python -m measure --device cpu --sections workload" in untried
+    assert "`python -m measure" in findings.machines.measured(failed)
 
 
 def test_abstract():
@@ -421,4 +421,4 @@ def test_what_one_machine_lacks_is_said_beside_what_the_other_has():
     bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
     text = plain(findings.utilisation.roofs(replace(tiny(), machines=(cpu, bare))))
     assert "The measured roof of the Example CPU" in text
-    assert "The fp32 roof of the Example GPU has not been measured; python -m measure --device cuda" in text
+    assert "The fp32 roof of the Example GPU has not been measured; `python -m measure --device cuda" in text

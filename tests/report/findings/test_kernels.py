@@ -43,7 +43,7 @@ def test_kernels_and_their_names():
     # A product by its name, that one works for a convolution: 15 and 35 of 100 us are sorted the same way.
     assert "kernels with 50 % of the time would be in the groups of the operators that launch them" in text
     assert text.endswith("and with 0 % in none.")
-    assert "--device cuda --sections workload operators times them there" in kernels.launched(profiled())
+    assert "--device cuda --sections workload operators` times them there" in kernels.launched(profiled())
 
 
 def test_what_waits_for_memory():
@@ -92,4 +92,4 @@ def test_every_finding_is_whole_sentences(made):
 
 
 def test_without_operators_the_command_is_named():
-    assert "--sections workload operators profiles them" in kernels.spent(tiny())
+    assert "--sections workload operators` profiles them" in kernels.spent(tiny())

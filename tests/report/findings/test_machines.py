@@ -45,4 +45,4 @@ def test_a_gpu_that_was_measured_takes_its_place():
 def test_without_one_the_command_that_adds_times_is_said():
     text = machines.timed_by_others(replace(tiny(), machines=tiny().machines[:1]))
     assert isinstance(text, Missing)
-    assert "python -m measure add-published FILE" in text
+    assert "`python -m measure add-published FILE" in text

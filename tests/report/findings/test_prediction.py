@@ -54,7 +54,7 @@ def test_models_that_a_fit_has_not_seen():
 
 def test_without_a_fit_of_ours_it_says_so():
     assert isinstance(prediction.own(changed(lambda row: None if row.setting == OWN else row.median_error)), Missing)
-    assert "python -m measure fit" in prediction.answer(wide())
+    assert "`python -m measure fit" in prediction.answer(wide())
     assert isinstance(prediction.aside(empty()), Missing)
 
 
@@ -204,4 +204,4 @@ def test_training_is_not_mixed_with_inference():
 
 @pytest.mark.parametrize("finding", [prediction.answer, prediction.estimates, prediction.devices])
 def test_without_errors_each_names_the_command(finding):
-    assert "python -m measure fit" in finding(empty())
+    assert "`python -m measure fit" in finding(empty())

@@ -59,7 +59,7 @@ def test_grades(at_least, word):
 def test_too_few_models():
     text = plain(predictors.estimates(tiny()))
     assert "On the Example GPU too few models were measured at the same batch size" in text
-    assert "(3 are needed); python -m measure --device cuda" in text
+    assert "(3 are needed); `python -m measure --device cuda" in text
     text = predictors.best(replace(tiny(), machines=(tiny().machine("gpu"),)))
     assert isinstance(text, Missing)
 
@@ -86,7 +86,7 @@ def test_another_is_best_by_more_than_chance():
 def test_why_there_is_no_roofline_time():
     unknown = float("nan")
     text = predictors.best(only("cpu", operator_bound_s=unknown))
-    assert "not among them: Their operators have not been counted; python -m measure --sections workload" in text
+    assert "not among them: Their operators have not been counted; `python -m measure --sections workload" in text
     cpu = many().machine("cpu")
     bare = replace(cpu, roofs=cpu.roofs.iloc[:0], cells=cpu.cells.assign(operator_bound_s=unknown))
     text = plain(predictors.best(replace(many(), machines=(bare,))))
@@ -157,7 +157,7 @@ def test_operators_that_were_not_counted():
     paper = replace(only("gpu"), operators=many().operators.iloc[:0])
     text = plain(predictors.farthest(paper))
     assert "operator call" not in text
-    assert "How many operators a model calls was not counted; python -m measure --sections workload" in text
+    assert "How many operators a model calls was not counted; `python -m measure --sections workload" in text
 
 
 def test_layers_that_were_not_counted():

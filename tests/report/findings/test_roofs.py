@@ -83,7 +83,7 @@ def test_bursts():
 
 def test_measured():
     text = findings.roofs.measured(tiny())
-    assert "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in text
+    assert "levels of memory of the Example GPU have not been measured; `python -m measure --device cuda" in text
     bare = replace(GPU, roofs=pd.DataFrame(columns=GPU.roofs.columns))
     text = findings.roofs.measured(replace(tiny(), machines=(CPU, bare)))
     assert "The fp32 roof of the Example GPU has not been measured" in text

@@ -28,13 +28,13 @@ def test_without_a_roof():
     cpu, gpu = many().machine("cpu"), many().machine("gpu")
     bare = replace(gpu, roofs=gpu.roofs.iloc[:0])
     text = speed_ups.of_machines(replace(many(), machines=(cpu, bare)))
-    assert "predicts is not known: The fp32 roof of the Example GPU has not been measured; python -m measure" in text
+    assert "predicts is not known: The fp32 roof of the Example GPU has not been measured; `python -m measure" in text
 
 
 def test_one_machine():
     text = speed_ups.of_machines(replace(many(), machines=(many().machine("cpu"),)))
     assert isinstance(text, Missing)
-    assert "python -m measure add-machine FILE.zip here" in text
+    assert "`python -m measure add-machine FILE.zip` here" in text
 
 
 def test_tried():

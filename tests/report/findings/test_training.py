@@ -45,7 +45,7 @@ def test_reasons():
 def test_reasons_that_are_not_known_or_not_needed():
     gpu = trained().machine("gpu")
     alone = replace(trained(), machines=(replace(gpu, profiles=gpu.profiles.iloc[:0]),))
-    assert "are not known; python -m measure --device cuda --sections workload operators" in training.reasons(alone)
+    assert "are not known; `python -m measure --device cuda --sections workload operators" in training.reasons(alone)
     cpu = trained().machine("cpu")
     broad = replace(trained(), machines=(replace(cpu, steps=cpu.steps[cpu.steps.model == "broad"]),))
     assert training.reasons(broad).endswith("no model has ratios that differ.")
@@ -172,4 +172,4 @@ def test_larger_batch():
 def test_a_larger_batch_that_was_not_counted():
     text = training.larger_batch(tiny())
     assert isinstance(text, Missing)
-    assert "batch size above 8 has been counted; python -m measure --sections workload --batch-sizes 32" in text
+    assert "batch size above 8 has been counted; `python -m measure --sections workload --batch-sizes 32" in text

@@ -69,8 +69,8 @@ def test_system_that_was_not_measured():
     text = waterfall.system(with_system(system_s=None, page_faults=None))
     assert isinstance(text, Missing)
     assert (
-        "What the operating system takes of a call on the Example CPU (4 cores) has not been measured; python -m "
-        "measure --device cpu --sections workload operators --precisions fp32 --force measures it." in plain(text)
+        "What the operating system takes of a call on the Example CPU (4 cores) has not been measured; `python -m "
+        "measure --device cpu --sections workload operators --precisions fp32 --force` measures it." in plain(text)
     )
 
 
@@ -99,8 +99,8 @@ def test_profiled():
     assert "slower than the cell's rounds, in 0 of 2 cells at batch size 1 and 1 of 1 cell at batch size 8." in text
     # Of 7 cells at batch sizes 1 and 8, those of broad, tokens, and deep at 8
     assert (
-        "Of 7 cells measured at the same batch sizes, 4 have no profile (broad, deep and tokens); python -m measure "
-        "--device cpu --sections workload operators --precisions fp32 takes them." in text
+        "Of 7 cells measured at the same batch sizes, 4 have no profile (broad, deep and tokens); `python -m measure "
+        "--device cpu --sections workload operators --precisions fp32` takes them." in text
     )
 
 

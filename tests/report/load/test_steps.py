@@ -110,8 +110,8 @@ def test_inference_is_no_training():
 def test_what_is_missing():
     with pytest.raises(
         DataMissingError,
-        match=r"No training step on the Example CPU \(4 cores\) has been measured at fp32; python -m measure --device "
-        "cpu --sections workload training --precisions fp32 measures them",
+        match=r"No training step on the Example CPU \(4 cores\) has been measured at fp32; `python -m measure --device "
+        "cpu --sections workload training --precisions fp32` measures them",
     ):
         measured(tiny().machine("cpu"))
     cpu = trained().machine("cpu")

@@ -44,7 +44,7 @@ def test_without_data_a_claim_is_undecided_and_names_what_decides():
     for claim in ("madani2026-8", "a1rooflines-3", "daugherty-1a", "hw1part2-3"):
         ruling = ruled(claim)
         assert ruling.mark == UNDECIDED
-        assert "python -m measure" in ruling.text
+        assert "`python -m measure" in ruling.text
 
 
 def test_a_claim_without_a_rule_is_undecided():

@@ -51,7 +51,7 @@ def test_without_timings_a_claim_is_as_open_as_before_and_says_what_adds_some(cl
     assert ruling.sources == ()
     assert ruling.text.endswith(".")
     if claim in ("madani2026-6b", "a1rooflines-3", "daugherty-1b", "pham2024-7"):
-        assert "python -m measure add-published" in ruling.text
+        assert "`python -m measure add-published" in ruling.text
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_flop_that_were_not_counted_decide_nothing():
     for claim in ("daugherty-1b", "a1rooflines-6a", "a1rooflines-6b"):
         ruling = ruled(claim, *in_order(T4))
         assert (ruling.mark, ruling.sources) == (UNDECIDED, ())
-        assert "python -m measure count-published counts them" in ruling.text
+        assert "`python -m measure count-published` counts them" in ruling.text
 
 
 @pytest.mark.parametrize("ampere_or_later", [L4, "NVIDIA GeForce RTX 3090"])  # of the latter the table has no TF32

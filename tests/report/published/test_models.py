@@ -24,7 +24,7 @@ def test_flop():
 def test_what_was_not_counted_names_the_command():
     row = row_of("vgg11", "FLOP")
     assert row.verdict.outcome == NOT_COMPARABLE
-    assert "python -m measure --sections workload --models vgg11 --batch-sizes 1" in row.verdict.reason
+    assert "`python -m measure --sections workload --models vgg11 --batch-sizes 1" in row.verdict.reason
     assert "which model it means" in row_of("mobilenet_v3 (as printed)", "footprint").verdict.reason
 
 

@@ -69,7 +69,7 @@ def test_what_was_not_measured_is_a_sentence():
         assert isinstance(table(empty()), Missing)
     gpu = tiny().machine("gpu")
     only_gpu = replace(tiny(), machines=(gpu,))
-    assert "levels of memory of the Example GPU have not been measured; python -m measure --device cuda" in str(
+    assert "levels of memory of the Example GPU have not been measured; `python -m measure --device cuda" in str(
         roofs.levels(only_gpu)
     )
     bare = replace(gpu, roof_measurements=gpu.roof_measurements.iloc[:0], roofs=gpu.roofs.iloc[:0])

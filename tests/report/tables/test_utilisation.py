@@ -91,5 +91,5 @@ def test_what_was_not_measured_is_a_sentence(table):
 
 def test_without_profiles_the_command_is_named():
     for table in (utilisation.terms, utilisation.remedy):
-        assert "python -m measure --device cpu --sections workload operators" in table(tiny())
-        assert "python -m measure --device cuda --sections workload operators" in table(tiny())
+        assert "`python -m measure --device cpu --sections workload operators" in table(tiny())
+        assert "`python -m measure --device cuda --sections workload operators" in table(tiny())

@@ -3,7 +3,7 @@ import json
 import pypandoc
 import pytest
 
-from report.text.prose import Prose, escape, quoted, washed
+from report.text.prose import Prose, command, escape, quoted, washed
 
 TEXTS = (
     "python -m measure --device cuda",
@@ -21,6 +21,20 @@ TEXTS = (
 def test_pandoc_prints_the_text_as_it_is(text):
     printed = pypandoc.convert_text(escape(text), "plain", format="markdown", extra_args=["--wrap=none"])
     assert printed.strip().replace("’", "'") == text
+
+
+def test_a_command_between_backticks_is_code():
+    text = "It is `a_b`; `python -m measure --models 'vgg*'` measures it."
+    printed = pypandoc.convert_text(escape(text), "html", format="markdown", extra_args=["--wrap=none"])
+    assert printed.strip() == "<p>It is `a_b`; <code>python -m measure --models 'vgg*'</code> measures it.</p>"
+
+
+@pytest.mark.parametrize("name", ["a`b", "a|b", "{#a}", "{{< meta title >}}"])
+def test_a_command_with_a_name_that_ends_code_is_text(name):
+    assert command("python -m measure --models vgg11") == "`python -m measure --models vgg11`"
+    text = f"Nothing; {command(f'python -m measure --models {name}')} measures it."
+    assert "<code>" not in pypandoc.convert_text(escape(text), "html", format="markdown")
+    assert pypandoc.convert_text(escape(text), "plain", format="markdown", extra_args=["--wrap=none"]).strip() == text
 
 
 @pytest.mark.parametrize("text", ["a\n\n# b", "a\r\n    b", "a\tb", "a\x1b[31mb"])
