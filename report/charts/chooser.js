@@ -7,13 +7,14 @@ const CHOOSER_STYLE = `
   .chooser .scroll { max-height: 34rem; overflow: auto; }
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
   .chooser thead th { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
-  .chooser :is(th, td) { padding: 0.2rem 0.45rem; white-space: nowrap; vertical-align: middle; }
-  .chooser tbody th { min-width: 9.5rem; font-weight: 400; text-align: left; white-space: normal; }
+  .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
+  .chooser tbody th { min-width: 8.5rem; font-weight: 400; text-align: left; white-space: normal; }
   .chooser td.number { text-align: right; }
+  .chooser td:last-child { min-width: 6rem; white-space: normal; }
   .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
   .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
   .chooser [aria-sort="descending"] button::after { content: " ↓"; }
-  .chooser svg { display: block; width: 150px; height: 14px; }
+  .chooser svg { display: block; width: 120px; height: 14px; }
   .chooser .legend svg { display: inline-block; width: 28px; vertical-align: middle; }
   .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
   .chooser .least { stroke: #009e73; stroke-width: 2; }
@@ -37,7 +38,7 @@ const FROM = {
   datasheet: () => "datasheet",
 };
 const UNCHECKED = "datasheet, taken for a GPU";
-const WIDTH = 150; // of a row's picture, in pixels
+const WIDTH = 120; // of a row's picture, in pixels
 
 // What a call takes on each chip: times in seconds; null where nothing is known.
 function predictions(choices, chosen) {

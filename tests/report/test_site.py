@@ -61,6 +61,24 @@ def test_labels_of_axes_stand_apart_and_the_page_does_not_scroll_sideways(reques
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [640, 1023, 1024, 1100])
+def test_a_window_of_any_width_does_not_scroll_sideways(desktop, width):
+    size = desktop.page.viewport_size
+    desktop.page.set_viewport_size({"width": width, "height": size["height"]})
+    assert desktop.page.evaluate("() => document.documentElement.scrollWidth") <= width
+    desktop.page.set_viewport_size(size)
+
+
+@pytest.mark.browser
+def test_every_table_fits_a_desktop(desktop):
+    desktop.page.wait_for_selector("[data-chooser=drawn]")
+    wider = """(boxes) => boxes
+      .filter((box) => box.querySelector("table") && box.scrollWidth > box.clientWidth)
+      .map((box) => box.closest("figure, .chooser").id)"""
+    assert desktop.page.locator(".scroll").evaluate_all(wider) == []
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_figures_keep_their_contrast_in_the_dark(desktop, scheme):
     desktop.wait_for_charts()
