@@ -131,7 +131,7 @@ def _none(every: Considered) -> str:
     tested = number(len(every.tested), "effect")
     return (
         f"Of {tested} that the cache lets us test none is clear of one and as large as a factor of "
-        f"{significant(WORTH)}; python -m measure measures more."
+        f"{significant(WORTH)}; `python -m measure` measures more."
     )
 
 
@@ -155,7 +155,7 @@ def advice(paper: Paper, *topics: str) -> str:
         if found.topic in topics:
             by_machine.setdefault(found.where, []).append(found.advice)
     if not by_machine:
-        return f"Nothing that was tested is clear of chance and as large as a factor of {significant(WORTH)}."
+        return f"No advice: nothing tested here is both clear of chance and as large as a factor of {significant(WORTH)}."
     return " ".join(f"{on(where, '; '.join(told))}." for where, told in by_machine.items())
 
 
@@ -197,7 +197,10 @@ def others(paper: Paper) -> str:
     rest = [found for found in every.found if found not in shown]
     if not rest:
         return "Everything that was looked for is listed above."
-    parts = [f"{found.topic}{f' on the {found.where}' if found.where else ''}" for found in rest]
+    by_machine: dict[str, list[str]] = {}
+    for found in rest:
+        by_machine.setdefault(found.where, []).append(found.topic)
+    parts = [f"{listing(topics)}{where and f' on the {where}'}" for where, topics in by_machine.items()]
     return f"Looked for but not listed, since they may be none or are smaller than those above: {'; '.join(parts)}."
 
 

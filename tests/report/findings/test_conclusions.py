@@ -163,7 +163,7 @@ def test_the_largest_on_either_side_of_one_come_first(asked):
         "than 5.0 % of those told are expected to miss. 3 subjects have an effect of a factor of 1.10 or more."
     )
     assert plain(conclusions.others(paper)) == (
-        "Looked for but not listed, since they may be none or are smaller than those above: chance; trifle; little."
+        "Looked for but not listed, since they may be none or are smaller than those above: chance, trifle and little."
     )
     assert unescaped(conclusions.foremost(paper)) == (
         "1. **speed.** On the gpu, do speed: it is 0.100 (0.100 to 0.100). On the cpu, do speed: it is 3.00 (3.00 to "
@@ -205,7 +205,7 @@ def test_advice_of_a_chapter_is_that_of_the_conclusions_on_its_topics(asked):
     assert plain(conclusions.advice(paper, "speed", "cost")) == "On the gpu, do speed. Do cost. On the cpu, do speed."
     assert plain(conclusions.advice(paper, "cost")) == "Do cost."
     assert plain(conclusions.advice(paper, "trifle")) == (
-        "Nothing that was tested is clear of chance and as large as a factor of 1.10."
+        "No advice: nothing tested here is both clear of chance and as large as a factor of 1.10."
     )
 
 
@@ -213,16 +213,16 @@ def test_no_more_subjects_than_a_reader_takes_in(asked):
     paper = asked((), tuple(lambda paper, k=k, **_: conclusion(f"topic{k}", 2.0 + k) for k in range(12)))
     listed = conclusions.chosen(conclusions.considered(paper).clear)
     assert [own[0].topic for own in listed] == [f"topic{k}" for k in range(11, 3, -1)]
-    assert conclusions.others(paper).endswith("topic2; topic3.")
+    assert conclusions.others(paper).endswith("topic2 and topic3.")
     assert conclusions.foremost(paper).count("**topic") == 3
 
 
 def test_what_is_missing_is_told_once_with_what_fills_it(asked):
     def lacking(*_, **__):
-        raise DataMissingError("No_thing was measured; python -m measure does.")
+        raise DataMissingError("No_thing was measured; `python -m measure` does.")
 
     paper = asked((lacking,), (lacking, lambda paper, **_: conclusion("cost", 2.0)))
-    assert conclusions.gaps(paper) == "- No\\_thing was measured; python \\-m measure does\\.\n"
+    assert conclusions.gaps(paper) == "- No\\_thing was measured; `python -m measure` does\\.\n"
     assert conclusions.gaps(asked((), (lambda paper, **_: conclusion("cost", 2.0),))).startswith("- Nothing")
     nothing = asked((lacking,), (lacking,))
     assert isinstance(conclusions.effects(nothing), Missing)
@@ -231,8 +231,8 @@ def test_what_is_missing_is_told_once_with_what_fills_it(asked):
 def test_without_an_effect_the_paper_says_so(asked):
     paper = asked((), (lambda paper, **_: conclusion("chance", 2.0, low=0.5),))
     none = (
-        "Of 1 effect that the cache lets us test none is clear of one and as large as a factor of 1.10; python -m "
-        "measure measures more."
+        "Of 1 effect that the cache lets us test none is clear of one and as large as a factor of 1.10; `python -m "
+        "measure` measures more."
     )
     assert plain(conclusions.summary(paper)) == unescaped(conclusions.foremost(paper)).strip() == none
     assert conclusions.effects(paper) == "- Of 1 looked for none is clear of one and as large as a factor of 1.10.\n"
@@ -258,7 +258,7 @@ def test_without_an_effect_the_paper_says_so(asked):
 def test_without_data_every_part_says_what_is_missing(part):
     text = part(empty())
     assert isinstance(text, Missing)
-    assert "No CPU has been measured yet; to add one, run python -m measure --device cpu" in plain(text)
+    assert "No CPU has been measured yet; to add one, run `python -m measure --device cpu" in plain(text)
 
 
 def test_a_machine_that_is_lacking_is_a_gap():
