@@ -155,7 +155,8 @@ def advice(paper: Paper, *topics: str) -> str:
         if found.topic in topics:
             by_machine.setdefault(found.where, []).append(found.advice)
     if not by_machine:
-        return f"No advice: nothing tested here is both clear of chance and as large as a factor of {significant(WORTH)}."
+        factor = significant(WORTH)
+        return f"No advice: nothing tested here is both clear of chance and as large as a factor of {factor}."
     return " ".join(f"{on(where, '; '.join(told))}." for where, told in by_machine.items())
 
 

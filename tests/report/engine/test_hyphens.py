@@ -34,5 +34,5 @@ def test_other_outputs_stay():
 
 def test_a_page_keeps_the_words_of_a_command_whole():
     command = "<code>python <span>-m</span> measure <span>--models=&lt;a&gt;</span></code>"
-    assert written("run `python -m measure --models=<a>`", "html") .split() == f"<p>run {command}</p>".split()
+    assert written("run `python -m measure --models=<a>`", "html").split() == f"<p>run {command}</p>".split()
     assert written("`torch.compile` and `--a`{.bash}", "html").count("<span>") == 0
