@@ -11,6 +11,9 @@ Interval = tuple[float, float]
 NARROW = 1.5
 """An interval whose ends differ by less than this factor lets a third digit stand."""
 
+MOST_DIGITS = 4
+"""So many tell an interval's end from 1."""
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -54,8 +57,13 @@ def with_interval(factor: float, interval: Interval | None) -> str:
         return significant(factor, 2)
     low, high = interval
     digits = 3 if high < NARROW * low else 2
-    number, *ends = (significant(value, digits) for value in (factor, low, high))
-    return f"{number} ({ends[0]} to {ends[1]})"
+    return f"{significant(factor, digits)} ({_end(low, digits)} to {_end(high, digits)})"
+
+
+def _end(value: float, digits: int) -> str:
+    """Write an end of an interval, with the digits that tell it from 1: on which side it lies is what matters."""
+    told = (significant(value, more) for more in range(digits, MOST_DIGITS + 1))
+    return next((text for text in told if value == 1 or float(text) != 1), significant(value, digits))
 
 
 def median_of(factors: Iterable[float], confidence: float = CONFIDENCE) -> Effect:

@@ -54,8 +54,8 @@ def shares(paper: Paper) -> str:
     models, top = over.model.nunique(), highest(over, "peak_share")
     return (
         f"{text} {number(models, 'model')} {by_number(models, 'exceeds', 'exceed')} the peak of "
-        f"{number(over.device.nunique(), 'device')}, by most with {percent(top.peak_share, 3)} ({top.model} on the "
-        f"{top.device} at {top.computed}). A datasheet's "
+        f"{number(over.device.nunique(), 'device')}; the highest share is {percent(top.peak_share, 3)} "
+        f"({top.model} on the {top.device} at {top.computed}). A datasheet's "
         "peak is that of its boost clock, above which boards may run, and a library may leave out what is counted: "
         "branches of a network that are folded into one, or multiplications of a small convolution."
     )

@@ -31,8 +31,8 @@ def _change(case: str, found: list[Comparison]) -> str:
         return f"{text}; none is slower."
     most = " at most" if len(found) > 1 else ""
     return (
-        f"{text}. On the {worst.device}{most} {percent(worst.spread.slower)} of them are slower ({worst.what}), "
-        f"{worst.spread.least} by most ({significant(worst.factors.min())} times)."
+        f"{text}. On the {worst.device}{most} {percent(worst.spread.slower)} of them are slower ({worst.what}); "
+        f"the slowest, {worst.spread.least}, runs {significant(worst.factors.min())} times as fast."
     )
 
 

@@ -30,7 +30,7 @@ def predictors(paper: Paper) -> str:
         parts.append(f"{name} on {on} (ρ = {_ends([devices[device][name] for device in where])})")
     text = f"What orders the models best by the time of an input is {'; '.join(parts)}."
     beaten = [devices[device]["FLOP"] for name, where in best.items() for device in where if name != "FLOP"]
-    return f"{text} Where it is not FLOP, FLOP have ρ = {_ends(beaten)}." if beaten else text
+    return f"{text} Where it is not FLOP, these reach ρ = {_ends(beaten)}." if beaten else text
 
 
 def _ends(coefficients: list[Coefficient]) -> str:

@@ -186,13 +186,13 @@ def factors(paper: Paper) -> str:
     off = median(abs(check.ratio - 1) for check in checks)
     ends = [pick(checks, key=lambda check: check.ratio) for pick in (max, min)]
     parts = [
-        f"the {predictions.title(paper, check.setting)} {significant(check.ratio, 2)} times "
-        f"({predictions.conditions(check.setting)})"
+        f"{significant(check.ratio, 2)} times ({predictions.title(paper, check.setting)}, "
+        f"{predictions.conditions(check.setting)})"
         for check in dict.fromkeys(ends)
     ]
     return (
         f"Devices differ as a whole, in the median by {percent(off)} from what their datasheets let expect. "
-        f"At the ends, {listing(parts)} the predicted latency."
+        f"At the ends, calls take {listing(parts)} the predicted latency."
     )
 
 
@@ -222,8 +222,8 @@ def failures(paper: Paper) -> str:
     worst, best = lost[0]
     others = [_case(paper, check) for check, _best in lost[1:]]
     text = (
-        f"Simpler estimates predict better in {number(len(lost), 'case')}. The clearest is {_case(paper, worst)}: "
-        f"{CALLED[best.method]} is off by {percent(best.median)}, our terms by {percent(worst.median)}."
+        f"Simpler estimates predict better in {number(len(lost), 'case')}. The clearest is {_case(paper, worst)} "
+        f"({CALLED[best.method]}: {percent(best.median)} off; our terms: {percent(worst.median)})."
     )
     return f"{text} The others: {'; '.join(others)}." if others else text
 

@@ -39,11 +39,11 @@ class Preloaded(Variant, is_abstract=True):
 
 class Jemalloc(Preloaded):
     name, order = "jemalloc", 6
-    words = "has jemalloc in the place of the C library's allocator"
+    words = "puts jemalloc in the place of the C library's allocator"
     libraries, package = ("jemalloc",), "libjemalloc2"
 
 
 class Tcmalloc(Preloaded):
     name, order = "tcmalloc", 7
-    words = "has tcmalloc in the place of the C library's allocator"
+    words = "puts tcmalloc in the place of the C library's allocator"
     libraries, package = ("tcmalloc_minimal", "tcmalloc"), "libtcmalloc-minimal4"

@@ -23,6 +23,19 @@ def test_an_effect():
     assert with_interval(1.8, None) == "1.8"
 
 
+@pytest.mark.parametrize(
+    ("low", "told"),
+    [
+        (1.04, "1.3 (1.04 to 1.6)"),
+        (0.998, "1.3 (0.998 to 1.6)"),
+        (1, "1.3 (1.0 to 1.6)"),
+        (1.00001, "1.3 (1.0 to 1.6)"),
+    ],
+)
+def test_an_end_beside_1_is_told_from_it(low, told):
+    assert with_interval(1.3, (low, 1.6)) == told
+
+
 def test_median_of():
     # Of six values the ends enclose the median with 1 - 2 / 64, 97 %; of five with 94 % only
     found = median_of([6, 1, 5, 2, 4, 3])

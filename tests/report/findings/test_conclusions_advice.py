@@ -184,7 +184,7 @@ def test_predictor():
     assert "estimate a latency by FLOP, not by " in text(found)
     found = estimates.predictor(many(), by("parameter_count"))
     assert found.effect.side == 1
-    assert "estimate a latency by parameters, not by FLOP: FLOP err by 1.7 (1.0 to 2.4) times as much" in text(found)
+    assert "estimate a latency by parameters, not by FLOP: FLOP err by 1.7 (1.02 to 2.4) times as much" in text(found)
     assert "Half of them are off the line through FLOP by more than a factor of 1.71, off that" in text(found)
     with pytest.raises(DataMissingError, match="too few models were measured"):
         estimates.predictor(tiny(), tiny().machine("gpu"))

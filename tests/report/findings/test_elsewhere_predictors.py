@@ -21,7 +21,7 @@ def test_where_something_else_orders_better_flop_stands_beside_it(monkeypatch):
     monkeypatch.setattr(elsewhere_predictors.elsewhere_predictors, "orders", lambda paper: found)
     assert plain(elsewhere_predictors.predictors(timed_elsewhere())) == (
         "What orders the models best by the time of an input is traffic on the A at fp16 and the B at fp16 (ρ = 0.90 "
-        "to 0.95). Where it is not FLOP, FLOP have ρ = 0.70 to 0.80."
+        "to 0.95). Where it is not FLOP, these reach ρ = 0.70 to 0.80."
     )
 
 

@@ -105,9 +105,8 @@ def test_devices_that_a_fit_has_not_seen():
     )
     # In the median of 1.5 and 0.9: (0.5 + 0.1) / 2
     assert told(prediction.factors) == (
-        "Devices differ as a whole, in the median by 30 % from what their datasheets let expect. At the ends, the "
-        "Bead 2 "
-        "1.5 times (bf16, eager) and the NVIDIA B2 0.90 times (bf16, eager) the predicted latency."
+        "Devices differ as a whole, in the median by 30 % from what their datasheets let expect. At the ends, calls "
+        "take 1.5 times (Bead 2, bf16, eager) and 0.90 times (NVIDIA B2, bf16, eager) the predicted latency."
     )
     useless = changed(lambda row: 0.5 if row.left_out == "device with one time" else row.median_error)
     assert "does not help: they become 50 %" in told(prediction.devices, useless)
@@ -126,15 +125,15 @@ def test_where_a_simpler_estimate_is_better():
     better = (BY_DEVICE, LIKE_ROOFLINE, POOL)
     lost = changed(lambda row: 0.2 if (row.left_out, row.method, row.setting) == better else row.median_error)
     assert told(prediction.failures, lost) == (
-        "Simpler estimates predict better in 1 case. The clearest is any GPU, 16 bits, without a device: roofline by "
-        "kind is off by 20 %, our terms by 25 %."
+        "Simpler estimates predict better in 1 case. The clearest is any GPU, 16 bits, without a device "
+        "(roofline by kind: 20 % off; our terms: 25 %)."
     )
     also = (BY_SOURCE, LIKE_ROOFLINE, POOL)
     two = changed(lambda row: {better: 0.2, also: 0.3}.get((row.left_out, row.method, row.setting), row.median_error))
     # 30 is a smaller part of 40 % than 20 of 25 %
     assert told(prediction.failures, two) == (
-        "Simpler estimates predict better in 2 cases. The clearest is any GPU, 16 bits, without a source: roofline by "
-        "kind is off by 30 %, our terms by 40 %. The others: any GPU, 16 bits, without a device."
+        "Simpler estimates predict better in 2 cases. The clearest is any GPU, 16 bits, without a source "
+        "(roofline by kind: 30 % off; our terms: 40 %). The others: any GPU, 16 bits, without a device."
     )
 
 
