@@ -1,5 +1,6 @@
 """Every kind of sentence with a number in the abstract and the conclusions, and what each number should be."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,11 +128,12 @@ def _summaries(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
 def _others(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
     rest = Kinds()
 
-    @rest.of("<topic> on the <machine>", "<topic>")
+    @rest.of("<topics> on the <machine>", "<topics>")
     def subject(said: Said) -> Wanted:
         where = said.get("machine", "")
         topics = [each.topic for each in conclusions.subjects if each.where == where]
-        return {"topic": said["topic"] if said["topic"] in topics else listing(topics), "machine": where}
+        are_known = set(re.split(r", | and ", said["topics"])) <= set(topics)
+        return {"topics": said["topics"] if are_known else listing(topics), "machine": where}
 
     @found.of("Looked for but not listed, since they may be none or are smaller than those above: <list>.")
     def not_listed(said: Said) -> Wanted:

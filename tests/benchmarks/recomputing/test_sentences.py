@@ -15,12 +15,13 @@ FASTER, SLOWER, NONE = effect(2, 1.5, 2.5), effect(0.4, 0.3, 0.5), effect(1, 0.9
 
 @pytest.fixture
 def kinds():
-    """Sentences on a variant at two batch sizes and a growth, which are tested, and on a margin."""
+    """Sentences on a variant at two batch sizes and a growth, which are tested, and on two margins."""
     conclusions = Conclusions(SimpleNamespace())
     conclusions.__dict__["subjects"] = [
         Subject("Variant", "NVIDIA T4", [FASTER, NONE]),
         Subject("Ridge points", "", [NONE]),
         Subject("Sparse peaks", "", [effect(2, 2, 2)], is_margin=True),
+        Subject("Peak", "NVIDIA T4", [effect(2, 2, 2)], is_margin=True),
     ]
     machine = SimpleNamespace(title="NVIDIA T4")
     cache = SimpleNamespace(shown=[machine], machines=[machine])
@@ -38,6 +39,8 @@ def kinds():
         "1 subject has an effect of a factor of 1.10 or more.",
         "Looked for but not listed, since they may be none or are smaller than those above: Ridge points; Variant on "
         "the NVIDIA T4.",
+        "Looked for but not listed, since they may be none or are smaller than those above: Peak and Variant on the "
+        "NVIDIA T4.",
         "Nothing was profiled on the NVIDIA T4; python -m measure --batch-sizes 1 64 profiles one.",
     ],
 )
