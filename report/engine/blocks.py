@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report.engine.pandoc import Element, div, plain, plain_text, string, transform
+from report.engine.pandoc import Element, div, is_leaf, plain, plain_text, string, transform
 from report.engine.source import Places
 
 CALLOUTS = {f"callout-{kind}": kind.title() for kind in ("note", "tip", "important", "warning", "caution")}
@@ -129,7 +129,7 @@ def with_thin_spaces(node: Any) -> Any:
     eyes tell apart.
     """
     if isinstance(node, dict):
-        return {key: with_thin_spaces(value) for key, value in node.items()}
+        return node if is_leaf(node) else {key: with_thin_spaces(value) for key, value in node.items()}
     if not isinstance(node, list):
         return node
     result: list[Any] = []

@@ -81,24 +81,28 @@ def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> A
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     if isinstance(node, dict):
-        content = node.get("c", node)
-        if content is node:  # a part of an element, or one without content
-            return {key: transform(value, change) for key, value in node.items()}
-        # without a copy of leaves, most of a tree
-        return {**node, "c": transform(content, change)} if isinstance(content, (list, dict)) else node
+        if is_leaf(node):
+            return node
+        if "c" in node:
+            return {**node, "c": transform(node["c"], change)}
+        return {key: transform(value, change) for key, value in node.items()}  # a part of an element
     if not isinstance(node, list):
         return node
     result = []
     for item in node:
-        if not isinstance(item, (dict, list)):
-            result.append(item)
-            continue
         changed = change(item) if isinstance(item, dict) and "t" in item else None
-        if changed is None:
-            result.append(transform(item, change))
-        else:
+        if changed is not None:
             result += [transform(new, change) for new in changed]
+        elif isinstance(item, list) or (isinstance(item, dict) and not is_leaf(item)):
+            result.append(transform(item, change))
+        else:  # most of a tree
+            result.append(item)
     return result
+
+
+def is_leaf(node: dict[str, Any]) -> bool:
+    """Return whether a node is an element that holds no others, such as a word or a space."""
+    return "t" in node and not isinstance(node.get("c"), (dict, list))
 
 
 def plain_text(node: Any) -> str:
