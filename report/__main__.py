@@ -197,7 +197,7 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from measure.cli.environment import in_environment
+    from measure.cli.process import in_environment
     from report import failures
     from report.engine.remembering import FORCED
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from measure.cli.environment import in_environment
+from measure.cli.process import in_environment
 from measure.errors import UserError
 
 STRICT = "RIDGEPOINT_STRICT"

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from helpers.places import ROOT
 
-from measure.cli.environment import in_environment
+from measure.cli.process import in_environment
 from measure.machine.tuning import PRECISION, SPEED
 from report import failures
 

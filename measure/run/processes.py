@@ -20,7 +20,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any
 
-from measure.cli.environment import in_environment
+from measure.cli.process import in_environment
 from measure.run.task import Task
 
 FORKS = platform.system() == "Linux"

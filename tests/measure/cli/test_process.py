@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-from measure.cli.environment import in_environment
+from measure.cli.process import in_environment
 
 
 def test_the_environment_is_put_back(monkeypatch):
