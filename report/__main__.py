@@ -197,7 +197,7 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from measure.cli.process import in_environment
+    from measure.cli.process import in_environment, without_garbage_search
     from report import failures
     from report.engine.remembering import FORCED
 
@@ -205,7 +205,7 @@ def carry_out(flags: Any, project: Path) -> int:
     given |= {FORCED: "1"} if flags.force else {}
     for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines), ("MODELS", flags.models)):
         given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
-    with in_environment(given):
+    with in_environment(given), without_garbage_search():
         if flags.verb == "check":
             print(check(project, flags.data))
             return 0

@@ -1,10 +1,8 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
-import gc
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +17,7 @@ from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.words import EAGER, same_shape
+from measure.cli.process import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
 from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
@@ -117,28 +116,6 @@ class Paper:
 def frame(rows: list[Any], record: type) -> pd.DataFrame:
     """Return a table's records as a frame with the table's columns, even when it is empty."""
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
-
-
-ALLOCATIONS = 100_000
-"""So many more objects than before let the search for cyclic garbage begin; Python's own number is 700."""
-
-
-@contextmanager
-def without_garbage_search() -> Iterator[None]:
-    """Pause the search for cyclic garbage within, exempt what is there at the end, and search rarely from then on.
-
-    The tables are tens of thousands of records without a cycle; visiting them would take a quarter of the time. Charts
-    allocate millions of objects, of which few are in cycles: searching among them takes a tenth.
-    """
-    searched = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.set_threshold(ALLOCATIONS)
-        if searched:
-            gc.enable()
 
 
 @without_garbage_search()
