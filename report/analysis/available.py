@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence, Sized
 from contextvars import ContextVar
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
@@ -143,6 +143,7 @@ def product_lines(paper: Paper) -> list[Series]:
     return at_least_one(members(chips(paper)), lacking("chips", f"chip of the lines {names}", MORE_ROWS))
 
 
+@cache
 def growing(paper: Paper) -> list[Series]:
     """Return the kinds and lines of products that have dies enough for a rate of growth; at least one."""
     gap = DataMissingError(

@@ -102,6 +102,7 @@ def _promised(pairs: pd.DataFrame) -> float | None:
     return None if pd.isna(ratio) else float(ratio)
 
 
+@cache
 def changes(paper: Paper) -> list[Comparison]:
     """Return what a compiler and a layout bring on each device; at least one."""
     rows = elsewhere.timings(paper)
@@ -187,6 +188,7 @@ def lowered(paper: Paper) -> list[Comparison]:
     return sorted(known, key=lambda each: (-(each.promised or 0), each.where))
 
 
+@cache
 def generations(paper: Paper) -> list[Comparison]:
     """Return how many times as fast newer devices are as older ones of their vendor; at least one pair.
 

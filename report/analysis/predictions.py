@@ -151,10 +151,15 @@ def is_pool(setting: Setting) -> bool:
 
 def in_pool(paper: Paper, check: Check, pool: Check) -> bool:
     """Return whether a device's check is one of those that a pool's sums up."""
-    kinds = {row.chip: row.chip_kind for row in each(paper.chips.drop_duplicates("chip"))}
-    kinds |= {machine.folder: machine.chip_kind for machine in paper.machines}
     setting = check.setting
-    return pool.setting == pool_of(kinds.get(setting.device, ""), setting.precision, setting.phase)
+    return pool.setting == pool_of(_kinds(paper).get(setting.device, ""), setting.precision, setting.phase)
+
+
+@cache
+def _kinds(paper: Paper) -> dict[str, str]:
+    """Return the kinds of chip of the table's chips and of the machines."""
+    kinds = {row.chip: row.chip_kind for row in each(paper.chips.drop_duplicates("chip"))}
+    return kinds | {machine.folder: machine.chip_kind for machine in paper.machines}
 
 
 def title(paper: Paper, setting: Setting) -> str:
