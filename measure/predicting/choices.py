@@ -154,7 +154,7 @@ def _parts(model: LatencyModel, demands: Sequence[Demand], how: How) -> list[lis
     """Return of each likely time what rates divide, and its fixed part; without the factor of a device."""
     if not demands:
         return []
-    offsets = np.exp(model.neighbours.offsets_of(np.array([demand.make_up() for demand in demands])))
+    offsets = np.exp(model.neighbours.offsets_of(np.array([demand.make_up for demand in demands])))
     terms = np.array([[demand.terms(roof, how) for roof in (*UNIT_ROOFS, AT_ONCE)] for demand in demands])
     parts = terms @ model.coefficients
     parts[:, :-1] -= parts[:, -1:]

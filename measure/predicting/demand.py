@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,13 @@ class Roof:
     convolution_flop_per_s: float
     flop_per_s: float
     byte_per_s: float
+
+    @cached_property
+    def peaks(self) -> Numbers:
+        """The peak (FLOP/s) of each of ``LAYER_KINDS``."""
+        peaks = np.full(len(LAYER_KINDS), self.flop_per_s)
+        peaks[[PLACE["convolution"], PLACE["depthwise convolution"]]] = self.convolution_flop_per_s
+        return peaks
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,7 @@ class Demand:
 
     def arithmetic_s(self, roof: Roof) -> Numbers:
         """Return the time (s) of each kind of layer at the peak."""
-        peaks = np.full(len(LAYER_KINDS), roof.flop_per_s)
-        peaks[[PLACE["convolution"], PLACE["depthwise convolution"]]] = roof.convolution_flop_per_s
-        return self.flop / peaks
+        return self.flop / roof.peaks
 
     def memory_s(self, roof: Roof) -> Numbers:
         """Return the time (s) of each kind of layer at the bandwidth, every operator reading and writing memory."""
@@ -84,8 +90,9 @@ class Demand:
             self.parameter_byte / roof.byte_per_s if how.trains else 0.0,
         ])  # fmt: skip
 
+    @cached_property
     def make_up(self) -> Numbers:
-        """Return what calls are alike by: the kinds' shares of the FLOP and of the bytes, each of which sums to 1 or 0,
+        """What calls are alike by: the kinds' shares of the FLOP and of the bytes, each of which sums to 1 or 0,
         and the logarithm of the batch size, weighed so that a factor of 32 is as far as a third of either moved.
         """
         flop, byte = self.flop[PRODUCTS], self.byte

@@ -81,7 +81,7 @@ class Basis:
 
     def likely_s(self, demand: Demand, roof: Roof, how: How) -> float:
         """Return the likely latency (s) of a call."""
-        predicted = self.model.predict(demand.terms(roof, how)[None, :], demand.make_up()[None, :])
+        predicted = self.model.predict(demand.terms(roof, how)[None, :], demand.make_up[None, :])
         return self.factor * float(predicted[0])
 
 

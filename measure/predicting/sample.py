@@ -65,7 +65,7 @@ def sample(calls: Sequence[TimedCall]) -> Sample:
     return Sample(
         np.array([call.latency_s for call in calls]),
         np.array([call.terms for call in calls]),
-        np.array([call.demand.make_up() for call in calls]),
+        np.array([call.demand.make_up for call in calls]),
         np.array([call.demand.arithmetic_s(call.roof).sum() for call in calls]),
         np.array([call.demand.kinds_at_the_roof_s(call.roof) for call in calls]),
         np.array([call.batch * call.demand.parameter_byte / call.roof.byte_per_s for call in calls]),

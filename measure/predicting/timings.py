@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +74,11 @@ def published(data: Path) -> Iterator[TimedCall]:
         if row.status == "ok"
     }
     asked = of_one_input(data)
+
+    @cache
+    def of_shape(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
+        return _published_demand(asked, counts[shape], batch, width, trains)
+
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape = row.model, row.input_size
         chip = chips.get(folded(row.device))
@@ -83,7 +88,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             continue
         setting = Setting(chip.name, row.source, row.torch or "", computed, _variant(row), row.phase)
         how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
-        demand = _published_demand(asked, counts[shape], row.batch, width_of(computed), how.trains)
+        demand = of_shape(shape, row.batch, width_of(computed), how.trains)
         if demand is not None:
             # A rate is of all calls together; a mean of single ones takes up what interrupted them
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s

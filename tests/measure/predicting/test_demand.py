@@ -39,7 +39,7 @@ def test_convolutions_have_a_peak_of_their_own():
 
 
 def test_a_make_up_has_the_shares_of_flop_and_bytes_and_the_batch_size():
-    found = demand(3.0, moved=3.0, batch=8).make_up()
+    found = demand(3.0, moved=3.0, batch=8).make_up
     assert found[:5].tolist() == [1, 0, 0, 0, 0]
     assert found[5 : 5 + len(LAYER_KINDS)] == pytest.approx([0.25, 0, 0, 0, 0, 0.75, 0, 0, 0, 0])
     assert found[-1] == pytest.approx(0.2 * np.log(8))
