@@ -1,3 +1,4 @@
+import gc
 import shutil
 from dataclasses import replace
 
@@ -206,3 +207,14 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     assert found.counting_programs.equals(project.counting_programs)
     shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
     assert load(references=REFERENCES).chips.chip.nunique() == 4  # its own
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_reading_leaves_the_search_for_garbage_on_or_off_as_it_was(searched):
+    (gc.enable if searched else gc.disable)()
+    try:
+        load(TESTS / "data", REFERENCES)
+        assert gc.isenabled() == searched
+    finally:
+        gc.enable()
+        gc.unfreeze()
