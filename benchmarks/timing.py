@@ -131,6 +131,7 @@ def share(flags: Sequence[str]) -> None:
         deadline = None if budget_s is None else start + budget_s
         try:
             with RunProgress(tasks, Console()) as progress:
+                progress.begin_part("rounds", tasks)
                 summary = runner.run(tasks, worker, cache, progress, deadline, memory.refusal)
         finally:
             worker.close()

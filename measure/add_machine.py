@@ -18,8 +18,7 @@ from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.run.arguments import check_folder_name
-from measure.run.destination import check_folder, data_flag
+from measure.run.destination import check_folder, check_folder_name, data_flag
 
 NAMED = 5
 """How many names a line holds; of the others it gives the number."""

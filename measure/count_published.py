@@ -193,12 +193,14 @@ def main(argv: Sequence[str]) -> int:
     progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
     try:
         with progress:
+            progress.begin_part("counts", tasks)
             outcome = runner.run(tasks, worker, counts, progress, deadline)
     except KeyboardInterrupt:
         print(f"\nStopped after {progress.done} of {progress.total}; to go on: {asked.command}")
         return INTERRUPTED
     finally:
         worker.close()
-    resume = summary.resumption(asked.command, asked.force)
-    print("\n".join(summary.lines(outcome, [str(counts.folder)], resume, f"python -m report{data_flag(asked.data)}")))
+    resume = [summary.resumption(asked.command, asked.force)] if outcome.left else []
+    report = f"python -m report{data_flag(asked.data)}"
+    print("\n".join([*summary.lines(outcome, [str(counts.folder)]), *resume, f"Next: {report}"]))
     return 0

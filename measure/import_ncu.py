@@ -17,8 +17,8 @@ from measure.hardware_counters.counted_cell import CountedCell
 from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.models.isolated import Isolated
-from measure.run.arguments import check_folder_name, parse_batch_sizes, parse_choices, parse_shape
-from measure.run.destination import check_folder
+from measure.run.arguments import parse_batch_sizes, parse_choices, parse_shape
+from measure.run.destination import check_folder, check_folder_name
 from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.task import Cache
 from measure.utc import now

@@ -1,33 +1,38 @@
-"""The command ``python -m measure model NAME``: one model on this machine, answered in the terminal within a minute."""
+"""The command ``python -m measure model NAME``: one model on this machine, answered in the terminal."""
 
 import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from measure.answering import text
 from measure.answering.answer import answer, first_cell
 from measure.cache import rates
 from measure.cache.folders import Workloads
+from measure.cache.rates import Rates
 from measure.cache.words import EAGER, FULL_PRECISION, STREAM_ARRAYS
 from measure.cli.flags import CommandLine, check_one_output
 from measure.cli.tables import aligned, markdown
 from measure.cli.terminal import stop_as_by_ctrl_c
 from measure.diagnosis.host_checks import warning_of_load
 from measure.machine import devices
+from measure.machine.device import Device
 from measure.machine.environment import current
 from measure.roofs import roofs
 from measure.run import arguments, plan, runner
 from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
+from measure.run.estimate import datasheet
 from measure.run.memory_fit import Memory
 from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
-from measure.run.task import Cache, Request, Sitting, Task
+from measure.run.task import Cache, Columns, Failure, Request, Sitting, Task
 from measure.run.worker import Worker
+from measure.timing.sampling import Sampling
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
 
@@ -77,8 +82,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
         found = answer(cache, request)
-        if not said.json:  # what is counted is told before what takes longer
+        if not said.json:  # what is known is told before what takes longer
             print("\n".join(text.heading(found, table)), flush=True)
+            print("\n".join(text.bound_lines(found, *first_look(cache, request, worker))), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
         if measuring:
             if warning := warning_of_load():
@@ -108,20 +114,57 @@ def make_request(quick: argparse.Namespace) -> Request:
     return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
 
 
-def tasks_to_do(cache: Cache, request: Request) -> list[Task]:
-    """Return what the cache lacks: counts, a coarse roof, a round of each cell, a profile of the first."""
+@dataclass(frozen=True)
+class GlanceTask(Task):
+    """Look at the roof for a fraction of a second. Nothing of it is stored."""
+
+    precisions: tuple[str, ...]
+
+    label, effort = "a first look at the roof", 1.0
+
+    @property
+    def columns(self) -> Columns:
+        return {}
+
+    @classmethod
+    def missing(cls, request: Request, cache: Cache) -> list[Self]:
+        return []  # no plan has it
+
+    def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Rates:
+        return roofs.glance(device, self.precisions)
+
+    def store(self, _cache: Cache, _outcome: Rates | Failure) -> None:
+        """Keep nothing."""
+
+    def summary(self, _result: Rates) -> str:
+        return "done"
+
+
+def first_look(cache: Cache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
+    """Return the best roof that is known within a moment and where it comes from, or None and why there is none."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
-    coarse = {RoofTask(*each) for each in roofs.coarse_kernels(cache.environment.device, request.precisions)}
+    if all(known.ridge(precision) for precision in request.precisions):
+        return known, "as measured here before"
+    if sheet := datasheet(cache):
+        return sheet, "by the datasheet"
+    seen = worker.run(GlanceTask(tuple(request.precisions)))
+    return (None, seen.reason) if isinstance(seen, Failure) else (seen, "at a rough first look")
+
+
+def tasks_to_do(cache: Cache, request: Request) -> list[Task]:
+    """Return what the cache lacks: counts, a first roof, a round of each cell, a profile of the first."""
+    known = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
         if isinstance(task, RoofTask):
-            return task in coarse and _is_unknown(task, known)
+            return task in first and (known.load > 0 or _is_unknown(task, known))
         return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
 
     return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
 
 
-def _is_unknown(task: RoofTask, known: rates.Rates) -> bool:
+def _is_unknown(task: RoofTask, known: Rates) -> bool:
     """Return whether no roof is known of what a kernel measures."""
     return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
@@ -133,8 +176,9 @@ def _do(tasks: Sequence[Task], cache: Cache, worker: Worker, device: devices.Dev
     from measure.cli.console import Console
     from measure.run.progress import RunProgress
 
-    progress = RunProgress(list(tasks), Console(stderr=True))
+    progress = RunProgress(tasks, Console(stderr=True))
     memory = Memory(device.memory_byte(), cache.workloads.models)
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
+        progress.begin_part("measuring" if is_of_machine else "counts", tasks)
         runner.run(tasks, worker, cache, progress, refusal=memory.refusal)

@@ -151,7 +151,7 @@ def _rates(torch_name: str, precision: str) -> Rates:
     device = devices.find(torch_name)
     rows = []
     with _settings_kept(device):
-        for kernel, of, size, pace, number in roofs.coarse_kernels(device.kind, [precision]):
+        for kernel, of, size, pace, number in roofs.first_kernels(device.kind, (precision,)):
             try:
                 timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
             except NotImplementedError:

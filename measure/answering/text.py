@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from measure.answering.advice import Advice
 from measure.answering.answer import Answer
-from measure.answering.demands import Demand, LayerDemand, Reached, costliest
+from measure.answering.demands import Demand, LayerDemand, Reached, bound, costliest
 from measure.cache.rates import Rates
 from measure.cache.words import CAPPED, DRIFTING, LOADED, SKIPPED, THROTTLED, WIDE
 from measure.cli.quantities import latency, percent, plain, si
@@ -36,6 +36,27 @@ def heading(found: Answer, table: Table) -> list[str]:
         "",
         *table([("batch", "precision", "FLOP", "bytes", "FLOP/B", "memory"), *map(_demand, found.demands)], NUMBERS),
     ]
+
+
+def bound_lines(found: Answer, rates: Rates | None, source: str) -> list[str]:
+    """Say how long a call takes at least under a roof that is known before anything is timed.
+
+    ``source`` says where the roof comes from, or why there is none.
+    """
+    if rates is None:
+        return [f"No first look at the roof: {source}."]
+    said = []
+    for demand in found.demands:
+        peak = rates.flop_per_s.get(demand.precision)
+        if peak is None or rates.byte_per_s is None:
+            continue
+        least_s = max(demand.flop / peak, demand.byte / rates.byte_per_s)
+        roof = f"{si(peak, 'FLOP/s')} and {si(rates.byte_per_s, 'B/s')} {source}"
+        said.append(
+            f"Batch {demand.batch} at {demand.precision}: {latency(least_s)} or more, bound by "
+            f"{bound(rates, demand.precision, demand.flop, demand.byte)} ({roof})."
+        )
+    return said
 
 
 def _demand(demand: Demand) -> Line:
@@ -122,7 +143,13 @@ def roof_line(rates: Rates, precisions: Iterable[str]) -> str:
     if not known or rates.byte_per_s is None:
         return "The roof was not measured."
     peaks = " and ".join(f"{si(rates.flop_per_s[each], 'FLOP/s')} at {each}" for each in known)
-    return f"The roof: {peaks}, and {si(rates.byte_per_s, 'B/s')} from memory, as measured here."
+    said = f"The roof: {peaks}, and {si(rates.byte_per_s, 'B/s')} from memory, as measured here."
+    if not rates.load:
+        return said
+    return (
+        f"{said} Other programs used {percent(rates.load)} of the cores meanwhile, so the roof is too low and each "
+        "share of it too high: measure again when they are done."
+    )
 
 
 def advice_lines(advice: Advice, batch: int, data_flag: str) -> list[str]:

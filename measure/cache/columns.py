@@ -62,6 +62,11 @@ Sitting = Annotated[
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Ridgepoint that measured it, with the commit where it is a clone"]
 
+Load = Annotated[
+    float | None,
+    Column("share of the cores that other programs used meanwhile; empty where it was not looked at", NUMBER, most=1),
+]
+
 LayerKind = Annotated[str, Column("what the layer is", formerly=("kind",), form=one_of(LAYER_KINDS))]
 Stage = Annotated[
     str,

@@ -1,10 +1,12 @@
 """A machine's rates, from its roof measurements: the roof that bounds what every model reaches on it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 
+from measure.cache.conventions import LOAD
 from measure.cache.records import RoofMeasurement
 from measure.cache.words import STREAM_ARRAYS, SUSTAINED
 
@@ -16,12 +18,14 @@ ARITHMETIC = ("matmul", "fma", "numpy_matmul")
 class Rates:
     """The fastest sustained arithmetic at each precision that was measured, and the fastest ``stream`` through memory.
 
-    ``byte_per_s`` and ``stream`` are None where no stream was measured.
+    ``byte_per_s`` and ``stream`` are None where no stream was measured. ``load`` is the largest share of the cores that
+    other programs used while any of these was measured, 0 where it stayed below ``LOAD``: such a roof is too low.
     """
 
     flop_per_s: Mapping[str, float]
     byte_per_s: float | None
     stream: str | None
+    load: float = 0.0
 
     def ridge(self, precision: str) -> float | None:
         """Return the intensity (FLOP/B) at which the two meet, where both are known."""
@@ -34,18 +38,37 @@ class Rates:
         return None if peak is None or self.byte_per_s is None else min(peak, intensity * self.byte_per_s)
 
 
+def is_loaded(row: RoofMeasurement) -> bool:
+    """Return whether other programs used so much of the processor that a kernel's time says little."""
+    return row.load is not None and row.load >= LOAD
+
+
 def measured(rows: Iterable[RoofMeasurement]) -> Rates:
-    """Return the rates of one environment, of several rounds their median; of an earlier version no stream."""
-    timed = [
-        (row, row.latency_s) for row in rows if row.status == "ok" and row.latency_s and row.pace in (None, SUSTAINED)
-    ]
-    peaks: dict[str, float] = {}
-    streams: dict[str, list[float]] = defaultdict(list)
-    for row, seconds in timed:
+    """Return the rates of one environment, of several rounds their median; of an earlier version no stream.
+
+    A kernel that others disturbed counts only where none of its kind was left alone.
+    """
+    timed = [row for row in rows if row.status == "ok" and row.latency_s and row.pace in (None, SUSTAINED)]
+    arithmetic: dict[str, list[RoofMeasurement]] = defaultdict(list)
+    streams: dict[str, list[RoofMeasurement]] = defaultdict(list)
+    for row in timed:
         if row.roof_kernel in ARITHMETIC:
-            peaks[row.precision] = max(row.flop / seconds, peaks.get(row.precision, 0.0))
+            arithmetic[row.precision].append(row)
         elif row.roof_kernel in STREAM_ARRAYS and row.round is not None:
-            streams[row.roof_kernel].append(row.byte / seconds)
-    rates = {kernel: median(found) for kernel, found in streams.items()}
+            streams[row.roof_kernel].append(row)
+    best = [max(undisturbed(found), key=lambda row: row.flop / (row.latency_s or inf)) for found in arithmetic.values()]
+    chosen = {kernel: undisturbed(found) for kernel, found in streams.items()}
+    rates = {kernel: median(row.byte / (row.latency_s or inf) for row in found) for kernel, found in chosen.items()}
     fastest = max(rates, key=lambda kernel: rates[kernel], default=None)
-    return Rates(peaks, None if fastest is None else rates[fastest], fastest)
+    read_from = [*best, *(chosen[fastest] if fastest else ())]
+    return Rates(
+        {row.precision: row.flop / (row.latency_s or inf) for row in best},
+        None if fastest is None else rates[fastest],
+        fastest,
+        max((row.load or 0.0 for row in read_from if is_loaded(row)), default=0.0),
+    )
+
+
+def undisturbed(rows: Sequence[RoofMeasurement]) -> Sequence[RoofMeasurement]:
+    """Return the rows that no other program disturbed; all of them where each was disturbed."""
+    return [row for row in rows if not is_loaded(row)] or rows

@@ -169,6 +169,7 @@ class RoofMeasurement:
     sitting: columns.Sitting = None
     seed: columns.Seed = None
     version: columns.Version = None
+    load: columns.Load = None
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ class Sample(OfCell):
     event_s: Annotated[
         float | None, Column("the device's time of one call (events of CUDA, HIP or Metal)", most=DAY_S)
     ] = None
-    load: Annotated[float | None, Column("share of the cores that others used", NUMBER, most=1)] = None
+    load: columns.Load = None
     clock_hz: Annotated[float | None, Column("as the device says at the end", least=1e6, most=1e11)] = None
     temperature_c: Annotated[float | None, Column("likewise", least=-100, most=300)] = None
     power_w: Annotated[float | None, Column("likewise", most=1e5)] = None
@@ -273,6 +274,7 @@ class Profile(Attempt):
         ),
     ] = None
     page_faults: Annotated[float | None, Column("page faults of such a call, likewise", NUMBER)] = None
+    load: columns.Load = None
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def _do(kinds: dict[str, Kind], crew: Crew, request: Request, deadline: float | 
         if fleet.left:
             return fleet.left
         for kind in kinds.values():
-            kind.tasks = further_tasks(request, kind.cache)
+            kind.done.update(kind.tasks)
+            kind.tasks = further_tasks(request, kind.cache, kind.done)
         if not any(kind.tasks for kind in kinds.values()):
             return 0
 
@@ -99,7 +100,8 @@ def _sum_up(kinds: dict[str, Kind], left: int, arguments: argparse.Namespace) ->
         whole.add(kind.summary)
     folders = sorted({str(kind.cache.folder.folder) for kind in kinds.values()})
     report = f"python -m report{data_flag(arguments.data)}"
-    print("\n".join(lines(whole, folders, resumption(arguments.command, arguments.force), report)))
+    resume = [resumption(arguments.command, arguments.force)] if left else []
+    print("\n".join([*lines(whole, folders), *resume, f"Next: {report}"]))
 
 
 def _check(request: Request) -> None:

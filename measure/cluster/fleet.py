@@ -28,6 +28,7 @@ class Kind:
     cache: Cache
     tasks: list[Task]
     summary: runner.Summary = field(default_factory=runner.Summary)
+    done: set[Task] = field(default_factory=set)
 
 
 def kinds_of(crew: Sequence[Manned], request: Request, data: Path, machine: str | None, seed: int) -> dict[str, Kind]:

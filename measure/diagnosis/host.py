@@ -10,7 +10,7 @@ from typing import Any
 
 from measure.machine import processor
 from measure.machine.processor import content_of
-from measure.machine.sensors import Conditions, ProcessorSensors
+from measure.machine.sensors import Conditions, ProcessorSensors, load_since
 
 WINDOW_S = 1.0
 """How long the load is watched."""
@@ -105,7 +105,7 @@ def load_cores(window_s: float = GLANCE_S) -> float | None:
     sensors = ProcessorSensors()
     opening = sensors.read()
     time.sleep(window_s)
-    load = Conditions.between(opening, sensors.read(), None).load
+    load = load_since(opening, sensors)
     return None if load is None else load * processor.visible_cores()
 
 

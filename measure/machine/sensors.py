@@ -81,6 +81,11 @@ class Conditions:
         return replace(cls.at(closing), load=_load(opening, closing), energy_j=energy_j)
 
 
+def load_since(opening: Reading, sensors: "Sensors") -> float | None:
+    """Return the share of all cores that other processes used since a reading; None where the system hides it."""
+    return _load(opening, sensors.read())
+
+
 def _load(opening: Reading, closing: Reading) -> float | None:
     """Return the part of all cores that other processes used, including what a hypervisor took away."""
     core_s = _increase(opening.core_s, closing.core_s)

@@ -13,6 +13,7 @@ from measure.cache.models import Model
 from measure.cache.records import Cell
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.machine.device import Device
+from measure.machine.sensors import load_since
 from measure.profiling.attribution import AttributedKernel, AttributedTime, attribute, busy_s, launched
 from measure.profiling.ranges import STAGE, ModuleRanges
 from measure.profiling.system_use import Observed, SystemUse
@@ -49,7 +50,8 @@ class Profiled:
     ``plain_s`` is the median without the profiler, ``profiled_s`` the mean under it: with the host's clock, the device
     synchronised. What a profiled call takes besides its operators is the framework, the ranges that name the modules,
     and the profiler itself. In ``busy_s`` of it the device worked. There are kernels on a GPU only. ``system_use`` is
-    what a plain call asks of the host's operating system, if that says so.
+    what a plain call asks of the host's operating system, if that says so. ``load`` is the share of the cores that
+    other programs used while the plain calls ran.
     """
 
     steps: int
@@ -59,6 +61,7 @@ class Profiled:
     busy_s: float | None = None
     kernels: tuple[AttributedKernel, ...] = ()
     system_use: SystemUse | None = None
+    load: float | None = None
 
 
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> Profiled:
@@ -111,8 +114,10 @@ def profile(
                 run()
 
     step_in_ranges = partial(step, torch.profiler.record_function)
-    plain = Observed(step)
+    plain, sensors = Observed(step), device.sensors()
+    opening = sensors.read()
     plain_s = median(sample(Stopwatch(plain, device.synchronize, beat=beat), PLAIN).latencies_s)
+    load = load_since(opening, sensors)
     steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
     stopwatch = Stopwatch(step_in_ranges, device.synchronize, beat=beat)
     with _profiler(device):  # what a process sets up once for its first profile is no part of the step
@@ -134,6 +139,7 @@ def profile(
         busy_s(events, ranges, steps, by_kernels=on_gpu),
         kernels,
         plain.use(),
+        load,
     )
 
 

@@ -12,16 +12,30 @@ from measure.cache.conventions import (
     BURST_BLOCK_S,
     CACHE_MULTIPLE,
     HEAT_S,
+    LOAD,
     MEMORY_BYTE,
     REST_S,
     ROUNDS,
     SUSTAINED_BLOCK_S,
 )
-from measure.cache.words import BURST, FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
+from measure.cache.rates import Rates
+from measure.cache.words import (
+    BURST,
+    EIGHT_BITS,
+    FP8,
+    FULL_PRECISION,
+    INT8,
+    PRECISION_BYTE,
+    STREAM_ARRAYS,
+    SUSTAINED,
+    TF32,
+    stored_as,
+)
 from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.device import Device
-from measure.timing.sampling import Sampling, sample
+from measure.machine.sensors import load_since
+from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.statistics import estimate_median
 from measure.timing.stopwatch import Stopwatch
 
@@ -32,6 +46,9 @@ SAMPLINGS = {
     BURST: Sampling(trend_s=0.0, block_s=BURST_BLOCK_S, warm_up_s=2.0, least_s=0.0, limit_s=3.0, fewest=6),
 }
 
+TRIES = 3
+"""So often a kernel is timed, while others use the processor, before its load is written down beside its time."""
+
 PAUSE_S = 1.0
 """A longer pause lets a chip cool."""
 
@@ -39,16 +56,19 @@ CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
 """How long a call lasts at least, so that starting the threads, some 10 µs for each, vanishes in it."""
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
-COARSE_ROWS = 1
+FIRST_ROWS = 1
 """The place of the one whose product gives a first roof."""
 
 BURST_ROWS = 2
 """So many of them, the smallest, take milliseconds: the others are no burst."""
 
 LONGEST_PRODUCT_S = 1.5
-"""A product that takes longer is left out with all larger ones, unless it is the smallest: a dozen of them would take a
+"""A product that takes longer is left out with all larger ones, unless it is the smallest. A dozen of them would take a
 good part of a short run, and on so slow a device the next smaller one, of an eighth of the work, reaches the same
 rate."""
+
+TRIED_S, GLANCE_BYTE = 0.05, 2**28
+"""How long something is called to see how fast it is, roughly, and the working set of a stream that is."""
 
 PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}
 """The bytes that an element of two matrices and of their product takes, where the product's is a wider one."""
@@ -97,16 +117,17 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str,
     return [*rounds, *((*task, SUSTAINED, None) for task in sustained), *((*task, BURST, None) for task in burst)]
 
 
-def coarse_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str, int | None]]:
-    """List those of them that a first roof is read from: a product at each precision, each stream through memory once.
+@cache
+def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[tuple[str, str, int, str, int | None]]:
+    """List those of them that a first roof is read from: a product at each precision, one stream through memory.
 
     The matrices of the product are large, but no larger than takes a moment.
     """
-    rows = MATMUL_ROWS[device_kind][COARSE_ROWS]
+    rows = MATMUL_ROWS[device_kind][FIRST_ROWS]
     return [
         (kernel, precision, size, pace, number)
         for kernel, precision, size, pace, number in roof_kernels(device_kind, precisions)
-        if number == 0 or (kernel, size, pace) == ("matmul", rows, SUSTAINED)
+        if (kernel, number) == ("stream_triad", 0) or (kernel, size, pace) == ("matmul", rows, SUSTAINED)
     ]
 
 
@@ -221,6 +242,7 @@ class KernelTiming(NamedTuple):
     latency_low_s: float | None = None
     latency_high_s: float | None = None
     sample_count: int | None = None
+    load: float | None = None
 
 
 class Heat:
@@ -261,7 +283,7 @@ def _passes(run: Callable[[int], object], threads: int, size: int, longest_s: fl
         took_s = time.perf_counter() - start
         if took_s > passes * longest_s:
             raise NotImplementedError(
-                f"a product of {size} rows takes {took_s:.2g} s here, more than {longest_s:g} s: the smaller ones count"
+                f"{size} x {size} takes {took_s:.2g} s (limit {longest_s:g} s); the roof uses the smaller sizes"
             )
         if took_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
             return passes
@@ -279,13 +301,17 @@ def measure(
 ) -> KernelTiming:
     """Time a kernel at one size and pace.
 
-    A product is tried at all smaller sizes first: one that would take minutes, as at int8 on a processor that has no
-    instruction for it, is not begun. Raises NotImplementedError for a product that takes too long, beside what
-    ``prepare`` does, and what a library raises where it does not fit or is not supported.
+    A product is tried at all smaller sizes first, so that one that would take minutes is never begun. A kernel that
+    others disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load.
+
+    Raises NotImplementedError for a product that takes too long or is not worth its time, besides what ``prepare``
+    raises, and whatever a library raises where the product does not fit or is not supported.
     """
     import torch
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
+    if smaller and precision in EIGHT_BITS:
+        _refuse_slow_bytes(device, kernel, precision, smaller[0])
     longest_s = LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
         work = prepare(device, kernel, precision, tried)
@@ -301,7 +327,8 @@ def measure(
     if is_sustained:
         HEAT.build(partial(run, passes), beat)
     call, sign_of_life = partial(work, passes), beat if is_sustained else rest
-    timing = sample(Stopwatch(call, device.synchronize, _clock(kernel), sign_of_life), SAMPLINGS[pace])
+    stopwatch = Stopwatch(call, device.synchronize, _clock(kernel), sign_of_life)
+    load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
     if is_sustained:
         HEAT.keep()
     latencies = [latency / passes for latency in timing.latencies_s]
@@ -311,4 +338,72 @@ def measure(
         latency_low_s=min(latencies) if estimate.low is None else estimate.low,
         latency_high_s=max(latencies) if estimate.high is None else estimate.high,
         sample_count=len(latencies),
+        load=load,
     )
+
+
+def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float | None, Timing]:
+    """Time a kernel until others leave the processor alone; return the load and the timing of the quietest try.
+
+    The load of the host says nothing about the kernels of a GPU, so they are timed once, without one.
+    """
+    if device.kind != "cpu":
+        return None, take()
+    sensors, tries = device.sensors(), list[tuple[float | None, Timing]]()
+    while len(tries) < TRIES:
+        opening = sensors.read()
+        timing = take()
+        load = load_since(opening, sensors)
+        tries.append((load, timing))
+        if load is None or load < LOAD:
+            break
+        _log.info("others used %.0f %% of the cores meanwhile", 100 * load)
+    return min(tries, key=lambda each: each[0] or 0.0)
+
+
+def _refuse_slow_bytes(device: Device, kernel: str, precision: str, rows: int) -> None:
+    """Raise NotImplementedError where a product of 8 bits is slower than one at fp32, both of so many rows.
+
+    A processor without instructions for them (VNNI, AMX) multiplies bytes one by one, many times slower than fp32. No
+    roof of anything lies there, and a product of 4096 rows would take a minute.
+    """
+    tried = {each: _rate(device, kernel, each, rows) for each in (precision, FULL_PRECISION)}
+    if tried[precision] < tried[FULL_PRECISION]:
+        slow, fast = (f"{rate / 1e9:.3g}" for rate in tried.values())
+        raise NotImplementedError(
+            f"{precision} products are slower than fp32 here ({slow} GOP/s against {fast} GFLOP/s at {rows} x {rows}); "
+            "larger ones are not worth their time"
+        )
+
+
+def _rate(device: Device, kernel: str, precision: str, rows: int) -> float:
+    """Return the operations per second of the quickest of some products of so many rows."""
+    work = prepare(device, kernel, precision, rows)
+    return flop_and_byte(kernel, precision, rows)[0] / _quickest_s(work, device)
+
+
+def _quickest_s(work: Callable[[int], object], device: Device) -> float:
+    """Do some work for ``TRIED_S`` and return the time of the quickest call."""
+    _do(work, device, 1)  # pays for what is set up once
+    began, quickest_s = time.perf_counter(), inf
+    while time.perf_counter() - began < TRIED_S:
+        start = time.perf_counter()
+        _do(work, device, 1)
+        quickest_s = min(quickest_s, time.perf_counter() - start)
+    return quickest_s
+
+
+def glance(device: Device, precisions: Sequence[str]) -> Rates:
+    """Look at a roof for a fraction of a second: the quickest of some products, and of torch's triads through memory.
+
+    The chip has not warmed up, and its caches may hold part of the triad's arrays. It tells a user what to expect while
+    the roof is measured, and goes into no table. Raises whatever a library raises at a precision.
+    """
+    import torch
+
+    rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
+    peaks = {each: _rate(device, "matmul", each, rows) for each in precisions}
+    triad = import_module(f"measure.roofs.{LIBRARY}").prepare(
+        stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, torch.get_num_threads()
+    )
+    return Rates(peaks, GLANCE_BYTE / _quickest_s(triad, device), stream)

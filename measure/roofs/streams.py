@@ -25,6 +25,9 @@ PIECE_BYTE = 256
 
 SCALE = 3.0
 
+REPEATED = 2**15
+"""After so many random numbers an array repeats itself: to draw them all takes longer than to stream through them."""
+
 TRIES, TRY_S = 5, 0.002
 """How often, and at least how long, each kind of store is tried."""
 
@@ -78,7 +81,9 @@ def share(arrays: int, pieces: int) -> list[np.ndarray[Any, np.dtype[np.float64]
     memory = np.empty(arrays * byte + PIECE_BYTE, np.uint8)
     begin = -memory.ctypes.data % PIECE_BYTE
     numbers = memory[begin : begin + arrays * byte].view(np.float64)
-    np.random.default_rng(0).random(out=numbers)  # in place: a copy would be as large again
+    repeated = np.random.default_rng(0).random(min(REPEATED, numbers.size))
+    for at in range(0, numbers.size, repeated.size):
+        numbers[at : at + repeated.size] = repeated[: numbers.size - at]
     return list(numbers.reshape(arrays, -1))
 
 

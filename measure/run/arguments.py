@@ -11,7 +11,7 @@ from measure.cache import variants
 from measure.cache.columns import SHAPE
 from measure.cache.conventions import MOST_ROUNDS, ROUNDS, TARGET
 from measure.cache.folders import Workloads
-from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING, Model
+from measure.cache.models import BUILT_IN, QUICK, STORY, Model
 from measure.cache.records import Environment
 from measure.cache.words import EAGER, FULL_PRECISION, PRECISIONS, TF32
 from measure.cli.flags import CommandLine
@@ -24,11 +24,10 @@ from measure.models import catalog, own_models
 from measure.models.isolated import Isolated
 from measure.run import plan
 from measure.run.task import Request
-from measure.timing.sampling import QUICK_ROUND, ROUND, Sampling
+from measure.timing.sampling import Sampling, round_sampling
 
 BATCH_SIZES = (1, 64, 256)
 QUICK_BATCH_SIZES = (1, 64)
-BUDGET_BATCH_SIZES = (1, 8, 64, 256)
 TRAINING_BATCH_SIZES = (32,)
 SEEDS = 10**6
 """Seeds are below this."""
@@ -78,7 +77,7 @@ def _add_what(flags: CommandLine) -> None:
     )
     trained = [str(size) for size in TRAINING_BATCH_SIZES]
     known = ", ".join((EAGER, *variants.NAMES))
-    add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256; with --budget 8 as well)")
+    add("--batch-sizes", "N", "inputs in one forward pass (default: 1 64 256)")
     add("--training-batch-sizes", "N", "inputs in one training step (default: 32)", trained)
     sgd = "sgd (with momentum) or adam, for training steps (default: sgd)"
     add("--optimizers", "O", sgd, [variants.SGD])
@@ -90,8 +89,8 @@ def _add_what(flags: CommandLine) -> None:
     add(
         "--variants",
         "V",
-        f"{known}, or several joined by '+' (default: eager, on a processor under Linux kept_memory as well; in a "
-        "quick run eager)",
+        f"{known}, or several joined by '+' (default: eager, and on a processor under Linux kept_memory as well "
+        "unless the run is quick or has a budget)",
     )
     flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
     add("--sections", "S", _sections_help())
@@ -118,7 +117,8 @@ def _add_how_long(flags: CommandLine) -> None:
     flags.add_argument(
         "--quick",
         action="store_true",
-        help="a small selection of models at batch sizes 1 and 64, two of them in training, and of the roofs' kernels",
+        help="a small selection: eight models at batch sizes 1 and 64, a training step and the operators of two, and "
+        "fewer of the roofs' kernels",
     )
     flags.add_argument(
         "--target",
@@ -146,7 +146,7 @@ def _add_how_long(flags: CommandLine) -> None:
         "--budget",
         metavar="TIME",
         help="stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper; "
-        "--plan shows what is expected to be reached",
+        "--plan shows what is expected to be reached (default: none, which has no end)",
     )
 
 
@@ -163,16 +163,15 @@ def _add_what_to_show(flags: CommandLine) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="say on standard error what is decided and why: what is left out, what memory is expected to hold, when "
-        "a process starts and ends, how long it warms up, why sampling stops",
+        help="show each task, and say on standard error what is decided and why: what is left out, what memory is "
+        "expected to hold, when a process starts and ends, how long it warms up, why sampling stops",
     )
 
 
 def _sections_help() -> str:
     known = ", ".join(f"{name} ({section.help})" for name, section in plan.SECTIONS.items())
     unusual = " and ".join(name for name in plan.SECTIONS if name not in plan.USUAL_SECTIONS)
-    slow = " and ".join(name for name in plan.USUAL_SECTIONS if name not in plan.QUICK_SECTIONS)
-    return f"{known}; default: all without {unusual}, in a quick run without {slow} as well"
+    return f"{known}; default: all without {unusual}"
 
 
 def parse_time(flag: str, text: str) -> float:
@@ -183,6 +182,11 @@ def parse_time(flag: str, text: str) -> float:
     if seconds <= 0:
         raise UserError(f"{flag}: {text!r} is not a valid time; use 90s, 10m or 1h30m")
     return float(seconds)
+
+
+def parse_budget(text: str | None) -> float | None:
+    """Return the seconds of a budget; None where it is not given or ``none``."""
+    return None if text in (None, "none") else parse_time("--budget", text)
 
 
 def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
@@ -198,12 +202,6 @@ def parse_shape(flag: str, text: str) -> tuple[int, ...]:
     if not SHAPE.fits(text):
         raise UserError(f"{flag}: {text!r} is not a valid shape; use whole numbers joined by x, such as 3x224x224")
     return tuple(map(int, text.split("x")))
-
-
-def check_folder_name(name: str) -> None:
-    """Raise UserError for what no machine's folder may be called."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
 def parse_choices(flag: str, texts: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -282,7 +280,7 @@ def check_device(request: Request, environment: Environment) -> None:
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """Say when a round of a cell has been sampled enough."""
     return dataclasses.replace(
-        QUICK_ROUND if arguments.quick else ROUND,
+        round_sampling(arguments.quick, parse_budget(arguments.budget)),
         target=parse_target(arguments.target) / 2,  # what differs between rounds comes on top
         call_limit_s=parse_time("--call-limit", arguments.call_limit),
     )
@@ -302,19 +300,19 @@ def _most_rounds(arguments: argparse.Namespace) -> int:
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
     """Return what the flags ask for, checked; ``describe`` returns an own model by its name."""
     names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
-    trained = arguments.models or (QUICK_TRAINING if arguments.quick else names)
-    usual_sizes = QUICK_BATCH_SIZES if arguments.quick else BUDGET_BATCH_SIZES if arguments.budget else BATCH_SIZES
-    sizes = arguments.batch_sizes or list(map(str, usual_sizes))
-    usual = plan.QUICK_SECTIONS if arguments.quick else plan.USUAL_SECTIONS
+    trained = arguments.models or (STORY if arguments.quick else names)
+    sizes = arguments.batch_sizes or list(map(str, QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES))
+    budget_s = parse_budget(arguments.budget)
+    usual_variants = [EAGER] if arguments.quick or budget_s is not None else []
     for old in RENAMED_SECTIONS.keys() & (arguments.sections or ()):
         raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
-    sections = parse_choices("--sections", arguments.sections or usual, tuple(plan.SECTIONS))
+    sections = parse_choices("--sections", arguments.sections or plan.USUAL_SECTIONS, tuple(plan.SECTIONS))
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
         sections=sections,
-        variants=list(dict.fromkeys(map(variants.named, arguments.variants or ([EAGER] if arguments.quick else [])))),
+        variants=list(dict.fromkeys(map(variants.named, arguments.variants or usual_variants))),
         training_models=catalog.find(trained, describe=describe),
         training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
@@ -322,7 +320,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         target=parse_target(arguments.target),
         quick=arguments.quick,
         force=arguments.force,
-        budget_s=parse_time("--budget", arguments.budget) if arguments.budget else None,
+        budget_s=budget_s,
     )
     if arguments.native_size and plan.measures(request):
         raise UserError("--native-size: is counted, not measured; give --sections workload with it")

@@ -126,7 +126,11 @@ class RoundTask(CellTask):
     def tier(self, request: Request) -> Tier:
         if self.round:
             return Tier.ROUNDS if self.round < request.rounds else Tier.REST
-        return request.tier(self.model)
+        return self.first_tier(request) if request.is_base(self.cell) else Tier.OTHER_CELLS
+
+    @abstractmethod
+    def first_tier(self, request: Request) -> Tier:
+        """Return the tier of a first round at the request's first precision and variant."""
 
     def process(self, device_kind: str) -> Hashable:
         """Return what the batch sizes of a round share, where it takes a process seconds to begin with the device.
@@ -228,7 +232,6 @@ def _widths(cells: Collection[Cell], cache: Cache) -> dict[Cell, float]:
 class LookTask(CellTask):
     """Look into a model's forward pass, or into its training step, once."""
 
-    is_quick = False
     trains = True
 
     @classmethod

@@ -1,6 +1,7 @@
 """Where measurements go: a machine's folder in the cache, checked before anything is measured."""
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -8,7 +9,12 @@ from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.run.arguments import check_folder_name
+
+
+def check_folder_name(name: str) -> None:
+    """Raise UserError for what no machine's folder may be called."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
 def check_folder(path: Path, what: str) -> None:

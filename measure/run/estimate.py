@@ -6,20 +6,22 @@ been done ``progress.TimeLeft`` knows better.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from math import inf, log
 
 from measure.cache import rates
 from measure.cache.hand_kept import Chip, chip_names, folded
 from measure.cache.project import kept_by_hand
-from measure.cache.records import Cell
+from measure.cache.rates import Rates
+from measure.cache.records import Cell, Sample
 from measure.cache.table import read
-from measure.cache.words import FULL_PRECISION, PRECISION_BYTE, STEP, shape_name, stored_as
+from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
 from measure.run.task import Cache, Request, Task
 from measure.run.worker import needs_fresh
-from measure.timing.sampling import QUICK_ROUND, ROUND, Sampling
+from measure.timing.sampling import Sampling, round_sampling
 
 REACHED = 0.4
 """The part of its roof that a model's call is taken to reach."""
@@ -35,6 +37,9 @@ BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}
 BUILD_S, DRAWN_PER_S = 0.5, 1e8
 """What building a network takes: its modules, and random weights, so many of which a processor draws in a second."""
 
+STEP_PASSES = 3
+"""A training step takes about as long as so many forward passes."""
+
 SAMPLES = 6
 """The fewest samples of which a median has an interval."""
 
@@ -47,12 +52,13 @@ class Estimate:
 
     def __init__(self, request: Request, cache: Cache) -> None:
         self._kind = cache.environment.device
-        self._round = QUICK_ROUND if request.quick else ROUND
+        self._round = round_sampling(request.quick, request.budget_s)
         self._flop_per_s, self._byte_per_s = _rates(cache)
         self._counted: dict[tuple[str, str], list[Workload]] = defaultdict(list)
         for row in cache.workloads.models():
             if row.status == "ok" and row.autocast is None:
                 self._counted[row.model, row.input_shape].append(row)
+        self._timed = _timed(cache.rows(cache.folder.samples()))
 
     def seconds(self, task: Task) -> float:
         """Return the time of a task in a process that has begun; by its effort where its model was not counted."""
@@ -89,7 +95,15 @@ class Estimate:
         return min(rows, key=lambda row: (row.precision != wanted, abs(row.batch - task.cell.batch)), default=None)
 
     def _call_s(self, row: Workload, cell: Cell) -> float:
-        """Return the time of a call: of forward and backward pass in training."""
+        """Return the time of a call, of forward and backward pass in training.
+
+        Where the forward pass was timed at some batch size, that tells more than the roof.
+        """
+        passes = STEP_PASSES if cell.phase == STEP else 1
+        timed = self._timed.get((cell.model, cell.precision), [])
+        if timed:
+            batch, latency_s = min(timed, key=lambda each: abs(log(each[0] / cell.batch)))
+            return passes * latency_s * cell.batch / batch
         flop, byte = row.forward_flop or 0, row.traffic_byte or 0
         if cell.phase == STEP:
             flop += row.backward_flop or 2 * flop
@@ -100,6 +114,19 @@ class Estimate:
         return cell.batch / row.batch * bound_s / REACHED
 
 
+def _timed(samples: Iterable[Sample]) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return the batch sizes at which a model's forward pass was timed at a precision, with the least time of each."""
+    least: dict[tuple[str, str, int], float] = {}
+    for row in samples:
+        if (row.phase, row.variant) == (INFERENCE, EAGER):
+            key = (row.model, row.precision, row.batch)
+            least[key] = min(row.latency_s, least.get(key, inf))
+    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for (model, precision, batch), latency_s in least.items():
+        found[model, precision].append((batch, latency_s))
+    return found
+
+
 def _sampled_s(sampling: Sampling, call_s: float) -> float:
     """Return what warm-up and samples of a call take, where it is steady enough for them to end soon."""
     block_s = max(sampling.block_s, call_s)
@@ -108,23 +135,22 @@ def _sampled_s(sampling: Sampling, call_s: float) -> float:
     return warm_up_s + min(max(sampling.least_s, SAMPLES * block_s), most_s)
 
 
+def datasheet(cache: Cache) -> Rates | None:
+    """Return the roof of a GPU by its datasheet; None of a processor, of which a machine may have a few cores."""
+    if cache.environment.device == "cpu":
+        return None
+    chips = read(kept_by_hand(Chip, cache.workloads.data), Chip)
+    sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
+    peaks: dict[str, float] = {}
+    for chip in sheet:
+        peaks[chip.precision] = max(chip.peak_flop_per_s, peaks.get(chip.precision, 0.0))
+    return Rates(peaks, max(chip.bandwidth_byte_per_s for chip in sheet), None) if sheet else None
+
+
 def _rates(cache: Cache) -> tuple[dict[str, float], float]:
     """Return the rates of arithmetic, by precision, and of memory: measured ones first, then those of a datasheet."""
     kind = cache.environment.device
-    sheet: list[Chip] = []
-    if kind != "cpu":  # a machine may have a few cores of a processor
-        chips = read(kept_by_hand(Chip, cache.workloads.data), Chip)
-        sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
+    sheet = datasheet(cache) or Rates({}, UNKNOWN_BYTE_PER_S[kind], None)
     found = rates.measured(cache.rows(cache.folder.roof_measurements()))
-    flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind]}
-    flop_per_s |= _greatest((chip.precision, chip.peak_flop_per_s) for chip in sheet)
-    flop_per_s |= found.flop_per_s
-    of_sheet = max((chip.bandwidth_byte_per_s for chip in sheet), default=UNKNOWN_BYTE_PER_S[kind])
-    return flop_per_s, found.byte_per_s or of_sheet
-
-
-def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
-    greatest: dict[str, float] = {}
-    for name, value in pairs:
-        greatest[name] = max(value, greatest.get(name, 0.0))
-    return greatest
+    flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind], **sheet.flop_per_s, **found.flop_per_s}
+    return flop_per_s, found.byte_per_s or sheet.byte_per_s or UNKNOWN_BYTE_PER_S[kind]

@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
 from typing import Any
 
 from measure.cache.models import Model
@@ -13,7 +12,8 @@ from measure.cache.records import Environment
 from measure.cache.words import shape_name
 from measure.cache.workload_records import Workload
 from measure.cli.quantities import duration, si
-from measure.run.task import Task, Tier
+from measure.run.plan import Part
+from measure.run.task import Task
 
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
@@ -48,31 +48,19 @@ def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -
     return {"machine": machine, "tasks": [task.as_json() for task in tasks]}
 
 
-TIERS = {
-    Tier.COARSE: "Counts, and a first look at the roofs",
-    Tier.FIRST: "A round of each cell and a profile, of the first models",
-    Tier.LONG: "What of these takes long",
-    Tier.OTHERS: "A round of each cell and a profile, of the other models",
-    Tier.ROUNDS: "Further rounds",
-    Tier.REST: "The rest",
-}
-"""What a user reads of the tiers of a run with a budget."""
-
-
-def tiers_as_lines(tiers: Sequence[tuple[Tier, Task]], ends_s: Sequence[float], budget_s: float) -> list[str]:
-    """Return the tasks of a run with a budget, tier by tier, with what is expected to be reached within it.
+def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: float) -> list[str]:
+    """Return the tasks of a run with a budget, part by part, with what is expected to be reached within it.
 
     ``ends_s`` are the times at which the tasks are expected to end.
     """
     lines: list[str] = []
     began_s, ends = 0.0, iter(ends_s)
-    for tier, chosen in groupby(tiers, key=itemgetter(0)):
-        tasks = [task for _, task in chosen]
-        done_s = list(islice(ends, len(tasks)))
+    for part in parts:
+        done_s = list(islice(ends, len(part.tasks)))
         reached = sum(end_s <= budget_s for end_s in done_s)
-        how_many = "all" if reached == len(tasks) else reached or "none"
-        title = f"{TIERS[tier]}, about {duration(done_s[-1] - began_s)}"
-        lines.append(f"{title}; {how_many} of {len(tasks)} reached within {duration(budget_s)}:")
-        lines += [f"  {task.label}" for task in tasks]
+        how_many = "all" if reached == len(part.tasks) else reached or "none"
+        took = duration(done_s[-1] - began_s)
+        lines.append(f"{part.title}, about {took}; {how_many} of {len(part.tasks)} within {duration(budget_s)}:")
+        lines += [f"  {task.label}" for task in part.tasks]
         began_s = done_s[-1]
     return lines

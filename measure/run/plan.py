@@ -1,8 +1,8 @@
-"""The tasks still to do, section by section: what was asked for, less what the cache holds."""
+"""The tasks still to do, and their order: what was asked for, less what the cache holds."""
 
 import logging
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from measure.cache.discovery import import_modules
@@ -20,78 +20,128 @@ SECTIONS: dict[str, type[Task]] = dict(sorted(Task.sections.items(), key=lambda 
 USUAL_SECTIONS = tuple(name for name, each in SECTIONS.items() if each.is_usual)
 """The sections of a run that names none."""
 
-QUICK_SECTIONS = tuple(name for name in USUAL_SECTIONS if SECTIONS[name].is_quick)
-"""The sections of a quick run."""
-
-LONG_SHARE, LONG_S = 1 / 40, 15.0
-"""A cell that is expected to take more than this share of a budget, and more than so many seconds, is a long one."""
+LONG_SHARE = 1 / 20
+"""A cell that is expected to take more than this share of a budget is a long one."""
 
 
-def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
-    """Return the tasks of the request that the cache does not hold, or all of them by force, block by block.
+@dataclass(frozen=True)
+class Part:
+    """Tasks of a plan that are done one after another, under the title that progress shows."""
 
-    A block has a round of every cell, in an order that the sitting's seed draws across batch sizes, precisions,
-    variants, phases and profiles: what drifts with the hours is in every cell's interval then, and in no comparison
-    (R. A. Fisher, The Design of Experiments, 1935). A run that is cut short still makes a paper.
+    title: str
+    tasks: list[Task]
 
-    With a budget tasks come tier by tier, in each block by block. In the tiers of first rounds they come model by
-    model, so that one that is cut short leaves whole models; the seed draws the order of the models, and of a model's
-    cells. What takes long comes the shortest first: one long step would cost the latencies of several models.
-    """
+
+def missing_tasks(request: Request, cache: Cache) -> list[Task]:
+    """Return the tasks of a request for this machine that the cache does not hold, or all of them by force."""
     tasks: list[Task] = []
-    request = request.on(cache.environment)
     for name, section in SECTIONS.items():
         if name in request.sections:
             missing = section.missing(request, cache)
             tasks += missing
             _log.info("%s: %d to do, what else was asked for is in the cache", name, len(missing))
+    return tasks
+
+
+def in_parts(tasks: Sequence[Task], request: Request, cache: Cache) -> list[Part]:
+    """Return the tasks of a request for this machine in the order in which they are done.
+
+    Without a budget they come block by block. A block has a round of every cell, in an order that the sitting's seed
+    draws across batch sizes, precisions, variants, phases and profiles: what drifts with the hours is in every cell's
+    interval then, and in no comparison (R. A. Fisher, The Design of Experiments, 1935).
+
+    With a budget they come tier by tier, so that the paper gains most from what is done first.
+    """
     if request.budget_s is None:
-        return _block_by_block(tasks, cache)
+        return _blocks(tasks, cache)
     estimate = Estimate(request, cache)
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
+    needed = _needed_step(tasks, request, estimate)
     for task in tasks:
-        tiers[tier_of(task, request, estimate)].append(task)
-    return [task for tier, chosen in tiers.items() for task in _of_tier(tier, chosen, cache, estimate)]
+        tier = task.tier(request)
+        may_wait = tier in (Tier.SECOND_CELLS, Tier.STEPS, Tier.OTHER_CELLS) and task is not needed
+        if may_wait and not _is_of_story(task, request) and estimate.seconds(task) > LONG_SHARE * request.budget_s:
+            tier = Tier.LONG
+        tiers[tier].append(task)
+    return [
+        Part(title(tier, request), _in_tier(tier, chosen, request, cache, estimate))
+        for tier, chosen in tiers.items()
+        if chosen
+    ]
 
 
-def further_tasks(request: Request, cache: Cache) -> list[Task]:
-    """Return what is called for by the results of the tasks that were done, none of which is done again by force.
+def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
+    """Return what the cache lacks of a request, in the order in which it is done."""
+    request = request.on(cache.environment)
+    return [task for part in in_parts(missing_tasks(request, cache), request, cache) for task in part.tasks]
+
+
+def further_tasks(request: Request, cache: Cache, done: Collection[Task]) -> list[Task]:
+    """Return what the results of the tasks that were done call for; none of these is done again.
 
     Counts are called for by no result.
     """
-    return [task for task in tasks_to_do(replace(request, force=False), cache) if task.is_of_machine]
+    tasks = tasks_to_do(replace(request, force=False), cache)
+    return [task for task in tasks if task.is_of_machine and task not in done]
 
 
-def tier_of(task: Task, request: Request, estimate: Estimate) -> Tier:
-    """Return when a task has its turn within the request's budget: what takes long waits until others had theirs."""
-    assert request.budget_s is not None
-    tier = task.tier(request)
-    if not task.is_of_machine or estimate.seconds(task) <= max(LONG_S, LONG_SHARE * request.budget_s):
-        return tier
-    return Tier.LONG if tier == Tier.FIRST else Tier.REST
+def title(tier: Tier, request: Request) -> str:
+    """Return what progress and plans call a tier of a budget."""
+    return {
+        Tier.COUNTS: "counts",
+        Tier.FIRST_ROOF: "a first roof",
+        Tier.FIRST_CELLS: f"batch {min(request.batch_sizes, default=1)}",
+        Tier.SECOND_CELLS: f"batch {request.second_batch}",
+        Tier.STEPS: "training steps",
+        Tier.PROFILES: "operators",
+        Tier.OTHER_CELLS: "other cells",
+        Tier.LONG: "long cells",
+        Tier.ROUNDS: "further rounds",
+        Tier.ROOFS: "finer roofs",
+        Tier.REST: "caches, other precisions, more rounds",
+    }[tier]
 
 
-def _of_tier(tier: Tier, tasks: list[Task], cache: Cache, estimate: Estimate) -> list[Task]:
-    if tier not in (Tier.FIRST, Tier.LONG, Tier.OTHERS):
-        return _block_by_block(tasks, cache)
+def _needed_step(tasks: Sequence[Task], request: Request, estimate: Estimate) -> Task | None:
+    """Return the quickest step of a leading model, which waits for nothing, while none of them was timed."""
+    steps = [task for task in tasks if task.tier(request) == Tier.STEPS]
+    trained = [model for model in request.leading if model in request.training_models]
+    return min(steps, key=estimate.seconds) if steps and len(steps) == len(trained) else None
+
+
+def _is_of_story(task: Task, request: Request) -> bool:
+    """Return whether a task is a forward pass at the second batch size that the paper's story needs."""
+    return task.tier(request) == Tier.SECOND_CELLS and task.columns["model"] in {each.name for each in request.leading}
+
+
+def _in_tier(tier: Tier, tasks: list[Task], request: Request, cache: Cache, estimate: Estimate) -> list[Task]:
+    """Return the tasks of a tier: long ones and steps the shortest first, rounds block by block, others by model."""
     draw = Random(f"{cache.sitting.seed} {tier.name}")
-    if tier == Tier.LONG:
+    if tier in (Tier.LONG, Tier.STEPS):
         return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
-    models = list(dict.fromkeys(task.columns["model"] for task in tasks))
+    if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.PROFILES, Tier.OTHER_CELLS):
+        return [task for part in _blocks(tasks, cache) for task in part.tasks]
+    models = list({each.name: each for each in request.models}.values())
     draw.shuffle(models)
-    place = {model: number for number, model in enumerate(models)}
+    models.sort(key=request.rank)
+    place = {model.name: number for number, model in enumerate(models)}
     drawn = _drawn(tasks, draw, cache)
-    return sorted(drawn, key=lambda task: (place[task.columns["model"]], task.is_of_machine))
+    return sorted(drawn, key=lambda task: (place.get(task.columns["model"], 0), task.is_of_machine))
 
 
-def _block_by_block(tasks: list[Task], cache: Cache) -> list[Task]:
+def _blocks(tasks: Sequence[Task], cache: Cache) -> list[Part]:
     """Return what is done before the rounds and after them section by section, and each round in random order."""
-    ordered: list[Task] = []
+    parts: list[Part] = []
     for block in sorted({task.block for task in tasks}):
         chosen = [task for task in tasks if task.block == block]
-        is_round = BEFORE < block < AFTER
-        ordered += _drawn(chosen, Random(f"{cache.sitting.seed} {block}"), cache) if is_round else chosen
-    return ordered
+        if BEFORE < block < AFTER:
+            drawn = _drawn(chosen, Random(f"{cache.sitting.seed} {block}"), cache)
+            parts.append(Part(f"round {block + 1}", drawn))
+        else:
+            for name in dict.fromkeys(task.section for task in chosen):
+                shown = "counts" if name == "workload" else name.replace("-", " ")
+                parts.append(Part(shown, [task for task in chosen if task.section == name]))
+    return parts
 
 
 def _drawn(tasks: list[Task], draw: Random, cache: Cache) -> list[Task]:

@@ -30,8 +30,11 @@ Origin = tuple[int, frozenset[tuple[str, str]]]
 
 
 def origin(task: Task) -> Origin:
-    """Return what tasks have in common whose processes are forks of one zygote: their block, and their variables."""
-    return task.block, frozenset(task.variables.items())
+    """Return what tasks have in common whose processes are forks of one zygote: their block, and their variables.
+
+    Counts and roofs share the zygote of the first rounds, which they take nothing from: importing takes seconds.
+    """
+    return max(task.block, 0), frozenset(task.variables.items())
 
 
 class Processes:
@@ -61,7 +64,7 @@ class Processes:
 
     def _zygote(self, task: Task) -> "_Zygote":
         mine = origin(task)
-        if any(block != task.block for block, _ in self._zygotes):
+        if any(block != mine[0] for block, _ in self._zygotes):
             self.close()
         if mine not in self._zygotes or not self._zygotes[mine].is_alive():
             self._zygotes[mine] = _Zygote(task, self._main)

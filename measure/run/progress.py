@@ -1,13 +1,14 @@
-"""What a user sees of a run: a bar on a terminal, one line a task where the output is piped."""
+"""What a user sees of a run: one line for each part of it."""
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress import Progress, ProgressColumn
+from rich.progress import Task as ShownTask
+from rich.text import Text
 
 from measure.cache.records import Cell
 from measure.cli.quantities import duration
@@ -61,50 +62,84 @@ class TimeLeft:
 
 
 class RunProgress:
-    """Shows a run's progress; a context manager, so that the terminal is left in order."""
+    """Shows a run's progress: one line for each part of it, and with ``shows_tasks`` one for each task as well.
 
-    def __init__(self, tasks: list[Task], console: Console, deadline: float | None = None) -> None:
+    On a terminal the line of the present part moves: it shows what is being measured, how many tasks of the part are
+    left, and the time to the end. Piped, a part prints its line when it ends. A context manager, so that the terminal
+    is left in order.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], console: Console, deadline: float | None = None, shows_tasks: bool = False
+    ) -> None:
         self._console = console
         self.total = len(tasks)
         """The tasks that are known of: rounds may call for further ones."""
         self.done = 0
         """The tasks that have ended, skipped ones among them."""
+        self._shows_tasks = shows_tasks
+        self._deadline = deadline
         self._time_left = TimeLeft(tasks, deadline)
-        self._began = 0.0
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
+        self._title = ""
+        self._part_began = self._began = 0.0
+        self._part_total = self._part_done = 0
+        self._failures: list[Failure] = []
+        self._present = ""
+        # Drawn twice a second: more would be load on the processor that is being measured.
+        self._line = Progress(
+            _Line(self._moving_line),
             console=console,
             disable=not console.is_interactive,
+            transient=True,
+            refresh_per_second=2,
         )
-        self._shown: TaskID = self._bar.add_task("", total=self.total, left="")
+        self._line.add_task("", total=None)
 
     def __enter__(self) -> "RunProgress":
-        self._bar.start()
+        self._line.start()
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        self._bar.stop()
+        self.end_part()
+        self._line.stop()
 
     def extend(self, tasks: Sequence[Task]) -> None:
-        """Take in tasks that earlier ones' results call for."""
+        """Add tasks that earlier results call for."""
         self.total += len(tasks)
         self._time_left.extend(tasks)
-        self._bar.update(self._shown, total=self.total)
+
+    def begin_part(self, title: str, tasks: Sequence[Task]) -> None:
+        """Begin a part of the run, after the line of the part before it."""
+        self.end_part()
+        self._title, self._part_began = title, time.monotonic()
+        self._part_total, self._part_done, self._failures = len(tasks), 0, []
+
+    def end_part(self) -> None:
+        """Print the line of the present part, unless nothing of it was done."""
+        if self._part_done:
+            counts = {
+                "done": self._part_done - len(self._failures),
+                "without a result": len(self._failures),
+                "left": self._part_total - self._part_done,
+            }
+            said = ", ".join(f"{count} {what}" for what, count in counts.items() if count or what == "done")
+            took = duration(time.monotonic() - self._part_began)
+            is_bad = any(failure.status != "unsupported" for failure in self._failures)
+            self.say(f"{self._title}: {said}; {took}{self._end_in()}", "red" if is_bad else None)
+        self._part_done, self._present = 0, ""
 
     def begin(self, task: Task) -> None:
         self._began = time.monotonic()
-        self._bar.update(self._shown, description=task.label)
+        self._present = task.label
 
     def end(self, task: Task, outcome: Any) -> None:
         self._time_left.done(task, time.monotonic() - self._began)
         self._advance()
-        line = f"{task.label}: {task.describe(outcome)}"
-        if not self._console.is_interactive:
-            line = f"[{self.done}/{self.total}] {line}; {self._time_left.text()}"
-        self.say(line, "red" if isinstance(outcome, Failure) else None)
+        if isinstance(outcome, Failure):
+            self._failures.append(outcome)
+        if self._shows_tasks:
+            line = f"  [{self.done}/{self.total}] {task.label}: {task.describe(outcome)}"
+            self.say(line, "red" if isinstance(outcome, Failure) else None)
 
     def skip(self, task: Task) -> None:
         """Note that a round is not measured, because one before failed."""
@@ -113,8 +148,31 @@ class RunProgress:
 
     def _advance(self) -> None:
         self.done += 1
-        self._bar.update(self._shown, advance=1, left=self._time_left.text())
+        self._part_done += 1
+
+    def _moving_line(self) -> str:
+        if not self._present:
+            return ""
+        return f"{self._title}: {self._present}; {self._part_total - self._part_done} left{self._end_in()}"
+
+    def _end_in(self) -> str:
+        """Return the time to the end of the budget; without one, an estimate of the time to the end of the run."""
+        if self._deadline is not None:
+            return f"; {duration(max(0.0, self._deadline - time.monotonic()))} to the end of the budget"
+        left = self._time_left.text()
+        return f"; {left}" if left else ""
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print a line above the bar, in a style where the terminal has colours and NO_COLOR is not set."""
+        """Print a line above the moving one, in a style where the terminal has colours and NO_COLOR is not set."""
         self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Line(ProgressColumn):
+    """Shows what a function says now."""
+
+    def __init__(self, now: Callable[[], str]) -> None:
+        self._now = now
+        super().__init__()
+
+    def render(self, task: ShownTask) -> Text:
+        return Text(self._now())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from measure.cache.conventions import ROUNDS, TARGET
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.models import QUICK, Model
+from measure.cache.models import QUICK, STORY, Model
 from measure.cache.records import Cell, Environment
 from measure.cache.variants import SGD, usual, with_optimizer
 from measure.cache.words import EAGER, INFERENCE, shape_name
@@ -26,22 +26,39 @@ from measure.utc import now
 BEFORE, AFTER = -1, 10**9
 """The blocks of what is done before all rounds, and after them."""
 
+FILLING_BATCH = 64
+"""A batch size that fills most devices."""
+
 
 class Tier(IntEnum):
-    """The order of a run with a budget: something of everything first, so that a short one has it, then more of it."""
+    """The order of a run with a budget: what a page of the paper gains most from comes first.
 
-    COARSE = 0
-    """The counts of the first models, and the roof kernels that the roofs can be read from."""
-    FIRST = 1
-    """Of each of the first models a round of all its cells, and a profile."""
-    LONG = 2
-    """What of these takes a good part of the budget by itself."""
-    OTHERS = 3
-    """The same of the other models."""
-    ROUNDS = 4
-    """The further rounds that every cell has."""
-    REST = 5
-    """The other roof kernels and profiles, and more rounds of the cells that need them."""
+    Wherever the budget ends, the paper has a roofline with points, latencies, and, if it lasted that long, a training
+    step and the operators of a model. More rounds and finer roofs only sharpen what is there.
+    """
+
+    COUNTS = 0
+    """FLOP and bytes of the first models."""
+    FIRST_ROOF = 1
+    """One matrix product and one stream through memory: a roof to draw against."""
+    FIRST_CELLS = 2
+    """One cell of every model, before any model has a second."""
+    SECOND_CELLS = 3
+    """A second batch size of every model."""
+    STEPS = 4
+    """A training step of the two leading models."""
+    PROFILES = 5
+    """The operators of the two leading models."""
+    OTHER_CELLS = 6
+    """The other cells, and profiles of the other models, model by model."""
+    LONG = 7
+    """Cells that would take a good part of the budget each, the shortest first."""
+    ROUNDS = 8
+    """The second and third rounds."""
+    ROOFS = 9
+    """Finer roofs at the precision that models run in, and the clock."""
+    REST = 10
+    """Caches, other precisions of products, and further rounds of the cells that need them."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Request:
 
     Without ``variants`` or ``precisions`` those are run that are usual on the machine. Cells get ``rounds``, and
     further ones up to ``most_rounds`` while the interval between them is wider than ± ``target`` of the latency.
-    ``budget_s`` is the time that the run may take, if it has an end.
+    ``budget_s`` is the time that the run may take, if it has an end. ``device_kind`` is what it is asked of.
     """
 
     models: Sequence[Model]
@@ -67,6 +84,7 @@ class Request:
     quick: bool = False
     force: bool = False
     budget_s: float | None = None
+    device_kind: str = "cpu"
 
     def on(self, environment: Environment) -> "Request":
         """Return what is asked of this machine."""
@@ -74,13 +92,34 @@ class Request:
             self,
             precisions=self.precisions or precisions.usual(environment),
             variants=self.variants or usual(environment),
+            device_kind=environment.device,
         )
 
-    def tier(self, model: Model) -> Tier:
-        """Return when a model has its turn: the quick selection comes first where more are asked for, else all do."""
-        first = {each.name for each in self.models} & set(QUICK)
-        few = len(self.models) <= len(QUICK)
-        return Tier.FIRST if few or model.name in first or not first else Tier.OTHERS
+    @property
+    def leading(self) -> Sequence[Model]:
+        """The two models that the paper's story is about, or the first two where it is not about these."""
+        story = [model for model in self.models if model.name in STORY]
+        return story if len(story) == len(STORY) else self.models[:2]
+
+    def rank(self, model: Model) -> int:
+        """Return which models come first: 0 for the leading ones, 1 for the quick selection, 2 for the rest.
+
+        All others rank 1 where few models are asked for, or none of the quick selection.
+        """
+        if model in self.leading:
+            return 0
+        quick = {each.name for each in self.models} & set(QUICK)
+        return 1 if len(self.models) <= len(QUICK) or model.name in quick or not quick else 2
+
+    @property
+    def second_batch(self) -> int | None:
+        """The batch size that every model has next after its smallest: one that fills most devices, if asked for."""
+        larger = [size for size in self.batch_sizes if size > min(self.batch_sizes)]
+        return max((size for size in larger if size <= FILLING_BATCH), default=min(larger, default=None))
+
+    def is_base(self, cell: Cell) -> bool:
+        """Return whether a cell has the first precision and the first variant that the request asks for."""
+        return (cell.precision, cell.variant) == (self.precisions[0], self.variants[0])
 
     def cells(self, phase: str) -> list[tuple[Model, Cell]]:
         """Return the cells of inference or of training steps."""
@@ -122,7 +161,7 @@ class Task(ABC):
     """Something to do, and to keep in the cache.
 
     Of the class, ``order`` is the section's place in a plan, ``help`` what it does; a run that names no sections has
-    those that are usual, and a quick one those that are ``is_quick`` too. ``is_of_machine`` is False where the result
+    those that are usual. ``is_of_machine`` is False where the result
     is the same on every machine, ``trains`` says that training steps are run, ``cluster_gap`` why it cannot be done on
     a cluster. Of the task, ``label`` is what users see, ``effort`` a guess of its time relative to other tasks', for
     the estimate of the time left.
@@ -132,7 +171,6 @@ class Task(ABC):
     order: ClassVar[int]
     help: ClassVar[str]
     is_usual: ClassVar[bool] = True
-    is_quick: ClassVar[bool] = True
     is_of_machine: ClassVar[bool] = True
     trains: ClassVar[bool] = False
     cluster_gap: ClassVar[str | None] = None

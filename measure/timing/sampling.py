@@ -53,6 +53,22 @@ longer. Of one sample it is not known whether warm-up had ended."""
 QUICK_ROUND = replace(ROUND, limit_s=8.0)
 
 
+def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampling:
+    """Return how a round is sampled in a quick run, and in one of a budget.
+
+    A short budget takes fewer samples of more cells. What a short warm-up leaves unsettled flags the round as drifting.
+    """
+    usual = QUICK_ROUND if quick else ROUND
+    if budget_s is None:
+        return usual
+    return replace(
+        usual,
+        warm_up_s=min(usual.warm_up_s, max(0.5, budget_s / 60)),
+        least_s=min(usual.least_s, max(0.2, budget_s / 360)),
+        limit_s=min(usual.limit_s, max(1.5, budget_s / 45)),
+    )
+
+
 @dataclass(frozen=True)
 class Timing:
     """Samples in the order of time, each of ``block`` calls, and the flags of their round.

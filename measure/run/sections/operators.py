@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Self
 
 from measure.cache.records import KernelTime, OperatorTime, Profile
 from measure.cache.words import INFERENCE
@@ -14,7 +16,7 @@ from measure.run.task import Cache, Failure, Request, Tier
 from measure.timing.sampling import Sampling
 
 SHORT_BUDGET_S = 600.0
-FILLING_BATCH = 64
+"""Shorter budgets begin with profiles at the smallest batch size."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,22 @@ class ProfileTask(LookTask):
 
     block = 0  # in the same sitting as a plain round of its cell
 
-    def tier(self, request: Request) -> Tier:
-        """Begin with one a model and precision: of inference, at a batch size that fills most devices.
+    @classmethod
+    def missing(cls, request: Request, cache: Cache) -> list[Self]:
+        tasks = super().missing(request, cache)
+        return [task for task in tasks if task.tier(request) == Tier.PROFILES] if request.quick else tasks
 
-        In a short budget it is the smallest, of which a profile takes little.
+    def tier(self, request: Request) -> Tier:
+        """Begin with one profile a model, of inference.
+
+        It is at the smallest batch size in a quick run or a short budget, else at one that fills most devices: a
+        profile of a large batch takes long.
         """
-        batch = min(request.batch_sizes)
-        if request.budget_s is None or request.budget_s >= SHORT_BUDGET_S:
-            batch = max((size for size in request.batch_sizes if size <= FILLING_BATCH), default=batch)
-        is_one = (self.cell.phase, self.cell.batch, self.cell.variant) == (INFERENCE, batch, request.variants[0])
-        return request.tier(self.model) if is_one else Tier.REST
+        is_short = request.quick or (request.budget_s or inf) < SHORT_BUDGET_S
+        batch = min(request.batch_sizes) if is_short else request.second_batch or min(request.batch_sizes)
+        if not request.is_base(self.cell) or (self.cell.phase, self.cell.batch) != (INFERENCE, batch):
+            return Tier.REST
+        return Tier.PROFILES if self.model in request.leading else Tier.OTHER_CELLS
 
     @classmethod
     def looked_into(cls, cache: Cache) -> Sequence[Profile]:
@@ -58,6 +66,7 @@ class ProfileTask(LookTask):
                 plain_s=outcome.plain_s,
                 profiled_s=outcome.profiled_s,
                 busy_s=outcome.busy_s,
+                load=outcome.load,
             ),
             [OperatorTime(**key, **each._asdict()) for each in outcome.operators],
             [KernelTime(**key, **each._asdict()) for each in outcome.kernels],

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
+from measure.cache.rates import is_loaded
 from measure.cache.records import RoofMeasurement
-from measure.cache.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED, operation
+from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED, operation
 from measure.machine import precisions
 from measure.machine.device import Device
 from measure.roofs import roofs
@@ -15,6 +16,11 @@ from measure.timing.sampling import Sampling
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
 """The roof kernels of a quick run, at their sustained pace: those that a roof can be read from."""
+
+
+def _key(kernel: Any) -> tuple[str, str, int, str | None, int | None]:
+    """Return what tells a kernel of a task or of a row from the machine's others."""
+    return kernel.roof_kernel, kernel.precision, kernel.size, kernel.pace, kernel.round
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,9 @@ class RoofTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
+        """Return the kernels to time. One that was timed beside other programs' work is timed again."""
         rows = () if request.force else cache.tried(cache.folder.roof_measurements())
-        known = {(row.roof_kernel, row.precision, row.size, row.pace, row.round) for row in rows}
+        known = {_key(row) for row in rows if not is_loaded(row)}
         asked = precisions.of_products(cache.environment, request.precisions)
         listed = roofs.roof_kernels(cache.environment.device, asked)
         tasks = [cls(*each) for each in listed if each not in known]
@@ -51,11 +58,13 @@ class RoofTask(Task):
         return self.round or BEFORE
 
     def tier(self, request: Request) -> Tier:
-        if self.round:
+        if _key(self) in roofs.first_kernels(request.device_kind, tuple(request.precisions[:1])):
+            return Tier.FIRST_ROOF
+        if self.round and self.is_quick_kernel:
             return Tier.ROUNDS
         is_of_cache = self.roof_kernel in STREAM_ARRAYS and self.round is None
-        is_models_roof = not is_of_cache and self.precision not in EIGHT_BITS  # no model runs at eight bits
-        return Tier.COARSE if self.is_quick_kernel and is_models_roof else Tier.REST
+        is_of_no_model = self.roof_kernel == "matmul" and self.precision not in request.precisions
+        return Tier.REST if self.pace == BURST or is_of_cache or is_of_no_model else Tier.ROOFS
 
     @property
     def label(self) -> str:
@@ -72,8 +81,12 @@ class RoofTask(Task):
     def store(self, cache: Cache, outcome: KernelTiming | Failure) -> None:
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
-        row = {**self.columns, **became(outcome), **timing._asdict(), **cache.signature(), "flop": flop, "byte": byte}
-        cache.folder.put_roof_measurements([RoofMeasurement(environment_id=cache.environment.environment_id, **row)])
+        columns = {**self.columns, **became(outcome), **timing._asdict(), "flop": flop, "byte": byte}
+        row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature())
+        known = {_key(each): each for each in cache.rows(cache.folder.roof_measurements()) if each.status == "ok"}
+        before = known.get(_key(row))
+        if before is None or not is_loaded(row) or (before.load or 0.0) > (row.load or 0.0):
+            cache.folder.put_roof_measurements([row])
 
     def summary(self, result: KernelTiming) -> str:
         assert result.latency_s is not None

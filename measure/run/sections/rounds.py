@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from measure.cache.words import INFERENCE, STAGES, STEP
 from measure.machine.device import Device
 from measure.run.cell_tasks import RoundTask
+from measure.run.task import Request, Tier
 from measure.timing import forward, training
 from measure.timing.sampling import Sampling, Timing
 from measure.timing.training import StepTiming
@@ -26,6 +27,11 @@ class InferenceTask(RoundTask):
     def timing(self, result: Timing, phase: str) -> Timing:
         return result
 
+    def first_tier(self, request: Request) -> Tier:
+        if self.cell.batch == min(request.batch_sizes):
+            return Tier.FIRST_CELLS
+        return Tier.SECOND_CELLS if self.cell.batch == request.second_batch else Tier.OTHER_CELLS
+
 
 @dataclass(frozen=True)
 class TrainingTask(RoundTask):
@@ -42,6 +48,10 @@ class TrainingTask(RoundTask):
 
     def timing(self, result: StepTiming, phase: str) -> Timing:
         return result.phases[phase]
+
+    def first_tier(self, request: Request) -> Tier:
+        is_first = self.model in request.leading and self.cell.batch == min(request.training_batch_sizes)
+        return Tier.STEPS if is_first else Tier.OTHER_CELLS
 
     def peak_byte(self, result: StepTiming) -> int | None:
         return result.peak_byte

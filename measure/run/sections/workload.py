@@ -51,7 +51,7 @@ class WorkloadTask(Task):
         return f"workload {self.model.name} {self.precision}{how}"
 
     def tier(self, request: Request) -> Tier:
-        return Tier.COARSE if request.tier(self.model) == Tier.FIRST else Tier.OTHERS
+        return Tier.COUNTS if request.rank(self.model) < 2 else Tier.FIRST_CELLS
 
     @property
     def libraries(self) -> tuple[str, ...]:
