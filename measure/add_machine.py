@@ -15,10 +15,10 @@ from measure.cache.folders import FILES, MachineFolder, Workloads
 from measure.cache.models import MEASURED_SHAPES
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
 from measure.cache.workload_records import Workload
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, data_flag
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.run.destination import check_folder, check_folder_name, data_flag
+from measure.run.destination import check_folder, check_folder_name
 
 NAMED = 5
 """How many names a line holds; of the others it gives the number."""

@@ -11,9 +11,9 @@ from typing import Any
 from measure.cache import table
 from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import TABLES, file_of
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, data_flag
 from measure.errors import UserError
-from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.destination import check_folder, check_writable
 
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 

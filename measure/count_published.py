@@ -18,7 +18,7 @@ from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cache.words import FULL_PRECISION
 from measure.cache.workload_records import Operator
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, data_flag
 from measure.cli.quantities import si
 from measure.cli.terminal import INTERRUPTED, stop_as_by_ctrl_c
 from measure.counting import count
@@ -27,7 +27,7 @@ from measure.machine.device import Device
 from measure.models import catalog, timm_models
 from measure.run import runner, summary
 from measure.run.arguments import parse_time
-from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.destination import check_folder, check_writable
 from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling

@@ -19,11 +19,11 @@ from measure.cache.predictions import (
     PredictionError,
 )
 from measure.cache.schema import file_of
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, data_flag
 from measure.cli.quantities import percent
 from measure.cli.tables import aligned
 from measure.errors import UserError
-from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.destination import check_folder, check_writable
 
 DIGITS = 5
 """Fitted numbers are written to so many."""

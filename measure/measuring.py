@@ -13,6 +13,7 @@ from pathlib import Path
 from measure.cache.folders import Workloads
 from measure.cache.models import Model
 from measure.cache.records import Cell
+from measure.cli.flags import data_flag
 from measure.cli.quantities import duration
 from measure.cli.terminal import INTERRUPTED, log_to_stderr, stop_as_by_ctrl_c
 from measure.diagnosis.host_checks import warning_of_load
@@ -30,7 +31,7 @@ from measure.run.arguments import (
     parse_threads,
     parser,
 )
-from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
+from measure.run.destination import check_folder, check_writable, machine_folder
 from measure.run.estimate import Estimate
 from measure.run.listing import models_as_json, models_as_lines, parts_as_lines, plan_as_json
 from measure.run.memory_fit import Memory

@@ -16,7 +16,7 @@ from measure.cache import rates
 from measure.cache.folders import Workloads
 from measure.cache.rates import Rates
 from measure.cache.words import EAGER, FULL_PRECISION, STREAM_ARRAYS
-from measure.cli.flags import CommandLine, check_one_output
+from measure.cli.flags import CommandLine, check_one_output, data_flag
 from measure.cli.tables import aligned, markdown
 from measure.cli.terminal import stop_as_by_ctrl_c
 from measure.diagnosis.host_checks import warning_of_load
@@ -25,7 +25,7 @@ from measure.machine.device import Device
 from measure.machine.environment import current
 from measure.roofs import roofs
 from measure.run import arguments, plan, runner
-from measure.run.destination import check_folder, check_writable, data_flag, machine_folder
+from measure.run.destination import check_folder, check_writable, machine_folder
 from measure.run.estimate import datasheet
 from measure.run.memory_fit import Memory
 from measure.run.sections.operators import ProfileTask

@@ -9,10 +9,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
 from measure.cache.models import OWN
 from measure.cache.table import existing
-from measure.cli.flags import CommandLine
+from measure.cli.flags import CommandLine, data_flag
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
-from measure.run.destination import check_folder, data_flag
+from measure.run.destination import check_folder
 
 
 def parser() -> CommandLine:

@@ -18,7 +18,7 @@ from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
-from measure.cli.flags import CommandLine, check_one_output
+from measure.cli.flags import CommandLine, check_one_output, data_flag
 from measure.cli.quantities import latency, plain, si
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
@@ -30,7 +30,7 @@ from measure.predicting.prediction import DATASHEET, FITTED, Known, Prediction, 
 from measure.predicting.timings import counted_demands
 from measure.run import arguments, runner
 from measure.run.arguments import parse_batch_sizes
-from measure.run.destination import check_folder, check_writable, data_flag
+from measure.run.destination import check_folder, check_writable
 from measure.run.sections.workload import WorkloadTask
 from measure.run.task import Task
 from measure.run.worker import Worker

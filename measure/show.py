@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from measure.answering.cells import TimedCell, timed_cells
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.cache.table import as_text
-from measure.cli.flags import CommandLine, check_one_output
+from measure.cli.flags import CommandLine, check_one_output, data_flag
 from measure.cli.quantities import latency, plain
 from measure.cli.suggestion import chosen, unknown
 from measure.cli.tables import aligned, markdown
+from measure.domain.cells import TimedCell, timed_cells
 from measure.errors import UserError
-from measure.run.destination import check_folder, data_flag
+from measure.run.destination import check_folder
 
 HEAD = ("model", "batch", "precision", "phase", "variant", "latency", "95 % interval", "inputs/s", "rounds", "flags")
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")

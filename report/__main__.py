@@ -198,7 +198,7 @@ def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
     from measure.cli.process import in_environment, without_garbage_search
-    from report import failures
+    from report import closing, failures
     from report.engine.remembering import FORCED
 
     given = {"RIDGEPOINT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
@@ -220,7 +220,7 @@ def carry_out(flags: Any, project: Path) -> int:
                 lines = [str(path) for path in written]
             else:
                 written = render(project, flags.engine, formats, flags.data, flags.out)
-                lines = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
+                lines = closing.lines(written, flags.data)
         print("\n".join(lines))
         for line in failed:
             _progress(f"could not be computed: {line}; please report it")

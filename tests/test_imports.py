@@ -13,7 +13,14 @@ FILES = {
 }
 """The modules of both programs, packages by the names of their folders."""
 
-SHARED = ("measure.cache", "measure.cli", "measure.errors", "measure.predicting", "measure.timing.statistics")
+SHARED = (
+    "measure.cache",
+    "measure.cli",
+    "measure.domain",
+    "measure.errors",
+    "measure.predicting",
+    "measure.timing.statistics",
+)
 """What ``report`` may import of ``measure``."""
 
 

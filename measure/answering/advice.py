@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from measure.answering.cells import TimedCell
 from measure.answering.demands import LayerDemand
 from measure.cache import variants
 from measure.cache.conventions import ROUNDS
 from measure.cache.records import Environment, Profile
 from measure.cache.words import EAGER, INFERENCE
 from measure.cli.quantities import percent
+from measure.domain.cells import TimedCell
 from measure.machine import precisions
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"

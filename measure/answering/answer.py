@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from measure.answering.advice import Advice, advise
-from measure.answering.cells import timed_cells
 from measure.answering.demands import Demand, LayerDemand, Reached, demands, layer_demands, reached
 from measure.cache.rates import Rates, measured
 from measure.cache.records import Cell, Environment, Profile
 from measure.cache.words import EAGER, INFERENCE, shape_name, stored_as
 from measure.cache.workload_records import Workload
+from measure.domain.cells import timed_cells
 from measure.errors import UserError
 from measure.run.task import Cache, Request
 

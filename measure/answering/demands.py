@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from measure.answering.cells import TimedCell
 from measure.cache.rates import Rates
 from measure.cache.records import OperatorTime
 from measure.cache.words import EAGER, INFERENCE, stored_as
 from measure.cache.workload_records import Layer, Workload
+from measure.domain.cells import TimedCell
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 """What bounds a model or a layer: the flat part of the roof, or its slope."""
@@ -72,7 +72,7 @@ def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[st
 
 
 def _demand(row: Workload, precision: str, rates: Rates) -> Demand:
-    flop, byte = row.forward_flop or 0, footprint_byte(row)
+    flop, byte = row.forward_flop or 0, row.footprint_byte
     intensity = flop / byte
     return Demand(
         row.batch,
@@ -84,11 +84,6 @@ def _demand(row: Workload, precision: str, rates: Rates) -> Demand:
         rates.attainable(precision, intensity),
         bound(rates, precision, flop, byte),
     )
-
-
-def footprint_byte(row: Workload) -> int:
-    """Return the bytes of a model's parameters, inputs and activations, each once."""
-    return (row.parameter_byte or 0) + (row.input_byte or 0) + (row.activation_byte or 0)
 
 
 def bound(rates: Rates, precision: str, flop: int, byte: int) -> str | None:

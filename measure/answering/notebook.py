@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from measure.answering import roofline_picture, text
 from measure.answering.answer import Answer
-from measure.answering.cells import timed_cell
 from measure.answering.demands import demands, layer_demands, reached
 from measure.cache.call import Call
 from measure.cache.models import OWN, Model
@@ -18,6 +17,7 @@ from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Layer, Workload
 from measure.cli.tables import aligned
 from measure.counting.count import count_network, identity
+from measure.domain.cells import timed_cell
 from measure.machine import devices
 from measure.machine.device import Device
 from measure.machine.environment import current

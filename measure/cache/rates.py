@@ -1,10 +1,11 @@
 """A machine's rates, from its roof measurements: the roof that bounds what every model reaches on it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from statistics import median
+from typing import Any
 
 from measure.cache.conventions import LOAD
 from measure.cache.records import RoofMeasurement
@@ -43,32 +44,41 @@ def is_loaded(row: RoofMeasurement) -> bool:
     return row.load is not None and row.load >= LOAD
 
 
-def measured(rows: Iterable[RoofMeasurement]) -> Rates:
-    """Return the rates of one environment, of several rounds their median; of an earlier version no stream.
+def believed(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
+    """Return the rows without those that other programs disturbed, as far as their kernel has others.
 
-    A kernel that others disturbed counts only where none of its kind was left alone.
+    A kernel is believed at any size: a roof is read from the fastest.
     """
-    timed = [row for row in rows if row.status == "ok" and row.latency_s and row.pace in (None, SUSTAINED)]
-    arithmetic: dict[str, list[RoofMeasurement]] = defaultdict(list)
+    kernels: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
+    for row in rows:
+        kernels[row.roof_kernel, row.precision, row.pace, row.round is None].append(row)
+    return [row for found in kernels.values() for row in _undisturbed(found)]
+
+
+def _undisturbed(rows: list[RoofMeasurement]) -> list[RoofMeasurement]:
+    return [row for row in rows if not is_loaded(row)] or rows
+
+
+def measured(rows: Iterable[RoofMeasurement]) -> Rates:
+    """Return the rates of one environment, of several rounds their median; of an earlier version no stream."""
+    timed = [row for row in believed(rows) if row.status == "ok" and row.latency_s and row.pace in (None, SUSTAINED)]
+    best: dict[str, RoofMeasurement] = {}
     streams: dict[str, list[RoofMeasurement]] = defaultdict(list)
     for row in timed:
         if row.roof_kernel in ARITHMETIC:
-            arithmetic[row.precision].append(row)
+            best[row.precision] = max(row, best.get(row.precision, row), key=_flop_per_s)
         elif row.roof_kernel in STREAM_ARRAYS and row.round is not None:
             streams[row.roof_kernel].append(row)
-    best = [max(undisturbed(found), key=lambda row: row.flop / (row.latency_s or inf)) for found in arithmetic.values()]
-    chosen = {kernel: undisturbed(found) for kernel, found in streams.items()}
-    rates = {kernel: median(row.byte / (row.latency_s or inf) for row in found) for kernel, found in chosen.items()}
+    rates = {kernel: median(row.byte / (row.latency_s or inf) for row in found) for kernel, found in streams.items()}
     fastest = max(rates, key=lambda kernel: rates[kernel], default=None)
-    read_from = [*best, *(chosen[fastest] if fastest else ())]
+    read_from = [*best.values(), *(streams[fastest] if fastest else ())]
     return Rates(
-        {row.precision: row.flop / (row.latency_s or inf) for row in best},
+        {precision: _flop_per_s(row) for precision, row in best.items()},
         None if fastest is None else rates[fastest],
         fastest,
         max((row.load or 0.0 for row in read_from if is_loaded(row)), default=0.0),
     )
 
 
-def undisturbed(rows: Sequence[RoofMeasurement]) -> Sequence[RoofMeasurement]:
-    """Return the rows that no other program disturbed; all of them where each was disturbed."""
-    return [row for row in rows if not is_loaded(row)] or rows
+def _flop_per_s(row: RoofMeasurement) -> float:
+    return row.flop / (row.latency_s or inf)

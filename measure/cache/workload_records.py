@@ -58,6 +58,11 @@ class Workload:
         ),
     ] = None
 
+    @property
+    def footprint_byte(self) -> int:
+        """Parameters, inputs and activations, each once."""
+        return (self.parameter_byte or 0) + (self.input_byte or 0) + (self.activation_byte or 0)
+
 
 @dataclass(frozen=True)
 class WorkloadPart:

@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from measure.cli.suggestion import did_you_mean, unknown
@@ -84,3 +85,8 @@ def check_one_output(ways: Mapping[str, bool]) -> None:
     chosen = [flag for flag, is_chosen in ways.items() if is_chosen]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)}: print in different ways; give one of them")
+
+
+def data_flag(data: Path) -> str:
+    """Return the flag that a further command needs to find this cache: none where it is the usual one."""
+    return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from measure.answering.cells import TimedCell, timed_cells
-from measure.answering.demands import footprint_byte
 from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import PublishedTiming, folded
@@ -17,6 +15,7 @@ from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cache.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.cache.workload_records import Operator, Workload
+from measure.domain.cells import TimedCell, timed_cells
 from measure.predicting import devices
 from measure.predicting.demand import Demand, How, Roof, by_kind
 from measure.predicting.devices import PredictedDevice
@@ -218,5 +217,5 @@ def demand_of(workload: Workload, operators: list[Operator], trains: bool) -> De
         sum(row.calls for row in chosen),
         float(workload.input_byte or 0),
         float(workload.parameter_byte or 0),
-        float(len(stages) * footprint_byte(workload)),
+        float(len(stages) * workload.footprint_byte),
     )

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder
@@ -46,8 +45,3 @@ def check_writable(data: Path) -> None:
         probe.unlink()
     except OSError as problem:
         raise UserError(f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be") from None
-
-
-def data_flag(data: Path) -> str:
-    """Return the flag that a further command needs to find this cache: none where it is the usual one."""
-    return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"

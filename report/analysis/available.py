@@ -17,7 +17,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
 from report.text.frame_rows import matching
-from report.text.prose import Gap, Prose, command
+from report.text.prose import Gap, Prose, command, escape
 from report.text.quantities import listing
 
 TRAINING_BATCH = 64
@@ -30,6 +30,16 @@ Rows = TypeVar("Rows", bound=Sized)
 
 class Missing(Gap):
     """Stands in for a figure, table or finding: a sentence that says what is missing and what fills it."""
+
+
+class Failed(Missing):
+    """Stands in for what could not be computed, and stays in its place: no command fills it."""
+
+    def _repr_markdown_(self) -> str:
+        return escape(self)
+
+    def as_block(self) -> str:
+        return escape(self)
 
 
 class DataMissingError(Exception):
@@ -101,9 +111,9 @@ def or_failed(function: Callable[Arguments, Result]) -> Callable[Arguments, Resu
     return guarded
 
 
-def _failed(function: Callable[..., Any], failure: Exception) -> Missing:
-    """Return the sentence that stands for what a function would have made."""
-    return Missing(failures.sentence(f"{function.__module__}.{function.__qualname__}", failure))
+def _failed(function: Callable[..., Any], failure: Exception) -> Failed:
+    """Return a placeholder for a figure, table or sentence that could not be computed."""
+    return Failed(failures.sentence(f"{function.__module__}.{function.__qualname__}", failure))
 
 
 def finding(function: Callable[Arguments, str]) -> Callable[Arguments, Prose]:
@@ -296,9 +306,13 @@ def titles(paper: Paper, rows: pd.DataFrame) -> str:
 
 
 def title(machine: Machine, apart: bool = True) -> str:
-    """Return a machine's name as the paper writes it: with its folder where others are called alike, if ``apart``."""
+    """Return a machine's name as the paper writes it: with its folder where others are called alike, if ``apart``.
+
+    Where other programs disturbed its roofs, each share of them is too high, and the name says so with each share.
+    """
     about = [f"{machine.environment.cores} cores"] if machine.chip_kind == "cpu" else []
     about += [machine.folder] if apart and machine.namesake else []
+    about += ["roof measured beside other programs"] if machine.roof_load else []
     return f"{machine.environment.name} ({', '.join(about)})" if about else machine.environment.name
 
 

@@ -2,9 +2,9 @@
 -- between them), else by `ridgepoint: chapters:` in the metadata. A chapter begins at a heading of the first level
 -- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
 -- So does, in one edition, a reference to what only the other shows: `::: {.content-visible when-format="html"}`.
--- Third, a sentence that stands in for what was not measured (of class `gap`) is said once, without the caption of the
--- figure or table in whose place it stands; a section that has nothing else to say goes with its heading, and of a
--- chapter whose answer (of class `answer`) is such a sentence only that and what stands before it stay.
+-- Third, a sentence that stands in for what was not measured (of class `gap`) moves into one list, in the div `gaps`;
+-- the figure or table in whose place it stood goes, a section that has nothing else to say goes with its heading, and
+-- so does a whole chapter whose answer (of class `answer`) is such a sentence.
 -- Quarto runs it (filters in _quarto.yml, at: pre-ast), and so does the embedded engine.
 
 local stringify = pandoc.utils.stringify
@@ -246,41 +246,59 @@ local function has_no_answer(block)
   return true
 end
 
--- Returns the blocks without what follows the answer in chapters that have none; `note` gets the labels of that.
-local function shortened(blocks, note)
-  local kept, unanswered = pandoc.Blocks({}), false
-  for _, block in ipairs(blocks) do
-    if block.t == "Header" and block.level == 1 then unanswered = false end
-    if unanswered then
-      each_label(pandoc.Blocks({ block }), note)
-    elseif has_no_answer(block) then
-      unanswered = true
-      for _, para in ipairs(block.content) do
-        kept:insert(para:walk({ Span = function(span) return is_gap(span) and span.content or nil end }))
-      end
+-- Returns the blocks without the chapters that have no answer; `note` gets their labels, `list` what they lack.
+local function answered(blocks, note, list)
+  local kept, chapter, lacks = pandoc.Blocks({}), pandoc.Blocks({}), nil
+  local function finish()
+    if lacks then
+      each_label(chapter, note)
+      lacks:walk({ Span = function(span) if is_gap(span) then list(span) end end })
     else
-      kept:insert(block)
+      kept:extend(chapter)
     end
+    chapter, lacks = pandoc.Blocks({}), nil
   end
-  return kept, #kept < #blocks
+  for _, block in ipairs(blocks) do
+    if block.t == "Header" and block.level == 1 then finish() end
+    chapter:insert(block)
+    if has_no_answer(block) then lacks = block end
+  end
+  finish()
+  return kept
 end
 
-local function say_gaps_once(document)
-  local said, known = {}, {}
+-- Returns the blocks with what was not measured listed in the place for it, or at their end where they have none.
+local function with_list(blocks, items)
+  local found = false
+  local placed = blocks:walk({
+    Div = function(div)
+      if div.identifier ~= "gaps" then return nil end
+      found = true
+      if #items == 0 then return {} end
+      div.content:insert(pandoc.BulletList(items))
+      return div
+    end,
+  })
+  if not found and #items > 0 then placed:insert(pandoc.BulletList(items)) end
+  return placed
+end
+
+local function list_gaps(document)
+  local said, known, items = {}, {}, pandoc.List({})
   local function note(label)
     local kind = KINDS[label:match("^(%a+)%-")]
     if kind then said[label] = (kind == "Equation" and "an " or "a ") .. kind:lower() .. " without data" end
   end
-  local blocks, removed = shortened(document.blocks, note)
-  local function once(element)
+  -- Takes a sentence into the list, unless it is there, and out of the text.
+  local function list(element)
     local text = stringify(element)
-    if known[text] then
-      removed = true
-      return {}
+    if not known[text] then
+      known[text] = true
+      items:insert(element.t == "Span" and pandoc.Blocks({ pandoc.Plain(element.content) }) or element.content)
     end
-    known[text] = true
-    return element.content
+    return {}
   end
+  local blocks = answered(document.blocks, note, list)
   local emptied
   function emptied(blocks)
     local kept = pandoc.Blocks({})
@@ -293,31 +311,27 @@ local function say_gaps_once(document)
   blocks = blocks:walk({
     traverse = "topdown",
     Div = function(div)
-      if div.classes:includes("gap") then return once(div), false end
+      if div.classes:includes("gap") then return list(div), false end
       local gap = div.identifier:match("^%a+%-") and KINDS[div.identifier:match("^(%a+)%-")] and gap_in(div)
       if gap then
         note(div.identifier)
-        removed = true
-        return once(gap), false
+        return list(gap), false
       end
     end,
     Para = function(para)
-      local had = false
+      local inlines, had = pandoc.Inlines({}), false
       for _, inline in ipairs(para.content) do
         had = had or is_gap(inline)
+        inlines:extend(is_gap(inline) and list(inline) or { inline })
       end
       if not had then return nil, false end
-      local inlines = pandoc.Inlines({})
-      for _, inline in ipairs(para.content) do
-        inlines:extend(is_gap(inline) and once(inline) or { inline })
-      end
       para.content = trimmed(inlines)
       return para, false
     end,
     Table = function() return nil, false end,
   })
-  if not removed then
-    document.blocks = blocks
+  if #items == 0 then
+    document.blocks = without_bare_headings(with_list(blocks, items), note)
     return document
   end
   local function pruned(own)
@@ -332,7 +346,7 @@ local function say_gaps_once(document)
     end
     return without_bare_headings(emptied(kept), note)
   end
-  document.blocks = without_references(pruned(blocks), said)
+  document.blocks = without_references(pruned(with_list(blocks, items)), said)
   return document
 end
 
@@ -343,5 +357,5 @@ local function stressed(div)
 end
 
 return {
-  { Pandoc = select_chapters }, { Pandoc = say_gaps_once }, { Pandoc = name_editions }, { Div = stressed },
+  { Pandoc = select_chapters }, { Pandoc = list_gaps }, { Pandoc = name_editions }, { Div = stressed },
 }

@@ -40,7 +40,6 @@ def shown(paper: Paper) -> str:
     """Name the machines and those that figures show, and say what became of their cells."""
     machines = available.machines(paper)
     newest = {kind: or_missing(available.machine)(paper, kind) for kind in ("cpu", "gpu")}
-    gaps = [machine for machine in newest.values() if isinstance(machine, Missing)]
     parts = [
         f"for the {KINDS[kind]} the {available.title(machine)}"
         for kind, machine in newest.items()
@@ -52,7 +51,7 @@ def shown(paper: Paper) -> str:
             f"The cache holds {number(len(machines), 'machine')}: {_names(machines)}. Figures show, of each kind of "
             f"device, the one measured last: {listing(parts)}."
         )
-    return " ".join([text, *gaps, outcome(paper)])
+    return f"{text} {outcome(paper)}"
 
 
 def _names(machines: Sequence[Machine]) -> str:

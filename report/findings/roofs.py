@@ -7,6 +7,7 @@ from report.load import roofs
 from report.load.paper import Machine, Paper
 from report.load.roofs import ARITHMETIC, STREAMS, fastest
 from report.text.frame_rows import each
+from report.text.prose import command
 from report.text.quantities import listing, number, percent, rate_unit, si
 
 NOTICED = 0.02
@@ -100,5 +101,16 @@ def paces(paper: Paper, machine: Machine) -> str:
 @on_each_machine
 def measured(paper: Paper, machine: Machine) -> str:
     """Say what the roofs are made of: kernels and levels."""
-    parts = [peaks(machine), eight_bits(paper, machine), or_missing(levels)(machine)]
+    parts = [peaks(machine), disturbed(machine), eight_bits(paper, machine), or_missing(levels)(machine)]
     return " ".join(filter(None, parts))
+
+
+def disturbed(machine: Machine) -> str:
+    """Say that other programs ran while the roofs were measured, and what to do; empty where none did."""
+    if not machine.roof_load:
+        return ""
+    again = command(f"python -m measure --device {machine.environment.device} --sections roofs")
+    return (
+        f"Other programs used {percent(machine.roof_load)} of its cores meanwhile, so its roofs are too low and every "
+        f"share of them is too high; {again} measures them again."
+    )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.cache import records, workload_records
+from measure.cache import rates, records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.memory_levels import Cache, caches_of
@@ -44,7 +44,8 @@ class Machine:
     (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
     times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
     said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
-    were tried at another one, with that. A ``namesake`` shares its name with another machine of the paper.
+    were tried at another one, with that. ``roof_load`` is the share of the cores that other programs used while a roof
+    was measured, 0 where that is too little to matter. A ``namesake`` shares its name with another machine.
     """
 
     folder: str
@@ -63,6 +64,7 @@ class Machine:
     hardware_counter_profiles: pd.DataFrame
     hardware_counters: pd.DataFrame
     left_out: tuple[tuple[str, str], ...]
+    roof_load: float = 0.0
     namesake: bool = False
 
     @property
@@ -230,7 +232,8 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
 
     tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
     counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
-    roof_measurements = rated(frame(_in(environment, folder.roof_measurements()), records.RoofMeasurement))
+    roof_rows = _in(environment, folder.roof_measurements())
+    roof_measurements = rated(frame(rates.believed(roof_rows), records.RoofMeasurement))
     roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
     operator_times = folder.operators(tried_profiles)
     if environment.device == "cuda":
@@ -245,6 +248,7 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
+        roof_load=rates.measured(roof_rows).load,
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),

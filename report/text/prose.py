@@ -76,7 +76,7 @@ class Prose(str):
 
 
 class Gap(Prose):
-    """A sentence in the place of what there is not: of the class by which ``selection.lua`` lets it be said once."""
+    """A sentence that says what is missing. ``selection.lua`` knows it by its class, and moves it into one list."""
 
     def _repr_markdown_(self) -> str:
         return f"[{escape(self)}]{{.gap}}"

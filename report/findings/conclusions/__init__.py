@@ -19,7 +19,7 @@ from report.analysis.effect import Effect, adjusted_confidence
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
 from report.load.paper import Paper
-from report.text.prose import escape
+from report.text.prose import Gap, Markup, escape
 from report.text.quantities import by_number, listing, number, percent, significant
 
 import_modules(__name__)
@@ -161,10 +161,9 @@ def advice(paper: Paper, *topics: str) -> str:
 
 
 @or_missing
-def gaps(paper: Paper) -> str:
-    """List in Markdown what was not measured that a conclusion needs, with the commands that do."""
-    missing = considered(paper).gaps
-    return "".join(f"- {escape(gap)}\n" for gap in missing or ["Nothing that a conclusion above needs."])
+def gaps(paper: Paper) -> Markup:
+    """Return what was not measured that a conclusion needs: sentences that go into the paper's list of these."""
+    return Markup("\n".join(Gap(gap).as_block() for gap in considered(paper).gaps))
 
 
 @finding

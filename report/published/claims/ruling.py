@@ -1,7 +1,7 @@
 """What the cache says of a claim, the marks of the functions that say it, and what makes one ruling of several."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from report.analysis import available
@@ -75,12 +75,11 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
 
 
 def or_elsewhere(ours: Callable[[], Ruling], theirs: Callable[[], Ruling]) -> Ruling:
-    """Return our ruling; where our data are missing that by what others timed, after the gap if it is open, too."""
+    """Return our ruling, or the one by what others timed where our data are missing."""
     try:
         return ours()
-    except DataMissingError as gap:
-        found = or_undecided(theirs)
-        return found if found.holds is not None else replace(found, text=f"{gap} {found.text}")
+    except DataMissingError:
+        return or_undecided(theirs)
 
 
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:

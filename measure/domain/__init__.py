@@ -1,0 +1,1 @@
+"""What both programs know: measure, which writes the cache, and report, which reads it."""

@@ -1,0 +1,95 @@
+"""What a machine's cache says in two lines: its roof, the typical share of it, and the slowest surprise."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+from measure.cache import rates
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.rates import Rates
+from measure.cache.records import Environment
+from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE
+from measure.cache.workload_records import Workload
+from measure.cli.quantities import latency, percent, plain, si
+from measure.domain.cells import TimedCell, timed_cells
+
+SURPRISING = 1.1
+"""A model of fewer FLOP surprises where it takes longer by this factor: less may be chance."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A timed cell with the FLOP and the footprint (B) of its call."""
+
+    cell: TimedCell
+    flop: int
+    byte: int
+
+    @property
+    def latency_s(self) -> float:
+        return self.cell.latency_s or 0.0
+
+    def roof_share(self, roof: Rates) -> float | None:
+        """Return the part of the roof that the cell reaches; None where the roof is not known."""
+        attainable = roof.attainable(self.cell.precision, self.flop / self.byte) if self.byte else None
+        return self.flop / self.latency_s / attainable if attainable else None
+
+
+def headline(folder: MachineFolder, environment: Environment, workloads: Workloads) -> list[str]:
+    """Return two lines about a machine; one where no model was timed. Raises UserError for an unreadable table."""
+    rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
+    roof = rates.measured(rows)
+    cells = counted(timed_cells(folder, environment), workloads.models())
+    first = f"{environment.name}: {_roof(roof)}"
+    shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
+    if shares:
+        models = len({each.cell.model for each in cells})
+        first += f"; its {models} models typically reach {percent(median(shares))} of that"
+    return [first, surprise(cells, roof)] if cells else [first]
+
+
+def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[Counted]:
+    """Return the timed forward passes at full precision in eager mode that were counted."""
+    known = {
+        (row.model, row.input_shape, row.batch): row
+        for row in workloads
+        if row.status == "ok" and row.precision == FULL_PRECISION and row.autocast is None
+    }
+    found = []
+    for cell in cells:
+        row = known.get((cell.model, cell.input_shape or "", cell.batch))
+        is_plain = (cell.phase, cell.precision, cell.variant) == (INFERENCE, FULL_PRECISION, EAGER)
+        if is_plain and cell.latency_s and row is not None and row.forward_flop:
+            found.append(Counted(cell, row.forward_flop, row.footprint_byte))
+    return found
+
+
+def _roof(roof: Rates) -> str:
+    peak = roof.flop_per_s.get(FULL_PRECISION)
+    if peak is None or roof.byte_per_s is None:
+        return "its roof was not measured"
+    said = f"{si(peak, 'FLOP/s')} at {FULL_PRECISION} and {si(roof.byte_per_s, 'B/s')} from memory"
+    return f"{said} (measured beside other programs)" if roof.load else said
+
+
+def surprise(cells: Sequence[Counted], roof: Rates) -> str:
+    """Name the pair of models whose order by FLOP misleads most, or else the model that is farthest from its roof."""
+    found = []
+    for one, other in combinations(cells, 2):
+        light, heavy = sorted((one, other), key=lambda each: each.flop)
+        slower = light.latency_s / heavy.latency_s
+        if light.cell.batch == heavy.cell.batch and slower >= SURPRISING and light.flop < heavy.flop:
+            found.append((slower * heavy.flop / light.flop, light, heavy))
+    if found:
+        _, light, heavy = max(found, key=lambda each: each[0])
+        return (
+            f"At batch {light.cell.batch}, {light.cell.model} needs {plain(heavy.flop / light.flop)} times fewer FLOP "
+            f"than {heavy.cell.model} and takes {plain(light.latency_s / heavy.latency_s)} times as long"
+        )
+    shares = [(share, each) for each in cells if (share := each.roof_share(roof)) is not None]
+    if not shares:
+        slowest = max(cells, key=lambda each: each.latency_s / each.flop)
+        return f"{slowest.cell.model} takes {latency(slowest.latency_s)} at batch {slowest.cell.batch}"
+    share, farthest = min(shares, key=lambda each: each[0])
+    return f"{farthest.cell.model} is farthest from its roof: {percent(share)} at batch {farthest.cell.batch}"
