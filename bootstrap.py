@@ -21,7 +21,7 @@ SHOWN_MB = 10.0
 LOOK_S = 10.0
 """How often the size of what is installed is shown."""
 
-ARRIVAL = re.compile(r"\s*(?:Downloading|Using cached) (\S+?)-(\d[^-\s]*)-\S* \(([\d.]+) ([kMG]?B)\)")
+ARRIVAL = re.compile(r"\s*(?:Downloading|Using cached) (\S+?)-(\d[^-\s]*)-\S*\.whl \(([\d.]+) ([kMG]?B)\)")
 """What pip says of a file that it downloads, or has downloaded before."""
 
 LOCAL = re.compile(r"\s*Processing (\S+/([^/\s]+?)-(\d[^-\s]*)-[^/\s]*\.whl)")

@@ -168,7 +168,7 @@ class Measurement:
             with self._log.open("w") as log, self._started(log) as measurement:
                 if measurement.wait() != 0:
                     raise Violation(f"the measurement did not come to its end: {self._last_line()}")
-        if not self._last_line().startswith("Nothing left to measure"):
+        if not self._log.read_text().startswith("Nothing left to measure"):
             raise Violation(f"something was left: {self._last_line()}")
         for key, row in kept(self.data).items():
             if isinstance(row, Run | RoofMeasurement | Workload | Profile) and row.status != "ok":

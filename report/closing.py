@@ -23,7 +23,9 @@ def lines(written: Sequence[Path], data: Path) -> list[str]:
         return said
     environment, folder = max(newest, key=lambda each: each[0].recorded_at)
     said += ["", *headline(folder, environment, Workloads(data))]
-    return [*said, "", "Next:", *(f"  {command:<45} {what}" for command, what in _next(data))]
+    following = _next(data)
+    width = max(len(command) for command, _ in following)
+    return [*said, "", "Next:", *(f"  {command:<{width}}  {what}" for command, what in following)]
 
 
 def _by_age(folder: MachineFolder) -> list[Environment]:

@@ -95,7 +95,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
     has_gpu = devices.available_names()[0].startswith("cuda")
     said = "There is no cuda on this machine: it measures what there is (--device auto).\n"
     assert (said in printed["measure"]) != has_gpu
-    assert "[1/" in printed["measure"]  # a line a task, which any page shows
+    assert "counts: 1 done; " in printed["measure"]  # a line a part, which any page shows
 
     (machine,) = (data / "machines").iterdir()
     runs = MachineFolder(data, machine.name).runs()

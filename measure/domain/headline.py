@@ -45,7 +45,8 @@ def headline(folder: MachineFolder, environment: Environment, workloads: Workloa
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
     if shares:
         models = len({each.cell.model for each in cells})
-        first += f"; its {models} models typically reach {percent(median(shares))} of that"
+        first += f"; {'the model reaches' if models == 1 else f'{models} models typically reach'} "
+        first += f"{percent(median(shares))} of that"
     return [first, surprise(cells, roof)] if cells else [first]
 
 

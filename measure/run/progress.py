@@ -131,6 +131,7 @@ class RunProgress:
     def begin(self, task: Task) -> None:
         self._began = time.monotonic()
         self._present = task.label
+        self._line.refresh()
 
     def end(self, task: Task, outcome: Any) -> None:
         self._time_left.done(task, time.monotonic() - self._began)

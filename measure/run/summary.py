@@ -73,7 +73,9 @@ def _held(request: Request, cache: Cache) -> list[str]:
     held += [f"training steps of {len(trained)}"] if trained else []
     held += [f"operators of {len(profiled)}"] if profiled else []
     rounds = Counter(cell for cell in map(Cell.of, runs) if cell in cells).values()
-    held += [f"{min(rounds)} to {max(rounds)} rounds of each"] if max(rounds, default=0) > 1 else []
+    if max(rounds, default=0) > 1:
+        ends = dict.fromkeys((min(rounds), max(rounds)))
+        held.append(f"{' to '.join(map(str, ends))} rounds of each")
     return held
 
 

@@ -97,9 +97,9 @@ class Request:
 
     @property
     def leading(self) -> Sequence[Model]:
-        """The two models that the paper's story is about, or the first two where it is not about these."""
+        """The two models of the paper's story, or the first two: those of the quick selection before others."""
         story = [model for model in self.models if model.name in STORY]
-        return story if len(story) == len(STORY) else self.models[:2]
+        return story if len(story) == len(STORY) else sorted(self.models, key=lambda each: each.name not in QUICK)[:2]
 
     def rank(self, model: Model) -> int:
         """Return which models come first: 0 for the leading ones, 1 for the quick selection, 2 for the rest.

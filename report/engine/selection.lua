@@ -268,17 +268,20 @@ local function answered(blocks, note, list)
 end
 
 -- Returns the blocks with what was not measured listed in the place for it, or at their end where they have none.
+-- Without anything to list that place goes, with its heading.
 local function with_list(blocks, items)
-  local found = false
-  local placed = blocks:walk({
-    Div = function(div)
-      if div.identifier ~= "gaps" then return nil end
+  local placed, found = pandoc.Blocks({}), false
+  for _, block in ipairs(blocks) do
+    if block.t ~= "Div" or block.identifier ~= "gaps" then
+      placed:insert(block)
+    elseif #items > 0 then
       found = true
-      if #items == 0 then return {} end
-      div.content:insert(pandoc.BulletList(items))
-      return div
-    end,
-  })
+      block.content:insert(pandoc.BulletList(items))
+      placed:insert(block)
+    elseif #placed > 0 and placed[#placed].t == "Header" then
+      placed:remove()
+    end
+  end
   if not found and #items > 0 then placed:insert(pandoc.BulletList(items)) end
   return placed
 end
@@ -331,7 +334,7 @@ local function list_gaps(document)
     Table = function() return nil, false end,
   })
   if #items == 0 then
-    document.blocks = without_bare_headings(with_list(blocks, items), note)
+    document.blocks = with_list(blocks, items)
     return document
   end
   local function pruned(own)

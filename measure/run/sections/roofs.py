@@ -58,7 +58,7 @@ class RoofTask(Task):
         return self.round or BEFORE
 
     def tier(self, request: Request) -> Tier:
-        if _key(self) in roofs.first_kernels(request.device_kind, tuple(request.precisions[:1])):
+        if _key(self) in roofs.first_kernels(request.device_kind, tuple(request.precisions)):
             return Tier.FIRST_ROOF
         if self.round and self.is_quick_kernel:
             return Tier.ROUNDS

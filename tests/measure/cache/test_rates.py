@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.cache.rates import measured
+from measure.cache.rates import believed, measured
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -28,6 +28,21 @@ def test_of_the_streams_with_rounds_the_fastest_by_its_median_is_the_bandwidth()
 
 def test_what_failed_is_no_rate():
     assert measured([replace(PRODUCT, status="oom", reason="too large", latency_s=None)]).flop_per_s == {}
+
+
+def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_kind_was_left_alone():
+    # 600 B: in 1 s and in 2 s left alone, in 6 s beside others, in the median of all three 300 B/s.
+    streams = [replace(STREAM, round=n, latency_s=s, load=load) for n, s, load in ((0, 1.0, 0.0), (1, 2.0, 0.09))]
+    disturbed = replace(STREAM, round=2, latency_s=6.0, load=0.6)
+    rates = measured([PRODUCT, *streams, disturbed])
+    assert (rates.byte_per_s, rates.load) == (450, 0.0)  # the mean of 600 and 300
+    assert believed([PRODUCT, *streams, disturbed]) == [PRODUCT, *streams]
+    slow, slower = replace(PRODUCT, load=0.5), replace(PRODUCT, size=16, latency_s=1.0, load=0.1)
+    alone = measured([slow, slower, *streams])
+    assert (alone.flop_per_s, alone.load) == ({"fp32": 2048}, 0.5)
+    # What is faster though it was disturbed is a roof all the same, but one that says so.
+    fma = replace(PRODUCT, roof_kernel="fma", latency_s=0.25, load=0.2)
+    assert (measured([PRODUCT, fma]).flop_per_s, measured([PRODUCT, fma]).load) == ({"fp32": 4096}, 0.2)
 
 
 def test_the_roof_rises_to_its_ridge_and_is_flat_from_there():

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from measure.cache.models import BUILT_IN, QUICK, QUICK_TRAINING
+from measure.cache.models import BUILT_IN, QUICK, STORY
 from measure.errors import UserError
 from measure.models import catalog
 
@@ -23,7 +23,7 @@ def test_names_are_unique_and_the_quick_ones_known():
     names = [model.name for model in BUILT_IN]
     assert len(set(names)) == len(names)
     assert set(QUICK) <= set(names)
-    assert set(QUICK_TRAINING) <= set(QUICK)
+    assert set(STORY) <= set(QUICK)
 
 
 @pytest.mark.parametrize(

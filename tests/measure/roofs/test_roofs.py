@@ -9,6 +9,7 @@ from measure.cache.records import RoofMeasurement
 from measure.cache.schema import TABLES
 from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
+from measure.machine.sensors import Reading
 from measure.roofs import roofs
 from measure.roofs.roofs import flop_and_byte
 from measure.run.worker import classify
@@ -213,7 +214,7 @@ def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch
     def run(passes):
         clock.now += 2.2 * passes  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
 
-    with pytest.raises(NotImplementedError, match=r"of 16384 rows takes 2\.2 s here, more than 1\.5 s: the smaller"):
+    with pytest.raises(NotImplementedError, match=r"16384 x 16384 takes 2\.2 s \(limit 1\.5 s\); the roof uses"):
         passes(run, beat=lambda: beats.append(clock.now))
     assert clock.now == 2 * 2.2
     assert beats == [2.2]  # two in a row would look like a call that hangs
@@ -225,12 +226,12 @@ def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypat
     monkeypatch.setattr(roofs, "LONGEST_PRODUCT_S", 0.0)
     cpu, beat = devices.find("cpu"), lambda: None
     assert roofs.measure(cpu, "matmul", "fp32", 32, SUSTAINED, beat).latency_s > 0
-    with pytest.raises(NotImplementedError, match="a product of 32 rows takes"):
+    with pytest.raises(NotImplementedError, match="32 x 32 takes"):
         roofs.measure(cpu, "matmul", "fp32", 64, SUSTAINED, beat)
 
 
 def test_no_product_is_begun_that_would_take_minutes(monkeypatch):
-    """As at int8 on a processor without instructions for it, at 10^9 operations a second."""
+    """As at fp16 on a processor without instructions for it, at 10^9 operations a second."""
     clock, begun = Clock(), []
     monkeypatch.setattr(roofs, "time", clock)
 
@@ -242,10 +243,86 @@ def test_no_product_is_begun_that_would_take_minutes(monkeypatch):
         return work
 
     monkeypatch.setattr(roofs, "prepare", prepare)
-    with pytest.raises(NotImplementedError, match=r"of 1024 rows takes 2\.1 s here, more than 1\.5 s: the smaller"):
-        roofs.measure(devices.find("cpu"), "matmul", "int8", 4096, SUSTAINED, lambda: None)
+    with pytest.raises(NotImplementedError, match=r"1024 x 1024 takes 2\.1 s \(limit 1\.5 s\)"):
+        roofs.measure(devices.find("cpu"), "matmul", "fp16", 4096, SUSTAINED, lambda: None)
     # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
     assert begun == [512, 512, 1024, 1024]
+
+
+def test_bytes_that_are_slower_than_fp32_are_not_worth_a_larger_product(monkeypatch):
+    """As on a processor without instructions for them: 10^9 operations a second against 18 * 10^9 at fp32."""
+    clock, begun = Clock(), []
+    monkeypatch.setattr(roofs, "time", clock)
+
+    def prepare(_device, _kernel, precision, rows):
+        def work(passes):
+            begun.append(rows)
+            clock.now += passes * 2 * rows**3 / (1e9 if precision == "int8" else 18e9)
+
+        return work
+
+    monkeypatch.setattr(roofs, "prepare", prepare)
+    said = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s at 512 x 512\); larger ones"
+    for rows in (1024, 4096):
+        with pytest.raises(NotImplementedError, match=said) as caught:
+            roofs.measure(devices.find("cpu"), "matmul", "int8", rows, SUSTAINED, lambda: None)
+        assert classify(caught.value).status == "unsupported"
+    assert set(begun) == {512}
+
+
+class Sensed:
+    """A processor whose four cores, over a second a try, give so much of their time to other programs."""
+
+    kind = "cpu"
+
+    def __init__(self, *loads):
+        # Four core seconds a try, of which this process takes one and others their share.
+        self._readings = [Reading(core_s=0.0, idle_s=0.0, process_s=0.0)]
+        for load in loads:
+            last, others_s = self._readings[-1], 4 * load
+            closing = Reading(last.core_s + 4, last.idle_s + 3 - others_s, last.process_s + 1)
+            self._readings += [closing, closing]  # one try closes by it, the next opens by it
+        self.taken = 0
+
+    def sensors(self):
+        return self
+
+    def read(self):
+        return self._readings.pop(0)
+
+    def take(self):
+        self.taken += 1
+        return self.taken
+
+
+@pytest.mark.parametrize(
+    ("loads", "kept", "load"),
+    [
+        ((0.05,), 1, 0.05),  # below a tenth: left alone
+        ((0.5, 0.02), 2, 0.02),
+        ((0.5, 0.2, 0.3), 2, 0.2),  # never left alone: the quietest of three
+    ],
+)
+def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept, load):
+    device = Sensed(*loads)
+    found, timing = roofs._least_disturbed(device.take, device)
+    assert (timing, device.taken) == (kept, len(loads))
+    assert found == pytest.approx(load)
+
+
+def test_the_load_of_the_host_says_nothing_of_a_gpus_kernels():
+    device = Sensed(0.9)
+    device.kind = "cuda"
+    assert roofs._least_disturbed(device.take, device) == (None, 1)
+
+
+def test_a_glance_sees_a_product_at_each_precision_and_a_stream(monkeypatch):
+    monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (16, 32)})
+    monkeypatch.setattr(roofs, "GLANCE_BYTE", 3 * 2**12)
+    monkeypatch.setattr(roofs, "TRIED_S", 0.001)
+    seen = roofs.glance(devices.find("cpu"), ("fp32", "bf16"))
+    assert set(seen.flop_per_s) == {"fp32", "bf16"}
+    assert min(*seen.flop_per_s.values(), seen.byte_per_s) > 0
 
 
 def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
@@ -341,11 +418,9 @@ def test_a_precision_that_a_device_has_not_is_unsupported():
     assert classify(caught.value).status == "unsupported"
 
 
-def test_a_first_roof_is_read_from_a_product_at_each_precision_and_each_stream_once():
-    found = roofs.coarse_kernels("cpu", ["fp32", "bf16"])
-    products = [("matmul", "fp32", 1024, "sustained", None), ("matmul", "bf16", 1024, "sustained", None)]
-    assert [each for each in found if each[0] == "matmul"] == products
-    streams = [each for each in found if each not in products]
-    assert {kernel for kernel, *_ in streams} == set(STREAM_ARRAYS)
-    assert len(streams) == len(STREAM_ARRAYS)
-    assert {number for *_, number in streams} == {0}
+def test_a_first_roof_is_read_from_a_product_at_each_precision_and_one_stream():
+    found = roofs.first_kernels("cpu", ("fp32", "bf16"))
+    stream, *products = sorted(found, key=lambda each: each[0] == "matmul")
+    assert products == [("matmul", precision, 1024, "sustained", None) for precision in ("fp32", "bf16")]
+    assert (stream[0], stream[3], stream[4]) == ("stream_triad", "sustained", 0)
+    assert stream[2] == sizes("cpu")[0]  # through memory

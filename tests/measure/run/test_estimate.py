@@ -1,11 +1,12 @@
 from types import SimpleNamespace
 
 import pytest
-from helpers.rows import roof_measurement, workload
+from helpers.rows import cell_columns, roof_measurement, workload
 from helpers.tasks import changed, inference_task, profile_task, training_task
 
 from measure.cache.hand_kept import Chip
 from measure.cache.models import Model
+from measure.cache.records import Sample
 from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.run import estimate
@@ -28,10 +29,10 @@ def measured(kernel, flop, byte, latency_s, **columns):
     return type(row)(**vars(row) | {"roof_kernel": kernel, "flop": flop, "byte": byte, **columns})
 
 
-def cache(device="cpu", name="Chip", roofs=(), workloads=(COUNTED,), data=None):
+def cache(device="cpu", name="Chip", roofs=(), workloads=(COUNTED,), data=None, samples=()):
     return Cache(
         SimpleNamespace(models=lambda: workloads, data=data),
-        SimpleNamespace(roof_measurements=lambda: roofs),
+        SimpleNamespace(roof_measurements=lambda: roofs, samples=lambda: samples),
         SimpleNamespace(environment_id="e1", device=device, name=name),
     )
 
@@ -92,6 +93,28 @@ def test_what_was_measured_goes_before_the_datasheet(data):
     known = Estimate(asked(), cache("cuda", "Chip", slow, data=data))
     # A tenth of the datasheet's rates: 400 GFLOP take 0.4 s, 10 GB 0.1 s; at 0.4 of the roof 1 s.
     assert known.seconds(inference_task(NET, 100, "fp32", "eager", 0)) == pytest.approx(0.5 + 6.0 + 6.0)
+
+
+def sample(batch, latency_s, **changes):
+    columns = cell_columns("net", batch, "inference") | changes
+    return Sample(**columns, sample=0, block=1, latency_s=latency_s, round=0)
+
+
+def test_a_forward_pass_that_was_timed_tells_more_than_the_roof():
+    samples = [sample(1, 0.3), sample(1, 0.1), sample(64, 3.2), sample(64, 0.001, variant="compile")]
+    known = Estimate(asked(), cache(samples=samples))
+    # At batch 8, as near to 1 as to 64 by its logarithm: the first of the two. Then 0.8 s a call, as in the first test.
+    assert known.seconds(inference_task(NET, 8, "fp32", "eager", 0)) == pytest.approx(1.0 + (5.0 + 0.8) + 6 * 0.8)
+    # At batch 32 half of what 64 take, 1.6 s, and three times as much for a step: two samples of 4.8 s are not 12 s.
+    assert known.seconds(inference_task(NET, 32, "fp32", "eager", 0)) == pytest.approx(1.0 + (5.0 + 1.6) + 6 * 1.6)
+    assert known.seconds(training_task(NET, 32, "fp32", "eager", 0)) == pytest.approx(1.0 + (5.0 + 4.8) + 12.0)
+
+
+def test_a_short_budget_samples_less():
+    samples = [sample(1, 0.1)]
+    task = inference_task(NET, 8, "fp32", "eager", 0)  # calls of 0.8 s
+    # Of 3 minutes a sixtieth warms up, 3 s and a call; a 45th is sampled, 4 s.
+    assert Estimate(asked(budget_s=180.0), cache(samples=samples)).seconds(task) == pytest.approx(1.0 + 3.8 + 4.0)
 
 
 def test_what_was_not_counted_and_what_is_no_cell_take_their_effort():

@@ -9,9 +9,9 @@ from helpers.tasks import inference_task, profile_task, training_task
 from measure.cache.workload_records import Workload
 from measure.models import catalog
 from measure.run import listing
+from measure.run.plan import Part
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import Tier
 
 ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])
 COUNTED = Workload(
@@ -84,16 +84,16 @@ def test_every_key_is_documented_and_every_documented_key_is_there(title, said):
     assert documented == keys
 
 
-def test_the_plan_of_a_budget_says_of_each_tier_what_is_expected_to_be_reached():
+def test_the_plan_of_a_budget_says_of_each_part_what_is_expected_to_be_reached():
     count, roof, first, step, _ = TASKS
-    tiers = [(Tier.COARSE, count), (Tier.COARSE, roof), (Tier.FIRST, first), (Tier.FIRST, step), (Tier.ROUNDS, first)]
-    assert listing.tiers_as_lines(tiers, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0) == [
-        "Counts, and a first look at the roofs, about 10 s; all of 2 reached within 1 min:",
+    parts = [Part("counts", [count, roof]), Part("batch 1", [first, step]), Part("further rounds", [first])]
+    assert listing.parts_as_lines(parts, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0) == [
+        "counts, about 10 s; all of 2 within 1 min:",
         f"  {count.label}",
         f"  {roof.label}",
-        "A round of each cell and a profile, of the first models, about 2 min; 1 of 2 reached within 1 min:",  # 90 s
+        "batch 1, about 2 min; 1 of 2 within 1 min:",  # 90 s
         f"  {first.label}",
         f"  {step.label}",
-        "Further rounds, about 30 s; none of 1 reached within 1 min:",
+        "further rounds, about 30 s; none of 1 within 1 min:",
         f"  {first.label}",
     ]

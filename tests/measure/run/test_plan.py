@@ -10,13 +10,12 @@ from measure.cache.conventions import ROUNDS
 from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
 from measure.models import catalog
 from measure.run import plan
-from measure.run.estimate import Estimate
 from measure.run.sections.hardware_counters import HardwareCounterTask
 from measure.run.sections.operators import ProfileTask
 from measure.run.sections.roofs import RoofTask
 from measure.run.sections.rounds import InferenceTask, TrainingTask
 from measure.run.sections.workload import WorkloadTask
-from measure.run.task import KILLED, Cache, Request, Sitting, Tier
+from measure.run.task import KILLED, Cache, Request, Sitting
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
@@ -114,92 +113,125 @@ def test_on_a_gpu_the_batch_sizes_that_share_a_process_stay_together():
     assert len(list(groupby(order(1, "cpu"), key=lambda named: named[:3]))) > 8
 
 
-def in_tiers(tasks, request, **rows):
-    """The tasks of each tier in their order, which the tiers keep."""
-    estimate = Estimate(request, cache(**rows))
-    tiers = [plan.tier_of(task, request, estimate) for task in tasks]
-    assert tiers == sorted(tiers)
-    return {tier: [task for task, its in zip(tasks, tiers, strict=True) if its == tier] for tier in Tier}
+SHORT = {"budget_s": 180.0, "rounds": 2}
+"""A budget of which a twentieth, 9 s, is a long cell: uncounted ones take 5.5 s at batch 1, 9 s at 8, 37 s at 64."""
 
 
-def test_a_budget_goes_to_something_of_everything_first_then_to_more_models_and_to_more_rounds(monkeypatch):
-    monkeypatch.setattr("measure.run.task.QUICK", ("alexnet",))
-    sections = plan.USUAL_SECTIONS
-    request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], sections, rounds=2, budget_s=1200.0, **TRAINED)
-    request = dataclasses.replace(request, training_models=[ALEXNET, VGG])
-    tiers = in_tiers(to_do(request), request)
-    # Nothing is counted: batches of 64 and steps are expected to take 37 s and 53 s, more than a 40th of 20 minutes.
-    assert labels(tiers[Tier.FIRST]) == [
-        "alexnet batch 1 fp32, round 1", "alexnet batch 8 fp32, round 1", "operators of alexnet batch 64 fp32",
+def in_parts(request, **rows):
+    """The labels of the tasks of each part of a run with a budget, in their order."""
+    known = cache(**rows)
+    request = request.on(known.environment)
+    parts = plan.in_parts(plan.missing_tasks(request, known), request, known)
+    return {part.title: [task.label for task in part.tasks] for part in parts}
+
+
+def test_a_budget_begins_with_something_of_everything():
+    models = catalog.find(["alexnet", "resnet18", "vgg11"])
+    request = Request(models, [1, 8], ["fp32"], plan.USUAL_SECTIONS, **TRAINED | {"training_models": models}, **SHORT)
+    parts = in_parts(request)
+    assert list(parts) == [
+        "counts", "a first roof", "batch 1", "batch 8", "training steps", "operators", "other cells", "long cells",
+        "further rounds", "finer roofs", "caches, other precisions, more rounds",
     ]  # fmt: skip
-    assert labels(tiers[Tier.LONG]) == ["alexnet batch 64 fp32, round 1", "training alexnet batch 32 fp32, round 1"]
-    assert labels(tiers[Tier.OTHERS]) == [
-        "operators of vgg11 batch 64 fp32", "vgg11 batch 1 fp32, round 1", "vgg11 batch 8 fp32, round 1",
-        "workload vgg11 fp32",
-    ]  # fmt: skip
-    assert tiers[Tier.OTHERS][0].section == "workload"
-    coarse = tiers[Tier.COARSE]
-    assert coarse[0].label == "workload alexnet fp32"
-    assert {task.roof_kernel for task in coarse[1:]} == {"matmul", "fma", "stream_triad", "chain"}
-    (stream,) = (task for task in coarse[1:] if task.roof_kernel == "stream_triad")
-    assert stream.round == 0
-    of_cells = [task for task in tiers[Tier.ROUNDS] if isinstance(task, InferenceTask)]
-    assert {(task.model.name, task.cell.batch, task.round) for task in of_cells} == {
-        (model, batch, 1) for model in ("alexnet", "vgg11") for batch in (1, 8)
-    }
+    assert sorted(parts["counts"]) == sorted(f"workload {model.name} fp32" for model in models)
+    first, second = parts["a first roof"]
+    assert "stream_triad" in first
+    assert second == "roof matmul fp32 1024 sustained"
+    assert sorted(parts["batch 1"]) == sorted(f"{model.name} batch 1 fp32, round 1" for model in models)
+    # Without the story both, two of the quick selection lead. A step of one comes before the long cells.
+    assert parts["training steps"] == ["training alexnet batch 32 fp32, round 1"]
+    assert sorted(parts["operators"]) == [f"operators of {name} batch 1 fp32" for name in ("alexnet", "resnet18")]
+    assert parts["other cells"] == ["operators of vgg11 batch 1 fp32"]
+    assert sorted(parts["long cells"]) == [f"training {name} batch 32 fp32, round 1" for name in ("resnet18", "vgg11")]
+    assert len([label for label in parts["further rounds"] if label.endswith("batch 1 fp32, round 2")]) == 3
+    finer = parts["finer roofs"]
+    assert {"roof matmul fp32 4096 sustained", "roof matmul fp32 512 sustained"} < set(finer)
+    assert not [label for label in finer if "int8" in label or "burst" in label]
     assert len(to_do(request)) == len(to_do(dataclasses.replace(request, budget_s=None)))
 
 
-def test_a_long_budget_and_a_short_one_call_other_cells_long():
-    request = Request([ALEXNET], [1, 8, 64, 256], ["fp32"], ["inference"], rounds=1)
+def test_the_story_comes_first_at_each_batch_size():
+    models = catalog.find(["alexnet", "resnet18", "vgg11", "mobilenet_v2"])
+    request = Request(models, [1, 64], ["fp32"], ["inference", "operators"], **SHORT)
+    for seed in range(4):
+        parts = in_parts(request, seed=seed)
+        story = {"mobilenet_v2", "resnet18"}
+        for title in ("batch 1", "batch 64", "operators"):
+            assert {label.removeprefix("operators of ").split()[0] for label in parts[title][:2]} == story
+        # The others' batches of 64 are expected to take 37 s, more than a twentieth of the budget.
+        assert len(parts["batch 1"]) == 4
+        assert len(parts["batch 64"]) == 2
 
-    def long(budget_s):
-        asked = dataclasses.replace(request, budget_s=budget_s)
-        return {task.cell.batch for task in in_tiers(to_do(asked), asked)[Tier.LONG]}
 
-    # Expected are 5.5, 9, 37 and 69 s; a 40th of the budget is 4.5, 50 and 90 s, but 15 s are short in any.
-    assert (long(180.0), long(2000.0), long(3600.0)) == ({64, 256}, {256}, set())
+def test_one_cell_of_every_model_comes_before_the_second_of_any():
+    quick = ["resnet18", "resnet50", "alexnet"]
+    models = catalog.find([*quick, "vgg11", "vgg16", "vgg19", "densenet121", "googlenet", "inception_v3", "swin_t"])
+    request = Request(models, [1, 8], ["fp32", "bf16"], ["workload", "inference"], rounds=2, budget_s=3600.0)
+    tasks = to_do(request, seed=3)
+    cells = [task for task in tasks if isinstance(task, InferenceTask)]
+    assert len({task.model.name for task in cells[: len(models)]}) == len(models)
+    assert {task.cell.batch for task in cells[: len(models)]} == {1}
+    # The quick selection is counted first; another model is counted right before its cell.
+    first = [task.columns["model"] for task in tasks[: 2 * len(quick)]]
+    assert sorted(first) == sorted(2 * quick)  # at both precisions
+    for model in models:
+        if model.name in quick:
+            continue
+        of_model = [task for task in tasks if task.columns["model"] == model.name][:3]
+        assert [task.section for task in of_model] == ["workload", "workload", "inference"]
+        assert tasks.index(of_model[2]) - tasks.index(of_model[0]) == 2
+
+
+def test_what_was_timed_says_what_the_rest_will_take():
+    request = Request([ALEXNET], [1, 64], ["fp32"], ["inference"], **SHORT)
+    assert in_parts(request)["batch 64"] == ["alexnet batch 64 fp32, round 1"]  # a leading model's waits for nothing
+    models = catalog.find(["alexnet", "vgg11", "vgg16"])
+    request = dataclasses.replace(request, models=models)
+    known = {"workloads": [dataclasses.replace(workload("vgg16"), input_shape="3x224x224")]}
+    slow = measured(timed("vgg16", 1, [0.2]))  # at batch 64 64 times as long
+    assert in_parts(request, **known, **slow)["long cells"] == ["vgg16 batch 64 fp32, round 1"]
+    quick = measured(timed("vgg16", 1, [0.001]))
+    assert "vgg16 batch 64 fp32, round 1" in in_parts(request, **known, **quick)["batch 64"]
+
+
+def test_of_two_steps_the_quicker_one_comes_first_and_the_other_may_wait():
+    models = catalog.find(["alexnet", "vgg11"])
+    request = Request(models, [1], ["fp32"], ["training"], training_models=models, training_batch_sizes=[32], **SHORT)
+    counted = [dataclasses.replace(workload(model.name), input_shape="3x224x224") for model in models]
+    rows = measured(timed("alexnet", 1, [0.2]), timed("vgg11", 1, [0.1]))
+    parts = in_parts(request, workloads=counted, **rows)
+    # A step of 32 takes 3 * 32 times as long as an input: 9.6 s and 19.2 s, both longer than a twentieth of 180 s.
+    assert parts["training steps"] == ["training vgg11 batch 32 fp32, round 1"]
+    assert parts["long cells"] == ["training alexnet batch 32 fp32, round 1"]
 
 
 def test_what_takes_long_comes_the_shortest_first():
-    request = Request([ALEXNET, VGG], [64, 256], ["fp32"], ["inference"], rounds=1, budget_s=180.0)
-    chosen = in_tiers(to_do(request), request)[Tier.LONG]
-    assert [task.cell.batch for task in chosen] == [64, 64, 256, 256]
+    models = catalog.find(["alexnet", "vgg11", "vgg16"])
+    request = Request(models, [1, 64, 256], ["fp32"], ["inference"], rounds=1, budget_s=180.0)
+    long = in_parts(request)["long cells"]
+    assert [label.split()[2] for label in long] == ["64", "256", "256", "256"]
 
 
 def test_a_short_budget_has_the_profile_that_takes_least():
     request = Request([ALEXNET], [1, 8, 64], ["fp32"], ["inference", "operators"], rounds=1)
 
-    def first(budget_s):
-        asked = dataclasses.replace(request, budget_s=budget_s)
-        chosen = in_tiers(to_do(asked), asked)[Tier.FIRST]
-        return [task.cell.batch for task in chosen if isinstance(task, ProfileTask)]
+    def first(**changes):
+        return in_parts(dataclasses.replace(request, **changes))["operators"]
 
-    assert (first(180.0), first(3600.0)) == ([1], [64])
-
-
-def test_of_few_models_none_waits_for_another():
-    request = Request([ALEXNET, VGG], [1, 8, 64], ["fp32"], ["inference"], rounds=1, budget_s=1200.0)
-    tiers = in_tiers(to_do(request), request)
-    assert {task.model.name for task in tiers[Tier.FIRST]} == {"alexnet", "vgg11"}
-    assert not tiers[Tier.OTHERS]
+    assert first(budget_s=180.0) == ["operators of alexnet batch 1 fp32"]
+    assert first(budget_s=3600.0) == ["operators of alexnet batch 64 fp32"]
+    assert first(budget_s=3600.0, quick=True) == ["operators of alexnet batch 1 fp32"]
 
 
-def test_models_come_one_by_one_in_an_order_that_is_drawn(monkeypatch):
-    monkeypatch.setattr("measure.run.task.QUICK", ("resnet50",))
-    models = catalog.find(["resnet50", "vgg11", "vgg16", "vgg19"])
-    request = Request(models, [1, 2], ["fp32", "fp16"], ["workload", "inference"], rounds=1, budget_s=3600.0)
-    orders = set()
-    for seed in range(8):
-        others = in_tiers(to_do(request, device="cuda", seed=seed), request, device="cuda")[Tier.OTHERS]
-        models_in_order = [model for model, _ in groupby(others, key=lambda task: task.columns["model"])]
-        assert len(models_in_order) == 3
-        orders.add(tuple(models_in_order))
-        for _, of_model in groupby(others, key=lambda task: task.columns["model"]):
-            kinds = [kind for kind, _ in groupby(of_model, key=lambda task: (task.section, task.columns["precision"]))]
-            assert sorted(section for section, _ in kinds) == ["inference"] * 2 + ["workload"] * 2
-            assert [section for section, _ in kinds][:2] == ["workload"] * 2
-    assert len(orders) > 1
+def test_a_quick_run_profiles_the_two_leading_models_alone():
+    models = catalog.find(["alexnet", "vgg11", "vgg16"])
+    tasks = to_do(Request(models, [1, 64], ["fp32"], ["operators"], quick=True, **TRAINED))
+    assert labels(tasks) == ["operators of alexnet batch 1 fp32", "operators of vgg11 batch 1 fp32"]
+
+
+def test_without_a_budget_parts_are_sections_and_rounds():
+    request = Request([ALEXNET], [1], ["fp32"], plan.SECTIONS, rounds=4, **TRAINED)
+    assert list(in_parts(request)) == ["counts", "roofs", *(f"round {n}" for n in range(1, 5)), "hardware counters"]
 
 
 def timed(model, batch, latencies_s, precision="fp32", variant="eager"):
@@ -317,7 +349,22 @@ def test_a_count_that_was_killed_from_outside_is_counted_again_but_not_in_the_sa
         workload("alexnet"), input_shape="3x224x224", status=KILLED.status, reason=KILLED.reason
     )
     assert labels(to_do(request, workloads=[known])) == ["workload alexnet fp32"]
-    assert plan.further_tasks(request, cache(workloads=[known])) == []
+    assert plan.further_tasks(request, cache(workloads=[known]), set()) == []
+
+
+def loaded(row, load, sitting="before"):
+    return dataclasses.replace(row, load=load, sitting=sitting)
+
+
+def test_a_roof_that_was_measured_beside_other_programs_is_measured_again_once_in_a_run():
+    request = Request([], [], ["fp32"], ["roofs"])
+    task = next(task for task in to_do(request) if task.roof_kernel == "matmul")
+    row = dataclasses.replace(roof_measurement(), environment_id="now", **task.columns)
+    for load, is_again in ((None, False), (0.09, False), (0.1, True), (0.9, True)):
+        assert (task in to_do(request, roof_measurements=[loaded(row, load)])) == is_again
+    rows = cache(roof_measurements=[loaded(row, 0.9)])
+    assert task in plan.further_tasks(request, rows, set())
+    assert task not in plan.further_tasks(request, rows, {task})
 
 
 def test_another_environment_does_not_count():

@@ -60,44 +60,85 @@ def test_a_training_step_is_a_cell_beside_the_forward_pass():
     assert left.seconds() == pytest.approx(50)
 
 
-def show(terminal):
+def show(outcomes, terminal=False, deadline=None, shows_tasks=False, **settings):
+    """What a run of one part shows, whose first tasks end so."""
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=120)
-    tasks = [CELL, ROOF]
-    with progress.RunProgress(tasks, console) as shown:
-        shown.begin(CELL)
-        shown.end(CELL, Failure("oom", "[full]"))
+    console = Console(file=output, force_terminal=terminal, width=120, **settings)
+    tasks = [changed(CELL, number) for number in range(3)]
+    with progress.RunProgress(tasks, console, deadline, shows_tasks) as shown:
+        shown.begin_part("batch 64", tasks)
+        for task, outcome in zip(tasks, outcomes, strict=False):
+            shown.begin(task)
+            shown.end(task, outcome)
+        assert (shown.done, shown.total) == (len(outcomes), 3)
     return output.getvalue()
 
 
-def test_piped_progress_is_a_plain_line_for_each_task():
-    (line,) = show(terminal=False).splitlines()
-    assert line.startswith("[1/2] alexnet batch 64 fp32, round 1: oom: [full]; about ")
-    assert "\x1b" not in line
+DONE = timing(1.0, 1.0, 1.0)
 
 
-def test_a_terminal_without_a_cursor_gets_plain_lines_as_well():
+@pytest.fixture
+def standing_clock(monkeypatch):
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 100.0))
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_piped_progress_is_a_plain_line_a_part():
+    # Nothing took time: what is left takes as long as the first did.
+    assert show([DONE, DONE, DONE]) == "batch 64: 3 done; 0 s; about 0 s left\n"
+    failed = Failure("oom", "[full]")
+    assert show([DONE, failed]) == "batch 64: 1 done, 1 without a result, 1 left; 0 s; about 0 s left\n"
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_with_a_budget_its_end_is_told():
+    assert show([DONE], deadline=130.0) == "batch 64: 1 done, 2 left; 0 s; 30 s to the end of the budget\n"
+    assert show([DONE], deadline=90.0).endswith("; 0 s to the end of the budget\n")
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_a_part_of_which_nothing_was_done_says_nothing():
+    assert show([]) == ""
+
+
+def test_each_task_is_shown_where_that_is_asked_for():
+    first, second, part = show([DONE, Failure("oom", "[full]")], shows_tasks=True).splitlines()
+    assert first == "  [1/3] alexnet batch 64 fp32, round 1: 1.00 s (no interval, 3 samples)"
+    assert second == "  [2/3] alexnet batch 64 fp32, round 2: oom: [full]"
+    assert part.startswith("batch 64: ")
+
+
+def test_a_terminal_without_a_cursor_gets_the_same_lines():
+    text = show([DONE], terminal=True, _environ={"TERM": "dumb"})
+    assert text.startswith("batch 64: 1 done, 2 left; ")
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("environment", "failure", "is_red"),
+    [
+        ({}, Failure("oom", "full"), True),
+        ({"NO_COLOR": "1"}, Failure("oom", "full"), False),
+        ({}, Failure("unsupported", "not worth its time"), False),
+    ],
+)
+def test_a_part_with_failures_is_red_unless_colour_is_not_wanted(environment, failure, is_red):
+    text = show([failure], terminal=True, color_system="standard", _environ=environment)
+    assert ("\x1b[31mbatch 64: 0 done, 1 without a result" in text) == is_red
+
+
+def test_a_terminal_sees_what_is_being_measured_and_how_much_is_left(monkeypatch):
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 100.0))
     output = io.StringIO()
-    console = Console(file=output, force_terminal=True, width=120, _environ={"TERM": "dumb"})
-    with progress.RunProgress([CELL], console) as shown:
+    with progress.RunProgress([CELL, ROOF], Console(file=output, force_terminal=True, width=120), 160.0) as shown:
+        shown.begin_part("batch 64", [CELL, ROOF])
         shown.begin(CELL)
-        shown.end(CELL, timing(1.0, 1.0, 1.0))
-        assert shown.done == 1
-    said = "alexnet batch 64 fp32, round 1: 1.00 s (no interval, 3 samples)"
-    assert output.getvalue() == f"[1/1] {said}; about 0 s left\n"
+    said = "batch 64: alexnet batch 64 fp32, round 1; 2 left; 1 min to the end of the budget"
+    assert said in output.getvalue()
 
 
-@pytest.mark.parametrize(("environment", "is_red"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_failures_are_red_unless_colour_is_not_wanted(environment, is_red):
-    output = io.StringIO()
-    console = Console(file=output, force_terminal=True, color_system="standard", width=120, _environ=environment)
+def test_further_tasks_are_added_to_those_that_are_known():
+    console = Console(file=io.StringIO())
     with progress.RunProgress([CELL], console) as shown:
-        shown.begin(CELL)
-        shown.end(CELL, Failure("oom", "full"))
-    assert ("\x1b[31malexnet batch 64 fp32, round 1: oom: full" in output.getvalue()) == is_red
-
-
-def test_a_terminal_sees_a_bar():
-    text = show(terminal=True)
-    assert "1/2" in text
-    assert "━" in text
+        shown.extend([changed(CELL, 1)])
+        assert shown.total == 2

@@ -114,6 +114,12 @@ Caption.
 
 :::
 
+# Next {.unnumbered}
+
+::: {#gaps}
+To measure next:
+:::
+
 # References {.unnumbered}
 
 ::: {#refs}
@@ -121,18 +127,37 @@ Caption.
 """
 
 
-def test_a_gap_is_said_once_and_without_a_caption(tmp_path):
+def listed(text):
+    """The items of lists, in their order."""
+    return [line.removeprefix("-").strip() for line in text.split("\n") if line.startswith("- ")]
+
+
+def test_gaps_leave_the_text_for_one_list_where_each_stands_once(tmp_path):
     text = selected(tmp_path, text=GAPS)
-    assert text.count("Nothing was timed; measure.") == 1
-    assert "First. Nothing was timed; measure. Last." in text
-    assert text.count("No table.") == 1  # where the table would stand
+    assert "First. Last." in text
+    assert listed(text) == ["Nothing was timed; measure.", "No table."]
+    assert text.index("To measure next:") < text.index("- ") < text.index("# References")
     assert "Caption." not in text
     assert ": Caption" in text
 
 
+def test_a_list_without_a_place_comes_last(tmp_path):
+    text = selected(tmp_path, text="# One\n\nFirst. [Nothing was timed.]{.gap}\n\n# Two\n\nLast.\n")
+    assert listed(text) == ["Nothing was timed."]
+    assert text.index("Last.") < text.index("- ")
+
+
+def test_without_gaps_there_is_neither_a_list_nor_its_heading(tmp_path):
+    text = selected(
+        tmp_path, text="# One\n\nFirst.\n\n# Next\n\n::: {#gaps}\nTo measure next:\n:::\n\n# Two\n\nLast.\n"
+    )
+    assert headings(text) == ["# One", "# Two"]
+    assert "To measure" not in text
+
+
 def test_a_section_of_gaps_alone_goes_and_references_to_it_say_so(tmp_path):
     text = selected(tmp_path, text=GAPS)
-    assert headings(text) == ["# One", "## Half", "# References"]
+    assert headings(text) == ["# One", "## Half", "# Next", "# References"]
     assert "As a figure without data and @tbl-some show, in a section without data." in text
 
 
@@ -181,11 +206,11 @@ It is told.
 """
 
 
-def test_of_a_chapter_without_an_answer_the_question_stays_and_what_is_missing(tmp_path):
+def test_a_chapter_without_an_answer_goes_and_what_it_lacks_is_listed(tmp_path):
     text = selected(tmp_path, text=UNANSWERED)
-    assert headings(text) == ["# One", "# Two", "# Three"]
-    assert "What is it?\n\nNothing was timed. Nor was that." in " ".join(text.split(" "))
+    assert headings(text) == ["# One", "# Three"]
     assert "It is measured." not in text
+    assert listed(text) == ["Nothing was timed.", "Nor was that."]
     assert "As a figure without data, an equation without data and a section without data say." in text
     assert "**That.**" in text
     assert "It is told." in text
