@@ -46,6 +46,10 @@ class DataMissingError(Exception):
     """The cache lacks what was asked for. Its text is the sentence of a ``Missing``."""
 
 
+class DeviceMissingError(DataMissingError):
+    """No device of a kind was measured: a reader may not have one."""
+
+
 def missing(
     what: str, *, device: str = "", sections: Sequence[str] = (), flags: str = "", does: str = "measures them"
 ) -> DataMissingError:
@@ -218,7 +222,7 @@ def machine(paper: Paper, kind: str) -> Machine:
             "cpu": "`python -m measure --device cpu`",
             "gpu": "`python -m measure --device cuda` (or mps) on a machine that has one",
         }
-        raise DataMissingError(f"No {KINDS[kind]} has been measured yet; to add one, run {run[kind]}.")
+        raise DeviceMissingError(f"No {KINDS[kind]} has been measured yet; to add one, run {run[kind]}.")
     return found
 
 

@@ -66,7 +66,9 @@ def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
     out = tmp_path / "elsewhere" / "site"
     assert main(["--formats", "html", "--out", str(out)], root) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"{out / 'index.html'}  0.0 MB\n"
+    first, address, *_ = printed.out.splitlines()
+    assert first == f"{out / 'index.html'}  0.0 MB"
+    assert address == f"Open {(out / 'index.html').as_uri()}"
     assert printed.err == f"rendering the paper of data\nrunning the cells of index.qmd\nwriting {out / 'index.html'}\n"
     page = (out / "index.html").read_text("utf-8")
     assert "<p>See data.</p>" in page

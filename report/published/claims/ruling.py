@@ -1,11 +1,11 @@
 """What the cache says of a claim, the marks of the functions that say it, and what makes one ruling of several."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from report.analysis import available
-from report.analysis.available import DataMissingError
+from report.analysis.available import DataMissingError, DeviceMissingError
 from report.load.paper import Machine, Paper
 from report.published.verdict import NOT_COMPARABLE, UNDECIDED
 from report.text.quantities import listing
@@ -75,11 +75,17 @@ def or_undecided(rule: Callable[[], Ruling]) -> Ruling:
 
 
 def or_elsewhere(ours: Callable[[], Ruling], theirs: Callable[[], Ruling]) -> Ruling:
-    """Return our ruling, or the one by what others timed where our data are missing."""
+    """Return our ruling, or the one by what others timed where our data are missing.
+
+    If that is open, too, what would decide comes first, unless it is a device that the reader may not have.
+    """
     try:
         return ours()
-    except DataMissingError:
+    except DeviceMissingError:
         return or_undecided(theirs)
+    except DataMissingError as gap:
+        found = or_undecided(theirs)
+        return found if found.holds is not None else replace(found, text=f"{gap} {found.text}")
 
 
 def anywhere(paper: Paper, rule: Callable[[Machine], Ruling]) -> Ruling:

@@ -222,8 +222,8 @@ def test_what_is_missing_is_told_once_with_what_fills_it(asked):
         raise DataMissingError("No_thing was measured; `python -m measure` does.")
 
     paper = asked((lacking,), (lacking, lambda paper, **_: conclusion("cost", 2.0)))
-    assert conclusions.gaps(paper) == "- No\\_thing was measured; `python -m measure` does\\.\n"
-    assert conclusions.gaps(asked((), (lambda paper, **_: conclusion("cost", 2.0),))).startswith("- Nothing")
+    assert conclusions.gaps(paper) == "::: {.gap}\nNo\\_thing was measured; `python -m measure` does\\.\n:::\n"
+    assert conclusions.gaps(asked((), (lambda paper, **_: conclusion("cost", 2.0),))) == ""
     nothing = asked((lacking,), (lacking,))
     assert isinstance(conclusions.effects(nothing), Missing)
 

@@ -81,7 +81,7 @@ def test_a_model_that_was_not_timed_leaves_a_trend_open():
     ruling = ruled("madani2026-6b", *sweep("resnet50", range(10, 100, 10), NINE))
     assert ruling.mark == UNDECIDED
     text = plain(ruling.text)
-    assert text.startswith("No GPU has been measured yet")
+    assert text.startswith("On the NVIDIA T4, as others timed it")  # that a GPU of ours is missing decides nothing
     assert "9.00 times as high at batch size 256 as at 1 (resnet50); vgg16, resnet18, mobilenet_v2" in text
     assert text.endswith("were not timed.")
     speech = ruled("madani2026-7b", *sweep("resnet50", range(10, 100, 10), NINE))
