@@ -111,9 +111,11 @@ def joined(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     joined_rows = []
     for _, taken in numbered.groupby(key, sort=False):
-        estimate = estimate_rounds([[latency_s] for latency_s in taken.latency_s])
-        times = dict(zip(TIMES, (estimate.median, estimate.low, estimate.high), strict=True))
-        joined_rows.append(taken.iloc[0].to_dict() | times | {"round": len(taken)})
+        row = taken.iloc[0].to_dict() | {"round": len(taken)}
+        if len(taken) > 1:  # one round keeps the interval of its own samples
+            estimate = estimate_rounds([[latency_s] for latency_s in taken.latency_s])
+            row |= zip(TIMES, (estimate.median, estimate.low, estimate.high), strict=True)
+        joined_rows.append(row)
     return pd.concat([pd.DataFrame(joined_rows), rows[rows["round"].isna()]], ignore_index=True)
 
 

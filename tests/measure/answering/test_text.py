@@ -86,3 +86,21 @@ def test_the_layers_come_last_where_they_are_asked_for():
 
 def test_markdown_has_the_same_numbers():
     assert text.heading(found(), markdown)[-1] == "| 1 | fp32 | 500 MFLOP | 100 MB | 5 | 80.0 MB |"
+
+
+def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
+    rates = replace(RATES, load=0.4)
+    said = text.roof_line(rates, ["fp32"])
+    assert said.startswith(text.roof_line(RATES, ["fp32"]))
+    assert "Other programs used 40 % of the cores meanwhile" in said
+
+
+def test_what_is_known_before_anything_is_timed_is_a_bound():
+    # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
+    rates = Rates({"fp32": 200e9}, 20e9, "stream_triad")
+    (said,) = text.bound_lines(found(), rates, "at a rough first look")
+    assert said == (
+        "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s at a rough first look)."
+    )
+    assert text.bound_lines(found(), Rates({}, 20e9, None), "by the datasheet") == []
+    assert text.bound_lines(found(), None, "no memory") == ["No first look at the roof: no memory."]
