@@ -316,10 +316,9 @@ def ridge_series(cache: Cache) -> list[Series]:
 
 
 def device(cache: Cache) -> tuple[Machine, pd.DataFrame] | None:
-    """Return the first other machine, one that is shown before the others, with the cells of both; None without any."""
-    first = cache.shown[0]
-    others = [machine for machine in cache.machines if machine is not first]
-    for other in sorted(others, key=lambda machine: machine not in cache.shown):
+    """Return the machine of another kind that is shown, with the cells of both; None without any."""
+    first, *others = cache.shown
+    for other in others:
         both = cache.asked(first).merge(cache.asked(other), on=["model", "batch"], suffixes=("", "_other"))
         if len(both):
             return other, both

@@ -98,7 +98,7 @@ def title(tier: Tier, request: Request) -> str:
         Tier.LONG: "long cells",
         Tier.ROUNDS: "further rounds",
         Tier.ROOFS: "finer roofs",
-        Tier.REST: "caches, other precisions, more rounds",
+        Tier.REST: "caches and other precisions",
     }[tier]
 
 

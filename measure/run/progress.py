@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
 from rich.progress import Task as ShownTask
+from rich.table import Column
 from rich.text import Text
 
 from measure.cache.records import Cell
@@ -154,12 +155,13 @@ class RunProgress:
     def _moving_line(self) -> str:
         if not self._present:
             return ""
-        return f"{self._title}: {self._present}; {self._part_total - self._part_done} left{self._end_in()}"
+        return f"{self._title}: {self._part_total - self._part_done} left{self._end_in()}; {self._present}"
 
     def _end_in(self) -> str:
         """Return the time to the end of the budget; without one, an estimate of the time to the end of the run."""
         if self._deadline is not None:
-            return f"; {duration(max(0.0, self._deadline - time.monotonic()))} to the end of the budget"
+            minutes, seconds = divmod(round(max(0.0, self._deadline - time.monotonic())), 60)
+            return f"; {minutes}:{seconds:02d} to the end of the budget"
         left = self._time_left.text()
         return f"; {left}" if left else ""
 
@@ -173,7 +175,7 @@ class _Line(ProgressColumn):
 
     def __init__(self, now: Callable[[], str]) -> None:
         self._now = now
-        super().__init__()
+        super().__init__(Column(no_wrap=True, overflow="ellipsis"))
 
     def render(self, task: ShownTask) -> Text:
         return Text(self._now())

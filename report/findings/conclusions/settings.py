@@ -1,5 +1,6 @@
 """What to run a model with: the precision, the batch size, the variant, the device."""
 
+from dataclasses import replace
 from statistics import median_low
 
 import pandas as pd
@@ -121,9 +122,12 @@ def variant(paper: Paper, machine: Machine, confidence: float) -> Answer:
 
 @of_paper(1, "Device", "tbl-speed-ups")
 def device(paper: Paper, confidence: float) -> Answer:
-    """Say how much faster another machine runs the same cells than the first that figures show."""
-    found = speed_ups.between_machines(paper)
-    other, cells = next((pair for pair in found if pair[0] in paper.shown), found[0])
+    """Say how much faster a device of another kind runs the same cells than the first that figures show.
+
+    A second machine of one kind is no advice: its reader cannot choose it.
+    """
+    of_each_kind = replace(paper, machines=paper.shown)
+    ((other, cells),) = speed_ups.between_machines(of_each_kind)
     name, first = available.title(other), available.title(paper.shown[0])
     effects = by_batch(cells, "speed_up", confidence)
     faster, slower = on_side(effects, 1), on_side(effects, -1)

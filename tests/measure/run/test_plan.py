@@ -131,7 +131,7 @@ def test_a_budget_begins_with_something_of_everything():
     parts = in_parts(request)
     assert list(parts) == [
         "counts", "a first roof", "batch 1", "batch 8", "training steps", "operators", "other cells", "long cells",
-        "further rounds", "finer roofs", "caches, other precisions, more rounds",
+        "further rounds", "finer roofs", "caches and other precisions",
     ]  # fmt: skip
     assert sorted(parts["counts"]) == sorted(f"workload {model.name} fp32" for model in models)
     first, second = parts["a first roof"]

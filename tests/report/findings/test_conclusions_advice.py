@@ -156,6 +156,8 @@ def test_device():
     assert text(found).startswith(
         "Run on the Example GPU at batch size 4 and 16, on the Example CPU (4 cores) at batch size 1:"
     )
+    with pytest.raises(DataMissingError, match="No other machine"):  # a second CPU is not the reader's to choose
+        settings.device(replace(many(), machines=(cpu(), replace(cpu(), folder="another"))))
 
 
 def test_flop():
