@@ -8,7 +8,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
 from measure.cache.models import OWN
-from measure.cache.table import existing
 from measure.cli.flags import CommandLine, data_flag
 from measure.cli.suggestion import unknown
 from measure.errors import UserError
@@ -68,7 +67,7 @@ def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[st
     try:
         with ZipFile(partial, "w", ZIP_DEFLATED) as archive, TemporaryDirectory() as temporary:
             for record in FILES:
-                path = existing(machine.folder / FILES[record], record)
+                path = machine.folder / FILES[record]
                 if path.is_file():
                     archive.write(path, f"{machine.name}/{FILES[record]}")
             if counted:

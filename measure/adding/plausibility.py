@@ -25,7 +25,6 @@ from measure.cache.records import (
 )
 from measure.cache.schema import TABLES
 from measure.cache.soundness import read_machine
-from measure.cache.table import existing
 from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
@@ -67,8 +66,7 @@ def check(folder: Path, counted: Iterable[Workload], now: datetime) -> None:
     """
     tables: dict[type, list[Row]] = {}
     for record, rows in read_machine(folder).items():
-        path = existing(folder / FILES[record], record)
-        tables[record] = [Row(path, line, values) for line, values in rows]
+        tables[record] = [Row(folder / FILES[record], line, values) for line, values in rows]
     for record, found in tables.items():
         for row in found:
             _check_texts(row, now)

@@ -67,7 +67,7 @@ Load = Annotated[
     Column("share of the cores that other programs used meanwhile; empty where it was not looked at", NUMBER, most=1),
 ]
 
-LayerKind = Annotated[str, Column("what the layer is", formerly=("kind",), form=one_of(LAYER_KINDS))]
+LayerKind = Annotated[str, Column("what the layer is", form=one_of(LAYER_KINDS))]
 Stage = Annotated[
     str,
     Column(

@@ -202,8 +202,8 @@ class Workloads:
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
 """The files of a machine's folder, by what a row of each is."""
 
-FILE_NAMES = frozenset(name for record in FILES for name in TABLES[record].names)
-"""The names of these files, and those that earlier versions gave them."""
+FILE_NAMES = frozenset(FILES.values())
+"""The names of these files."""
 
 
 class MachineFolder:
@@ -385,5 +385,4 @@ def _commit(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> None:
 
 def machine_names(data: Path) -> list[str]:
     """Return the names of the machines in a data folder, sorted."""
-    names = TABLES[Environment].names
-    return sorted({path.parent.name for name in names for path in (data / "machines").glob(f"*/{name}")})
+    return sorted(path.parent.name for path in (data / "machines").glob(f"*/{FILES[Environment]}"))

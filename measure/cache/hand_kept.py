@@ -65,7 +65,7 @@ class Chip:
             empty="",
         ),
     ]
-    chip_kind: Annotated[str, Column("what the chip is", formerly=("kind",), form=one_of(CHIP_KINDS))]
+    chip_kind: Annotated[str, Column("what the chip is", form=one_of(CHIP_KINDS))]
     year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision
     unit: Annotated[str, Column("what computes at this rate", form=one_of(CHIP_UNITS))]

@@ -116,11 +116,7 @@ class Environment:
         return f"{self.name} ({self.device}, {self.threads} threads, torch {self.torch})"
 
 
-@table(
-    f"{MACHINE}/roofs.csv",
-    key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"),
-    formerly=("ceilings.csv",),
-)
+@table(f"{MACHINE}/roofs.csv", key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"))
 @dataclass(frozen=True)
 class RoofMeasurement:
     """A roof kernel (a micro-benchmark that roofs are read from) at one size and precision: a call's work and time.
@@ -136,7 +132,7 @@ class RoofMeasurement:
     """
 
     environment_id: columns.EnvironmentId
-    roof_kernel: Annotated[str, Column("what ran", formerly=("kernel",), form=one_of(ROOF_KERNELS))]
+    roof_kernel: Annotated[str, Column("what ran", form=one_of(ROOF_KERNELS))]
     precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, *EIGHT_BITS, "fp64", "int64")))]
     size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
     flop: Annotated[int, "the arithmetic of one call; of products at int8 their operations, which are no FLOP"]
@@ -317,7 +313,7 @@ class KernelTime(OfOperator):
     time_s: columns.Seconds
 
 
-@table(f"{MACHINE}/hardware_counter_profiles.csv", key=CELL, formerly=("counter_profiles.csv",))
+@table(f"{MACHINE}/hardware_counter_profiles.csv", key=CELL)
 @dataclass(frozen=True)
 class HardwareCounterProfile(Attempt):
     """A cell whose kernels were counted by the GPU's hardware counters; ``phase`` is inference or a step.
@@ -331,7 +327,7 @@ class HardwareCounterProfile(Attempt):
     tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 
 
-@table(f"{MACHINE}/hardware_counters.csv", key=(*CELL, "kernel"), formerly=("counters.csv",))
+@table(f"{MACHINE}/hardware_counters.csv", key=(*CELL, "kernel"))
 @dataclass(frozen=True)
 class KernelCounters(OfCell):
     """What the hardware counters say of one kernel within a counted cell; all numbers are of one call of the whole.

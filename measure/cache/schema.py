@@ -1,11 +1,10 @@
 """What tables say of themselves: a column's facts stand on its record's field, a table's on the record's class.
 
-The header, reading, checking, the data dictionary and the reading of older files all follow from these.
+The header, reading, checking and the data dictionary all follow from these.
 
 Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
-of the time, which is half a second, but measuring must run where only torch is installed, and a complaint's file,
-line and column, units and former names would have to be written here all the same; pandera checks frames, of which
-there are none.
+of the time, which is half a second, but measuring must run where only torch is installed, and an error's file, line
+and column and the units would have to be written here all the same; pandera checks frames, of which there are none.
 """
 
 import re
@@ -74,7 +73,7 @@ class Column:
 
     ``unit`` is given where the column's name does not end with it. Numbers lie from ``least`` to ``most``: those of
     tables written by hand or handed in have to; any table's are refused for the sign that is not in this range, and
-    for a 0 that is not. A file may still call the column by one of the names it had ``formerly``.
+    for a 0 that is not.
     A text whose cell may be empty without being unknown is ``empty`` then. The name, the type, and whether a cell may
     be empty follow from the field.
     """
@@ -84,7 +83,6 @@ class Column:
     least: float = 0
     most: float = MOST
     form: Form | None = None
-    formerly: tuple[str, ...] = ()
     empty: str | None = None
     name: str = ""
     type: type = str
@@ -154,23 +152,17 @@ def unit(name: str) -> str:
 class Table:
     """The facts of a table: its file below ``data``, the columns that tell its rows apart, and all columns by name.
 
-    People write a table ``by_hand``. Where the file is not there, it may lie beside under a name it had ``formerly``.
+    People write a table ``by_hand``.
     """
 
     path: str
     key: tuple[str, ...]
     columns: dict[str, Column]
     by_hand: bool
-    formerly: tuple[str, ...]
 
     @property
     def name(self) -> str:
         return PurePosixPath(self.path).name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names under which the file may lie, today's first."""
-        return (self.name, *self.formerly)
 
 
 MACHINE = "machines/NAME"
@@ -182,13 +174,11 @@ TABLES: dict[Any, Table] = {}
 Record = TypeVar("Record")
 
 
-def table(
-    path: str, key: Iterable[str], by_hand: bool = False, formerly: Iterable[str] = ()
-) -> Callable[[type[Record]], type[Record]]:
+def table(path: str, key: Iterable[str], by_hand: bool = False) -> Callable[[type[Record]], type[Record]]:
     """Declare a dataclass to be a row of a table: see ``Table``."""
 
     def declared(record: type[Record]) -> type[Record]:
-        TABLES[record] = Table(path, tuple(key), _columns(record), by_hand, tuple(formerly))
+        TABLES[record] = Table(path, tuple(key), _columns(record), by_hand)
         return record
 
     return declared

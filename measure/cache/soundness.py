@@ -16,7 +16,7 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import file_of
-from measure.cache.table import existing, numbered
+from measure.cache.table import numbered
 from measure.cache.workload_records import Layer, Operator, ProgramCount, Workload
 from measure.errors import UserError
 
@@ -66,7 +66,7 @@ def _read(files: Mapping[type[Any], Path]) -> Rows:
     tables = {record: numbered(path, record, strict=True) for record, path in files.items()}
     for record, needed in NEEDS.items():
         if tables.get(record) and not tables[needed]:
-            path = existing(files[record], record)
+            path = files[record]
             raise UserError(
                 f"{files[needed]}: has no row, and without one the {len(tables[record])} of {path.name} are not read; "
                 f"restore the file or delete {path.name}"

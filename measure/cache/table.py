@@ -95,16 +95,6 @@ def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Re
     return [row for _, row in numbered(path, record, key)]
 
 
-def existing(path: Path, record: type) -> Path:
-    """Return where a table lies: at the path, or beside it under a name that it had formerly."""
-    return next((each for each in (path, *_former(path, record)) if each.exists()), path)
-
-
-def _former(path: Path, record: type) -> list[Path]:
-    facts = TABLES[record]
-    return [path.with_name(name) for name in facts.formerly] if path.name == facts.name else []
-
-
 def numbered(
     path: Path, record: type[Record], key: Sequence[str] = (), strict: bool = False
 ) -> list[tuple[int, Record]]:
@@ -113,7 +103,6 @@ def numbered(
     Numbers of a table that is written by hand, and those of others where it is ``strict``, have to be in their range.
     A strict reader refuses a file whose last line is cut off, and one without a line, as well.
     """
-    path = existing(path, record)
     if not path.exists():
         return []
     try:
@@ -140,39 +129,40 @@ def _parsed(
 ) -> list[tuple[int, Record]]:
     """Return the rows in a table's bytes with their lines. Raises _RowError for one that is refused."""
     known = TABLES[record].columns
-    titles, numbers, rows = _cells(path, record, content, key)
+    names, numbers, rows = _cells(path, record, content, key)
     if not rows:
         return []
     strict = strict or TABLES[record].by_hand
     values: dict[str, Iterable[Any]] = {name: [column.empty] * len(rows) for name, column in known.items()}
-    for (name, title), texts in zip(titles.items(), zip(*rows, strict=True), strict=True):
+    for name, texts in zip(names, zip(*rows, strict=True), strict=True):
         value_of = {}  # by columns, and each text once, which is faster
         for text in dict.fromkeys(texts):
             try:
                 value_of[text] = known[name].value(text, strict)
             except ValueError as complaint:
-                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], title) from None
+                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         values[name] = map(value_of.__getitem__, texts)
     return list(zip(numbers, map(record, *values.values()), strict=True))
 
 
 def _cells(
     path: Path, record: type, content: bytes, key: Sequence[str]
-) -> tuple[dict[str, str], list[int], list[list[str]]]:
-    """Return the columns' names with what the file calls them, and the rows' lines and cells."""
+) -> tuple[list[str], list[int], list[list[str]]]:
+    """Return the header, and the lines and cells of the rows."""
     by_hand = TABLES[record].by_hand
     try:
         lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
         header = next(lines, None)
         if header is None and not by_hand:
-            return {}, [], []
-        titles = _titles(path, record, header or [])
+            return [], [], []
+        header = header or []
+        _check_header(path, record, header)
         numbers, rows = [], []
-        places = [place for place, name in enumerate(titles) if name in key]
+        places = [place for place, name in enumerate(header) if name in key]
         value_of, seen = itemgetter(*places) if places else None, set()
         for cells in lines:
-            if len(cells) != len(titles):
-                raise _RowError(f"{len(cells)} cells where the header has {len(titles)}", lines.line_num)
+            if len(cells) != len(header):
+                raise _RowError(f"{len(cells)} cells where the header has {len(header)}", lines.line_num)
             if value_of:
                 value = value_of(cells)
                 if value in seen:
@@ -184,37 +174,34 @@ def _cells(
         raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
     except csv.Error as problem:
         raise _RowError(problem, lines.line_num) from None
-    return titles, numbers, rows
+    return header, numbers, rows
 
 
-def _titles(path: Path, record: type, header: Sequence[str]) -> dict[str, str]:
-    """Return the columns' names with what a header calls them. Raises UserError where it does not fit the record."""
+def _check_header(path: Path, record: type, header: Sequence[str]) -> None:
+    """Raise UserError unless the columns of a header are those of the record."""
     known = TABLES[record].columns
-    today = {former: name for name, column in known.items() for former in column.formerly}
-    names = [name if name in known else today.get(name, name) for name in header]
     if TABLES[record].by_hand:
-        later = {field.name for field in fields(record) if field.default is None}  # an older table lacks them
-        right = set(known) - (later - set(names))
-        if sorted(names) != sorted(right):
-            wrong = sorted(set(names) ^ right) or sorted(names)
+        later = {field.name for field in fields(record) if field.default is None}
+        right = set(known) - (later - set(header))
+        if sorted(header) != sorted(right):
+            wrong = sorted(set(header) ^ right) or sorted(header)
             expected = f"the columns must be {', '.join(known)}, each once"
             raise UserError(f"{path}, line 1: {expected}: see {wrong[0]!r}, and mend the header")
-        return dict(zip(names, header, strict=True))
-    repeated = {name for name in names if names.count(name) > 1}
+        return
+    repeated = {name for name in header if header.count(name) > 1}
     if repeated:
-        raise UserError(f"{path}, line 1: the column {sorted(repeated)[0]!r} stands twice; mend the header")
-    newer = [name for name in names if name not in known]
+        raise UserError(f"{path}, line 1: duplicate column {sorted(repeated)[0]!r} in the header; delete one of them")
+    newer = [name for name in header if name not in known]
     if newer:
         raise UserError(
             f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
         )
-    missing = [name for name, column in known.items() if name not in names and not column.optional]
+    missing = [name for name, column in known.items() if name not in header and not column.optional]
     if missing:
         raise UserError(
             f"{path}, line 1: the column {missing[0]!r} is missing, so an older version wrote this table; "
             "move the file away and measure again"
         )
-    return dict(zip(names, header, strict=True))
 
 
 def _format(rows: Iterable[Any]) -> str:
@@ -279,18 +266,6 @@ def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
             file.write(content)
             _flush(file)
         part.replace(path)
-        _drop_former(path, record)
-
-
-def _drop_former(path: Path, record: type) -> None:
-    """Remove files with a former name of a table, once today's is on the disk with all their rows."""
-    left = [former for former in _former(path, record) if former.exists()]
-    if left:
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
-    for former in left:
-        former.unlink()
 
 
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
@@ -309,7 +284,6 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
         file.truncate()
         file.write(lines)
         _flush(file)
-        _drop_former(path, record)
 
 
 def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:

@@ -128,7 +128,7 @@ class Operator(WorkloadPart):
     calls: Annotated[int, Column("how many such calls there are", NUMBER)]
 
 
-@table("workload/counting_programs.csv", key=("program", "model"), formerly=("counters.csv",))
+@table("workload/counting_programs.csv", key=("program", "model"))
 @dataclass(frozen=True)
 class ProgramCount:
     """What a counting program, one that counts a network's multiply-adds, says of one model at batch size 1.
@@ -138,7 +138,7 @@ class ProgramCount:
     """
 
     environment_id: columns.EnvironmentId
-    program: Annotated[str, Column("the program; `ridgepoint`: this one", formerly=("counter",))]
+    program: Annotated[str, "the program; `ridgepoint`: this one"]
     version: Annotated[str | None, "the program's version; empty of this one"]
     model: columns.Model
     family: columns.Family

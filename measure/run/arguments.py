@@ -32,9 +32,6 @@ TRAINING_BATCH_SIZES = (32,)
 SEEDS = 10**6
 """Seeds are below this."""
 
-RENAMED_SECTIONS = {"ceilings": "roofs", "counters": "hardware-counters"}
-"""The names that sections had before."""
-
 
 def parser() -> CommandLine:
     """Return the flags. Their values are checked in ``main``, so that every complaint is one sentence."""
@@ -304,8 +301,6 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     sizes = arguments.batch_sizes or list(map(str, QUICK_BATCH_SIZES if arguments.quick else BATCH_SIZES))
     budget_s = parse_budget(arguments.budget)
     usual_variants = [EAGER] if arguments.quick or budget_s is not None else []
-    for old in RENAMED_SECTIONS.keys() & (arguments.sections or ()):
-        raise UserError(f"--sections: {old!r} is not a section any more; did you mean {RENAMED_SECTIONS[old]}?")
     sections = parse_choices("--sections", arguments.sections or plan.USUAL_SECTIONS, tuple(plan.SECTIONS))
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),

@@ -203,7 +203,7 @@ COMMANDS = [
     Bad(f"measure --data {{root}}/data {BOX}", "runs.csv", put(RUNS, b"\xff\xfe\x00\n")),
     Bad(f"measure --data {{root}}/data {BOX}", "'colour'", text(RUNS, f"{RUN_HEADER},colour")),
     Bad(f"measure --data {{root}}/data {BOX}", "'batch' is missing", text(RUNS, "environment_id,model")),
-    Bad(f"measure --data {{root}}/data {BOX}", "'model' stands twice", text(RUNS, "model,model")),
+    Bad(f"measure --data {{root}}/data {BOX}", "duplicate column 'model' in the header", text(RUNS, "model,model")),
     Bad(f"measure --data {{root}}/data {BOX}", "line 2", text(RUNS, RUN_HEADER, "e1,alexn", RUN)),
     Bad(
         f"measure --data {{root}}/data {BOX}",

@@ -47,8 +47,6 @@ def call(*arguments):
         (["--budget", "0"], "'0' is not a valid time"),
         (["--budget", "-5m"], "is not a valid time"),
         (["--precisions", "fp99"], "'fp99' is not one of fp32, tf32, fp16, bf16"),
-        (["--sections", "ceilings"], "--sections: 'ceilings' is not a section any more; did you mean roofs?"),
-        (["--sections", "counters"], "'counters' is not a section any more; did you mean hardware-counters?"),
         (["--sections", "magic"], "'magic' is not one of workload, roofs, inference, training"),
         (["--variants", "magic"], "--variants: 'magic' is not one of eager, autocast"),
         (["--threads", "none"], "--threads: 'none' is not a valid number of threads"),

@@ -6,7 +6,7 @@ import pytest
 from measure.cache import hand_kept
 from measure.cache.records import Environment, Run
 from measure.cache.schema import TABLES, Column, several, some_of, table, unit
-from measure.cache.table import append, existing, numbered, read, read_firsts, write
+from measure.cache.table import append, numbered, read, write
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
@@ -115,9 +115,9 @@ def test_another_word_is_named_with_file_and_line(tmp_path, record, column):
 
 @dataclass(frozen=True)
 class Sort:
-    """A row of a table that has got another name, as one of its columns has."""
+    """A row of a table."""
 
-    name: Annotated[str, Column("its name", formerly=("label", "title"))]
+    name: Annotated[str, "its name"]
     length_s: Annotated[float, Column("how long it is", least=1e-3, most=10)]
     colours: Annotated[str | None, Column("its colours", form=some_of(("red", "blue"), "+"))] = None
     note: Annotated[str, Column("free", form=several("[a-z]+", "words"), empty="")] = ""
@@ -125,73 +125,35 @@ class Sort:
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """Where sorts lie today."""
+    """Where sorts lie."""
     monkeypatch.setitem(TABLES, Sort, None)  # forgotten with the test
-    table("sorts.csv", key=["name"], formerly=["kinds.csv", "types.csv"])(Sort)
+    table("sorts.csv", key=["name"])(Sort)
     return tmp_path / "sorts.csv"
 
 
-OLD = "label,length_s\na,1.5\nb,2\n"
-OLD_ROWS = [Sort("a", 1.5), Sort("b", 2.0)]
+ROWS = [Sort("a", 1.5), Sort("b", 2.0)]
 
 
-def test_a_table_is_read_under_the_name_and_with_the_columns_that_it_had_formerly(path):
-    for name in ("types.csv", "kinds.csv"):
-        path.with_name(name).write_text(OLD)
-        assert existing(path, Sort) == path.with_name(name)
-        assert read(path, Sort) == OLD_ROWS
-    assert read_firsts(path, Sort, ["name"]) == OLD_ROWS
-    path.write_text("title,length_s,note\nc,3,x;y\n")
-    assert existing(path, Sort) == path
-    assert read(path, Sort) == [Sort("c", 3.0, None, "x;y")]
-    assert read(path.with_name("others.csv"), Sort) == []  # which was never called otherwise
-
-
-def test_a_complaint_names_the_file_and_the_column_as_they_are(path):
-    old = path.with_name("kinds.csv")
-    old.write_text(OLD.replace("a,", ",", 1))
-    with pytest.raises(UserError, match=r"kinds\.csv, line 2, column label: the cell is empty"):
+def test_a_complaint_names_the_file_and_the_column(path):
+    header = "name,length_s,colours,note\n"
+    path.write_text(f"{header}a,1.5,,\n,2,,\n")
+    with pytest.raises(UserError, match=r"sorts\.csv, line 3, column name: the cell is empty"):
         read(path, Sort)
-    old.write_text("label,name,length_s\n")
-    with pytest.raises(UserError, match="the column 'name' stands twice"):
+    path.write_text(header.replace("colours", "name"))
+    with pytest.raises(UserError, match=r"sorts\.csv, line 1: duplicate column 'name' in the header"):
         read(path, Sort)
-    old.write_text("length_s\n")
-    with pytest.raises(UserError, match="the column 'name' is missing"):
+    path.write_text("length_s\n")
+    with pytest.raises(UserError, match=r"sorts\.csv, line 1: the column 'name' is missing"):
         read(path, Sort)
 
 
-@pytest.mark.parametrize("change", [append, lambda path, record, rows: write(path, record, OLD_ROWS + rows)])
-def test_the_next_write_gives_todays_names(path, change):
-    old = path.with_name("kinds.csv")
-    old.write_text(OLD + "torn")
+@pytest.mark.parametrize("change", [append, lambda path, record, rows: write(path, record, ROWS + rows)])
+def test_a_torn_line_goes_with_the_next_write(path, change):
+    write(path, Sort, ROWS)
+    with path.open("a") as file:
+        file.write("torn")
     change(path, Sort, [Sort("c", 3.0, "red+blue")])
-    assert not old.exists()
     assert path.read_text() == "name,length_s,colours,note\na,1.5,,\nb,2.0,,\nc,3.0,red+blue,\n"
-
-
-def test_a_column_alone_is_renamed_at_the_next_row(path):
-    path.write_text(OLD)
-    append(path, Sort, [Sort("c", 3.0)])
-    assert path.read_text() == "name,length_s,colours,note\na,1.5,,\nb,2.0,,\nc,3.0,,\n"
-
-
-@pytest.mark.parametrize("kill", ["fsync", "replace", "unlink"])
-def test_a_writer_killed_while_it_renames_loses_nothing(path, monkeypatch, kill):
-    old = path.with_name("kinds.csv")
-    old.write_text(OLD)
-
-    def killed(*_arguments, **_settings):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as moment:
-        moment.setattr("os.fsync" if kill == "fsync" else f"pathlib.Path.{kill}", killed)
-        with pytest.raises(KeyboardInterrupt):
-            append(path, Sort, [Sort("c", 3.0)])
-    assert old.exists()
-    assert read(path, Sort) == OLD_ROWS + [Sort("c", 3.0)] * (kill == "unlink")
-    append(path, Sort, [Sort("d", 4.0)])
-    assert read(path, Sort)[-1] == Sort("d", 4.0)
-    assert [each.name for each in path.parent.iterdir()] == ["sorts.csv"]
 
 
 def test_a_strict_reader_asks_for_the_range(path):

@@ -84,7 +84,7 @@ RUN_HEADER = "environment_id,model,batch,precision,phase,variant,status,reason,r
     [
         ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
         ("environment_id,model\n", "line 1: the column 'batch' is missing, so an older version"),
-        ("model,model\n", "line 1: the column 'model' stands twice"),
+        ("model,model\n", "line 1: duplicate column 'model' in the header"),
         (
             "{head}\ne1,net,one,fp32,inference,eager,ok,,now,0,,\n",
             "line 2, column batch: the cell is 'one', not a whole number above 0",

@@ -9,7 +9,7 @@ from measure.errors import UserError
 from report.load import bibliography, chips
 
 HEADER = (
-    "chip,alias,vendor,die,kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
+    "chip,alias,vendor,die,chip_kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
     "memory_type,power_w,derivation,verified,source,note\n"
 )
 ROW = "Abacus 1,,Abacus,,cpu,2020,fp32,vector,1e12,,1e11,DDR4,100,,yes,known,\n"
@@ -45,7 +45,7 @@ def test_the_capacity_of_memory(tmp_path):
         ("1e12", "-1", r"line 2, column peak_flop_per_s: .* not a number above 0"),
         ("1e12", "nan", r"line 2, column peak_flop_per_s: .* not a number above 0"),
         ("1e12", "", r"line 2, column peak_flop_per_s: the cell is empty"),
-        (",cpu,", ",cpus,", r"line 2, column kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
+        (",cpu,", ",cpus,", r"line 2, column chip_kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
         ("known", "known;unheard", r"line 2, column source: 'unheard' is not in the bibliography"),
         ("fp32", "fp33", r"line 2, column precision: the cell is 'fp33', not one of fp64, fp32"),
         (
