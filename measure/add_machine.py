@@ -171,10 +171,10 @@ def _say_not_counted(measured: set[tuple[str, int, str | None]], counted: Iterab
     known = {(row.model, row.batch, shape) for row in counted for shape in (row.input_shape, None)}
     not_counted = measured - known
     missing = {(model, batch) for model, batch, shape in not_counted if shape == MEASURED_SHAPES.get(model, shape)}
-    earlier = {f"{model} at {shape}" for model, batch, shape in not_counted if (model, batch) not in missing}
-    if earlier:
-        named = _listed(sorted(earlier))
-        print(f"Not counted here, at inputs of an earlier version, and so without FLOP and bytes: {named}")
+    reshaped = {f"{model} at {shape}" for model, batch, shape in not_counted if (model, batch) not in missing}
+    if reshaped:
+        named = _listed(sorted(reshaped))
+        print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {named}")
     if missing:
         models, batches = sorted({model for model, _ in missing}), sorted({batch for _, batch in missing})
         print(f"Not counted here, and so without FLOP and bytes: {_listed(models)}. To count them:")

@@ -270,7 +270,7 @@ def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data
     wanted = [(model.name, shape, batch, stored) for batch in batches]
 
     def row_of() -> dict[tuple[str, str, int, str], Workload]:
-        rows = [row for home in reversed(homes) for row in home.counted() if row.autocast is None]
+        rows = [row for home in reversed(homes) for row in home.models() if row.autocast is None]
         return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
 
     known = row_of()

@@ -21,10 +21,6 @@ TARGET = 0.05
 
 ARITHMETIC = ("fma", "matmul", "numpy_matmul")
 STREAMS = ("stream_read", "stream_write", "stream_copy", "stream_triad")
-EARLIER_STREAM = "triad"
-LIKE = 1.1
-"""Rates of one level of memory differ by no more than this factor."""
-
 CELL = ["model", "batch", "precision", "variant"]
 
 ENVIRONMENT = (
@@ -38,15 +34,12 @@ COLUMNS = {
     "profiles": "model batch precision phase variant status",
     "operators": "model batch precision phase variant path operator time_s",
 }
-"""What is needed of a machine's tables; a column that an earlier version lacks is empty."""
+"""What is needed of a machine's tables."""
 
 WIDE, DRIFTING = "wide", "drifting"
 
 SHAPES = {"wav2vec2_base": "160000"}
 """The input at which a model that is counted at several is measured: ten seconds of audio."""
-
-EARLIER_SHAPES = {"wav2vec2_base": "16000"}
-"""The input of rows that name none: they are of an earlier version, which measured one second."""
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -109,9 +102,9 @@ class Machine:
     def rates(self) -> pd.DataFrame:
         """One row is a roof kernel at a size and the sustained pace: its FLOP/s and B/s, with the ends of the former.
 
-        Rounds are joined; rows of earlier versions have no pace, and are sustained.
+        Rounds are joined.
         """
-        rows = self.roofs[(self.roofs.status == "ok") & (self.roofs.pace != "burst")]
+        rows = self.roofs[(self.roofs.status == "ok") & (self.roofs.pace == "sustained")]
         numbered = rows[rows["round"].notna()]
         joined = []
         for _, taken in numbered.groupby(["roof_kernel", "precision", "size"], sort=False):
@@ -136,19 +129,8 @@ class Machine:
 
     @cached_property
     def stream(self) -> "pd.Series":
-        """The fastest stream through memory: of those with rounds, which lie beyond all caches.
-
-        Without rounds, in a cache of an earlier version, memory are the largest working sets as far as reads are alike.
-        """
-        rows = self.rates[self.rates.roof_kernel.isin(STREAMS)]
-        if rows.empty:
-            rows = self.rates[self.rates.roof_kernel == EARLIER_STREAM]
-        elif rows["round"].notna().any():
-            rows = rows[rows["round"].notna()]
-        else:
-            reads = rows[rows.roof_kernel == STREAMS[0]].sort_values("size", ascending=False)
-            alike = reads.byte_per_s.cummax() <= LIKE * reads.byte_per_s.cummin()
-            rows = rows[rows["size"] >= reads["size"][alike.cummin()].min()]
+        """The fastest stream through memory: of those with rounds, which lie beyond all caches."""
+        rows = self.rates[self.rates.roof_kernel.isin(STREAMS) & self.rates["round"].notna()]
         return rows.iloc[int(rows.byte_per_s.to_numpy().argmax())]
 
     @property
@@ -203,7 +185,7 @@ class Machine:
         inference = self.samples[self.samples.phase == "inference"]
         medians = inference.groupby([*together, "variant"]).latency_s.median().reset_index()
         sittings = self.runs[self.runs.phase == "inference"][[*together, "variant", "sitting"]]
-        known = sittings.sitting.astype(object).fillna("")  # an earlier version named none
+        known = sittings.sitting.astype(object).fillna("")
         medians = medians.merge(sittings.assign(sitting=known), on=[*together, "variant"])
         eager, others = medians[medians.variant == EAGER], medians[medians.variant != EAGER]
         pairs = others.merge(eager, on=[*together, "sitting"], suffixes=("", "_eager"))
@@ -426,11 +408,9 @@ def machine_of(folder: Path) -> Machine:
     for name, columns in COLUMNS.items():
         rows = read(folder / f"{name}.csv").reindex(columns=["environment_id", *columns.split()])
         tables[name] = rows[rows.environment_id == newest.environment_id]
-    for name in ("runs", "samples"):
-        tables[name] = tables[name].fillna({"round": 0})
     # A run that is not there was killed before it ended
     key = [*CELL, "phase", "round"]
     tables["samples"] = tables["samples"].merge(tables["runs"][key], on=key)
     runs = tables["runs"]
-    tables["runs"] = runs.assign(input_shape=runs.input_shape.fillna(runs.model.map(EARLIER_SHAPES)).fillna(""))
+    tables["runs"] = runs.assign(input_shape=runs.input_shape.fillna(""))
     return Machine(newest, **tables)

@@ -87,7 +87,7 @@ def _machines(found: Kinds, cache: Cache, conclusions: Conclusions) -> None:
             "flagged": int((ok["flags"] != "").sum()) or "none",
             "precision": FULL,
             "peak": Quantity(peak, "FLOP/s"),
-            "stream": stream.removeprefix(STREAMS[0].removesuffix("read")) + (" (torch)" if stream == "triad" else ""),
+            "stream": stream.removeprefix(STREAMS[0].removesuffix("read")),
             "bandwidth": Quantity(machine.byte_per_s, "B/s"),
             "models": counted(len(shares), "model"),
             "share": share(shares.median()),

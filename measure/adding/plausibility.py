@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from measure.cache.folders import FILES
-from measure.cache.models import EARLIER_SHAPES
 from measure.cache.rates import ARITHMETIC
 from measure.cache.records import (
     ROUND,
@@ -108,8 +107,7 @@ def _check_keys(record: type, rows: Sequence[Row]) -> None:
 
 
 def _key(values: Any, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return a row's key; tables of a version without rounds have those of the first."""
-    return tuple(0 if name == "round" and values.round is None else getattr(values, name) for name in names)
+    return tuple(getattr(values, name) for name in names)
 
 
 def _check_environments(tables: dict[type, list[Row]]) -> None:
@@ -184,7 +182,7 @@ def _check_flop(
     """Check that no model was much faster than the fastest kernel, given its least FLOP at the shape of a round."""
     for row in samples:
         values = row.values
-        shape = shapes.get(_key(values, ROUND)) or EARLIER_SHAPES.get(values.model)
+        shape = shapes.get(_key(values, ROUND))
         rate = least.get((values.model, shape, values.batch, values.phase), 0) / values.latency_s
         peak = peaks.get((values.environment_id, values.precision), inf)
         if rate > min(ABOVE_ROOF * peak, FASTEST_FLOP_PER_S):

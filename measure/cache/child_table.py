@@ -5,7 +5,7 @@ not read, and is replaced when it is measured again.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,27 +16,17 @@ Child = TypeVar("Child")
 
 
 class ChildTable(Generic[Child]):
-    """One child table; ``key`` are the columns that name the row that a child belongs to.
+    """One child table. The columns ``key`` name the row that a child belongs to."""
 
-    ``modernised`` turns rows that an earlier version wrote into today's.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        record: type[Child],
-        key: Sequence[str],
-        modernised: Callable[[list[Child]], list[Child]] = list,
-    ) -> None:
+    def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
         self.path = path
         self._record = record
         self._names = key
         self._key = attrgetter(*key)
-        self._modernised = modernised
         self._owners: set[Any] | None = None
 
     def _read(self) -> list[Child]:
-        return self._modernised(read(self.path, self._record))
+        return read(self.path, self._record)
 
     def of(self, rows: Collection[Any]) -> list[Child]:
         """Return the children of these rows of the other table."""
@@ -49,8 +39,7 @@ class ChildTable(Generic[Child]):
 
     def _known(self) -> set[Any]:
         if self._owners is None:
-            firsts = self._modernised(read_firsts(self.path, self._record, self._names))
-            self._owners = set(map(self._key, firsts))
+            self._owners = set(map(self._key, read_firsts(self.path, self._record, self._names)))
         return self._owners
 
     def forget(self) -> None:

@@ -29,11 +29,7 @@ SHAPE = Form(re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*").fullmatch, "whole numbers
 InputShape = Annotated[str, Column("the shape of one input, without the batch", form=SHAPE)]
 MeasuredShape = Annotated[
     str | None,
-    Column(
-        "the shape of one input that was measured, without the batch; empty in tables of an earlier version, which "
-        "measured built-in models at today's shapes, but wav2vec2_base at 16000",
-        form=SHAPE,
-    ),
+    Column("the shape of one input that was measured, without the batch; empty where it is not known", form=SHAPE),
 ]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
@@ -48,16 +44,13 @@ Variant = Annotated[
     str,
     Column("how the network is run, besides its precision", form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,))),
 ]
-Round = Annotated[
-    int | None, Column("counts the rounds of a cell from 0; empty where an earlier version had one", NUMBER)
-]
+Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
 Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
 Reason = Annotated[str | None, "why it is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
 Sitting = Annotated[
     str | None,
-    "the UTC time at which the command began that measured it: cells of one sitting were measured in one random order; "
-    "empty in tables of an earlier version",
+    "the UTC time at which the command began that measured it: cells of one sitting were measured in one random order",
 ]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Ridgepoint that measured it, with the commit where it is a clone"]

@@ -16,8 +16,7 @@ INTRODUCTION = """\
 
 Everything that is measured or counted lies as CSV below `data/`: UTF-8, comma-separated, one header line, SI units
 without prefixes. An empty cell is a value that is not known, never 0. What can be derived (a median, a rate, a
-utilisation) is not stored; raw samples are. A row is identified by the columns of its table's key. Columns that were
-added later may be missing from older files, whose rows then have empty cells there.
+utilisation) is not stored; raw samples are. A row is identified by the columns of its table's key.
 
 Under "values" stand the words that a text may be, or the range of a number; where nothing stands, texts are free and
 numbers range from 0 to 1e18. The range is what can have been measured at all: a number outside it is refused in a table

@@ -6,7 +6,6 @@ at most the round that it was in: a torn last line is set aside, and samples tha
 of a training step is written after those of its stages, and commits them.
 """
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 from measure.cache.child_table import ChildTable
 from measure.cache.lock import in_turn, locked
-from measure.cache.models import EARLIER_SHAPES, OWN
+from measure.cache.models import OWN
 from measure.cache.records import (
     CELL,
     ROUND,
@@ -35,32 +34,8 @@ from measure.cache.words import STAGES, STEP, same_shape
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError
 
-
-def _completed(old: Environment, new: Environment) -> Environment:
-    """Return the old row, where it is of the same environment with the columns that an earlier version did not have."""
-    if old.environment_id != new.environment_id:
-        return old
-    later = [field.name for field in dataclasses.fields(Environment) if field.default is None]
-    unknown = [name for name in later if getattr(old, name) is None]
-    return dataclasses.replace(old, **{name: getattr(new, name) for name in unknown})
-
-
 Record = TypeVar("Record")
-Timed = TypeVar("Timed", Run, Sample)
 Tried = TypeVar("Tried", Run, Profile, HardwareCounterProfile)
-
-
-def _numbered(rows: list[Timed]) -> list[Timed]:
-    """Return rows of an earlier version, which measured a cell in one round without a number, as those of round 0."""
-    return [dataclasses.replace(row, round=0) if row.round is None else row for row in rows]
-
-
-def _shaped(rows: list[Tried]) -> list[Tried]:
-    """Return rows of an earlier version with the shape of the input that their models had then, as far as known."""
-    return [
-        dataclasses.replace(row, input_shape=EARLIER_SHAPES.get(row.model)) if row.input_shape is None else row
-        for row in rows
-    ]
 
 
 _cell = attrgetter(*CELL)
@@ -96,10 +71,6 @@ class Counts:
 
     def models(self) -> list[Workload]:
         return read(self.models_path, Workload)
-
-    def counted(self) -> list[Workload]:
-        """Return the rows that need no further counting: an earlier version left some without operators."""
-        return [row for row in self.models() if row.status != "ok" or self._operators.has(row)]
 
     def layers(self) -> list[Layer]:
         """Return the layers of committed workloads."""
@@ -151,10 +122,6 @@ class Workloads:
     def models(self) -> list[Workload]:
         return self.shared.models() + self.own.models()
 
-    def counted(self) -> list[Workload]:
-        """Return the rows that need no further counting."""
-        return self.shared.counted() + self.own.counted()
-
     def layers(self) -> list[Layer]:
         """Return the layers of committed workloads."""
         return self.shared.layers() + self.own.layers()
@@ -188,7 +155,6 @@ class Workloads:
             if len(own) < len(counted):
                 self.shared.put([each for each in counted if each[0].source != OWN])
             if own:
-                self.shared.leave_out({row.model for row, _, _ in own})  # where an earlier version put them
                 self.own.put(own)
         self._has_put = True
 
@@ -212,7 +178,7 @@ class MachineFolder:
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         self.name = name
         self.folder = folder or data / "machines" / name
-        self._samples = ChildTable(self._path(Sample), Sample, ROUND, _numbered)
+        self._samples = ChildTable(self._path(Sample), Sample, ROUND)
         self._operators = ChildTable(self._path(OperatorTime), OperatorTime, CELL)
         self._kernels = ChildTable(self._path(KernelTime), KernelTime, CELL)
         self._hardware_counters = ChildTable(self._path(KernelCounters), KernelCounters, CELL)
@@ -239,19 +205,16 @@ class MachineFolder:
 
     def runs(self) -> list[Run]:
         """Return the runs, those of stages only where that of their step is there."""
-        rows = self._written_runs()
+        rows = self._read(Run)
         steps = {_round_of_step(row) for row in rows if row.phase == STEP}
         return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
-
-    def _written_runs(self) -> list[Run]:
-        return _shaped(_numbered(self._read(Run)))
 
     def samples(self, of: Collection[Run] | None = None) -> list[Sample]:
         """Return the samples of committed runs, or ``of`` some: what a killed run left behind is not among them."""
         return self._samples.of(self.runs() if of is None else of)
 
     def profiles(self) -> list[Profile]:
-        return _shaped(self._read(Profile))
+        return self._read(Profile)
 
     def operators(self, of: Collection[Profile] | None = None) -> list[OperatorTime]:
         """Return the times of operators in committed profiles, or in some."""
@@ -262,7 +225,7 @@ class MachineFolder:
         return self._kernels.of(self.profiles() if of is None else of)
 
     def hardware_counter_profiles(self) -> list[HardwareCounterProfile]:
-        return _shaped(self._read(HardwareCounterProfile))
+        return self._read(HardwareCounterProfile)
 
     def hardware_counters(self, of: Collection[HardwareCounterProfile] | None = None) -> list[KernelCounters]:
         """Return what hardware counters said in committed profiles, or in some."""
@@ -289,19 +252,15 @@ class MachineFolder:
                 write(self._path(record), record, rows)
 
     def put_environment(self, environment: Environment) -> None:
-        """Add an environment that is new; of a known one only what an earlier version did not record.
+        """Add an environment unless it is there already.
 
         A run puts it before each result: raises UserError where the folder was removed since.
         """
-        path, known = self._path(Environment), self.environments()
+        known = self.environments()
         if self._has_put and not known:
             raise _gone(self.folder)
         if environment.environment_id not in {row.environment_id for row in known}:
-            append(path, Environment, [environment])
-        else:
-            completed = [_completed(row, environment) for row in known]
-            if completed != known:
-                write(path, Environment, completed)
+            append(self._path(Environment), Environment, [environment])
         self._has_put = True
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
@@ -314,7 +273,7 @@ class MachineFolder:
         """
         rounds = [*stages, (run, samples)]
         rows = [each for each, _ in rounds]
-        known = _at_one_shape(self._path(Run), self._written_runs(), rows)
+        known = _at_one_shape(self._path(Run), self._read(Run), rows)
         self._samples.put(rounds)
         _commit(self._path(Run), known, rows)
 
@@ -337,7 +296,7 @@ class MachineFolder:
 
     def tried(self) -> dict[type, Sequence[Any]]:
         """Return the rows that say what was tried, those of stages among them, by what a row is."""
-        rows = (self._written_runs(), self.profiles(), self.hardware_counter_profiles())
+        rows = (self._read(Run), self.profiles(), self.hardware_counter_profiles())
         return dict(zip((Run, Profile, HardwareCounterProfile), rows, strict=True))
 
     def leave_out(self, models: Collection[str]) -> None:

@@ -66,9 +66,6 @@ BUILT_IN = (
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
 """The shape of one input at which each built-in model is measured, as tables write it."""
 
-EARLIER_SHAPES = MEASURED_SHAPES | {"wav2vec2_base": shape_name(SOUND)}
-"""The same before rows of measurements named it. A model whose shape changes keeps here what it was."""
-
 STORY = ("mobilenet_v2", "resnet18")
 """The two models that the paper's story is about: the first needs a sixth of the FLOP of the second."""
 

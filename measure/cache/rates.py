@@ -60,8 +60,8 @@ def _undisturbed(rows: list[RoofMeasurement]) -> list[RoofMeasurement]:
 
 
 def measured(rows: Iterable[RoofMeasurement]) -> Rates:
-    """Return the rates of one environment, of several rounds their median; of an earlier version no stream."""
-    timed = [row for row in believed(rows) if row.status == "ok" and row.latency_s and row.pace in (None, SUSTAINED)]
+    """Return the rates of one environment, of several rounds their median."""
+    timed = [row for row in believed(rows) if row.status == "ok" and row.latency_s and row.pace == SUSTAINED]
     best: dict[str, RoofMeasurement] = {}
     streams: dict[str, list[RoofMeasurement]] = defaultdict(list)
     for row in timed:

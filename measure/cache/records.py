@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
 CELL = ("environment_id", *Cell._fields)
 
-ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS, "triad")
+ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS)
 
 ROUND = (*CELL, "round")
 
@@ -65,7 +65,6 @@ class Environment:
     """A machine as it was when it measured: hardware, driver, library versions, threads.
 
     Of a machine whose counters were imported (``measure/import_ncu.py``) only the device and its name are known.
-    Columns from ``cpu_vendor`` on are empty too where an earlier version did not record them.
     """
 
     environment_id: columns.EnvironmentId
@@ -126,7 +125,6 @@ class RoofMeasurement:
     (``a = b``) or ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` additions in each thread, each of which
     waits for the one before: a clock; work and time are one thread's, the time that of the processor, not of the
     wall). A stream passes once over a working set of ``size`` bytes, all its arrays and all threads' shares together.
-    Tables of an earlier version have as their stream ``triad``, in torch, on three arrays of ``size`` elements each.
 
     The rate is the work divided by ``latency_s``, which is empty with its interval where the status is not ``ok``.
     """
@@ -146,22 +144,18 @@ class RoofMeasurement:
     latency_high_s: Annotated[float | None, duration("upper end of it; the greatest of fewer than six samples")]
     sample_count: Annotated[int | None, Column("samples taken", least=1)]
     pace: Annotated[
-        str | None,
+        str,
         Column(
             "blocks of some milliseconds with a rest before each, or without a rest once the chip has worked for "
-            "seconds; empty in tables of an earlier version, which is to say sustained",
+            "seconds",
             form=one_of((BURST, SUSTAINED)),
         ),
-    ] = None
+    ]
     round: Annotated[
         int | None,
-        Column(
-            "counts the rounds from 0 of a stream through memory, whose rate is a roof; empty of all else, and in "
-            "tables of an earlier version",
-            NUMBER,
-        ),
+        Column("counts the rounds from 0 of a stream through memory, whose rate is a roof; empty of all else", NUMBER),
     ] = None
-    recorded_at: Annotated[str | None, "the UTC time of the record; empty in tables of an earlier version"] = None
+    recorded_at: Annotated[str | None, "the UTC time of the record"] = None
     sitting: columns.Sitting = None
     seed: columns.Seed = None
     version: columns.Version = None
@@ -204,15 +198,14 @@ class Run(Attempt):
     at another one, it loses those at the shape before.
     """
 
-    round: columns.Round = None
+    round: columns.Round = 0
     flags: Annotated[
         str | None,
         Column(
             "what to hold against an `ok` round: its interval stayed wider than asked, the second half of its samples "
-            "is slower or faster than the first, other programs used a tenth of the cores or more (not looked at in "
-            "tables of an earlier version), the device lowered its clock for heat or in an emergency of its power "
-            "supply (in tables of an earlier version for its power cap too), it lowered its clock for its power cap, "
-            "the optimiser was left out of steps whose gradients were not finite",
+            "is slower or faster than the first, other programs used a tenth of the cores or more, the device lowered "
+            "its clock for heat or in an emergency of its power supply, it lowered its clock for its power cap, the "
+            "optimiser was left out of steps whose gradients were not finite",
             form=some_of(FLAGS, ";"),
         ),
     ] = None
@@ -232,7 +225,7 @@ class Sample(OfCell):
     sample: Annotated[int, Column("counts the samples of a round from 0", NUMBER)]
     block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
     latency_s: Annotated[float, duration("the host's time of one call")]
-    round: columns.Round = None
+    round: columns.Round
     event_s: Annotated[
         float | None, Column("the device's time of one call (events of CUDA, HIP or Metal)", most=DAY_S)
     ] = None
@@ -250,7 +243,7 @@ class Profile(Attempt):
     """A cell that was run under torch's profiler, for the times of its operators; ``phase`` is inference or a step.
 
     What the profiler costs is the difference between ``profiled_s`` and ``plain_s``. Columns from ``steps`` on are
-    empty where the status is not ``ok``, those from ``busy_s`` on also in tables of an earlier version.
+    empty where the status is not ``ok``.
     """
 
     steps: Annotated[int | None, Column("calls under the profiler", NUMBER, least=1)] = None

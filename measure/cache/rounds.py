@@ -28,7 +28,7 @@ class Rounds:
 
 def of_cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Rounds]:
     """Return the rounds of each cell of one environment."""
-    latencies: dict[tuple[Cell, int | None], list[float]] = defaultdict(list)
+    latencies: dict[tuple[Cell, int], list[float]] = defaultdict(list)
     for sample in samples:
         latencies[Cell.of(sample), sample.round].append(sample.latency_s)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -133,7 +132,7 @@ def _parsed(
     if not rows:
         return []
     strict = strict or TABLES[record].by_hand
-    values: dict[str, Iterable[Any]] = {name: [column.empty] * len(rows) for name, column in known.items()}
+    values: dict[str, Iterable[Any]] = {}
     for name, texts in zip(names, zip(*rows, strict=True), strict=True):
         value_of = {}  # by columns, and each text once, which is faster
         for text in dict.fromkeys(texts):
@@ -142,7 +141,7 @@ def _parsed(
             except ValueError as complaint:
                 raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         values[name] = map(value_of.__getitem__, texts)
-    return list(zip(numbers, map(record, *values.values()), strict=True))
+    return list(zip(numbers, map(record, *(values[name] for name in known)), strict=True))
 
 
 def _cells(
@@ -181,10 +180,8 @@ def _check_header(path: Path, record: type, header: Sequence[str]) -> None:
     """Raise UserError unless the columns of a header are those of the record."""
     known = TABLES[record].columns
     if TABLES[record].by_hand:
-        later = {field.name for field in fields(record) if field.default is None}
-        right = set(known) - (later - set(header))
-        if sorted(header) != sorted(right):
-            wrong = sorted(set(header) ^ right) or sorted(header)
+        if sorted(header) != sorted(known):
+            wrong = sorted(set(header) ^ set(known)) or sorted(header)
             expected = f"the columns must be {', '.join(known)}, each once"
             raise UserError(f"{path}, line 1: {expected}: see {wrong[0]!r}, and mend the header")
         return
@@ -196,12 +193,9 @@ def _check_header(path: Path, record: type, header: Sequence[str]) -> None:
         raise UserError(
             f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
         )
-    missing = [name for name, column in known.items() if name not in header and not column.optional]
+    missing = [name for name in known if name not in header]
     if missing:
-        raise UserError(
-            f"{path}, line 1: the column {missing[0]!r} is missing, so an older version wrote this table; "
-            "move the file away and measure again"
-        )
+        raise UserError(f"{path}, line 1: the column {missing[0]!r} is missing; move the file away and measure again")
 
 
 def _format(rows: Iterable[Any]) -> str:
@@ -269,7 +263,7 @@ def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
 
 
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
-    """Add rows at the end of a table, durably; one with an older header or name is written anew under today's.
+    """Add rows at the end of a table, durably; one whose header has the columns in another order is written anew.
 
     Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old rows are
     intact then.

@@ -20,7 +20,7 @@ class RoofKernel(NamedTuple):
     roof_kernel: str
     size: int
     precision: str
-    pace: str | None
+    pace: str
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.load.cells import half_width
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import STREAMED_BY
+from report.load.roofs import STREAMS
 from report.text.frame_rows import of_models
 from report.text.prose import Markup, Prose, escape
 from report.text.quantities import by_number, listing, number, percent, si
@@ -205,7 +205,7 @@ def measured(paper: Paper, machine: Machine) -> str:
         roof, rows = available.roof(machine), available.cells(machine)
     except DataMissingError as gap:
         return f"{text} {gap}"
-    shares, stream = of_models(rows, "attained"), STREAMED_BY[str(machine.roofs.bandwidth_kernel.iloc[0])]
+    shares, stream = of_models(rows, "attained"), STREAMS[str(machine.roofs.bandwidth_kernel.iloc[0])]
     return (
         f"{text} The machine's measured {BASE_PRECISION} roof is {si(roof.peak_flop_per_s, 'FLOP/s')} and, "
         f"by {stream}, {si(roof.bandwidth_byte_per_s, 'B/s')}. Of what it allows {number(len(shares), 'model')}, each "

@@ -128,8 +128,8 @@ def above(cells: pd.DataFrame, roofs: Mapping[str, Roof | None]) -> Roof:
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds that were taken together.
 
-    These are rounds of one number in one sitting, so that what drifts with the hours is in both. Tables of an earlier
-    version name no sitting: all their rounds are taken as of one.
+    These are rounds of one number in one sitting, so that what drifts with the hours is in both. Rounds that name no
+    sitting are taken as of one.
     """
     rounds = samples.groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
     together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]

@@ -216,13 +216,6 @@ def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
     return [row for row in rows if row.environment_id == environment.environment_id]
 
 
-def _with_kernels(profiles: list[records.Profile], times: Sequence[records.OperatorTime]) -> list[records.Profile]:
-    """Leave out profiles whose operators all took no time: an earlier version stored one of kernels it did not see."""
-    timed = {records.Cell.of(row) for row in times if row.time_s}
-    untimed = {records.Cell.of(row) for row in times} - timed
-    return [row for row in profiles if records.Cell.of(row) not in untimed]
-
-
 def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame, operators: pd.DataFrame) -> Machine:
     """Return what was measured of a machine at the shapes of input at which its models are shown."""
     folder, environment = tried.folder, tried.environment
@@ -235,9 +228,6 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
     roof_rows = _in(environment, folder.roof_measurements())
     roof_measurements = rated(frame(rates.believed(roof_rows), records.RoofMeasurement))
     roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
-    operator_times = folder.operators(tried_profiles)
-    if environment.device == "cuda":
-        tried_profiles = _with_kernels(tried_profiles, operator_times)
     runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
@@ -253,7 +243,7 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
-        operators=frame(operator_times, records.OperatorTime),
+        operators=frame(folder.operators(tried_profiles), records.OperatorTime),
         kernels=frame(folder.kernels(tried_profiles), records.KernelTime),
         hardware_counter_profiles=frame(counter_profiles, records.HardwareCounterProfile),
         hardware_counters=frame(folder.hardware_counters(counter_profiles), records.KernelCounters),

@@ -25,12 +25,6 @@ TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
 STEP = 2**0.5
 """From one working set of a sweep to the next."""
 
-EARLIER_STREAM = "triad"
-"""The one stream of tables that an earlier version measured, in torch."""
-
-STREAMED_BY = STREAMS | {EARLIER_STREAM: "triad (torch)"}
-"""What a roof's bandwidth may be read from, as the paper calls it."""
-
 
 @dataclass(frozen=True)
 class Roof:
@@ -86,10 +80,7 @@ class MemoryLevel:
 
 
 def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
-    """Return the roof measurements that are ok with their rates (``flop_per_s``, ``byte_per_s``) and intervals.
-
-    A row without a pace, of an earlier version, is a sustained one. Rounds are joined.
-    """
+    """Join the rounds of the ``ok`` roof measurements; add rates (``flop_per_s``, ``byte_per_s``) with intervals."""
     roof_measurements = roof_measurements[roof_measurements.status == "ok"].astype(dict.fromkeys(TIMES, float))
     roof_measurements = joined(roof_measurements)
     rates = {
@@ -97,7 +88,7 @@ def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
         for work in ("flop", "byte")
         for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
     }
-    return roof_measurements.assign(pace=roof_measurements.pace.astype(object).fillna(SUSTAINED), **rates)
+    return roof_measurements.assign(**rates)
 
 
 def joined(rows: pd.DataFrame) -> pd.DataFrame:
@@ -164,15 +155,10 @@ def sweep(rows: pd.DataFrame) -> list[Level]:
 def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the sustained streams that a roof's slope is read from.
 
-    These are the ones with rounds of their own, on a working set far beyond all caches; of an earlier version, which
-    had none, those through the last level of memory.
+    They have rounds of their own, on a working set far beyond all caches.
     """
-    streams, found = sustained(rows, STREAM_ARRAYS), sweep(rows)
-    if streams.empty:
-        return sustained(rows, [EARLIER_STREAM])
-    if streams["round"].notna().any():
-        return streams[streams["round"].notna()]
-    return streams[streams["size"] >= (found[-1].first_byte if found else streams["size"].max())]
+    streams = sustained(rows, STREAM_ARRAYS)
+    return streams[streams["round"].notna()]
 
 
 def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryLevel]:

@@ -3,7 +3,7 @@
 from report.analysis import available, datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import ARITHMETIC, STREAMED_BY, STREAMS, burst, fastest, peaks, sustained
+from report.load.roofs import ARITHMETIC, STREAMS, burst, fastest, peaks, sustained
 from report.tables.pipe import NONE, between, cited, known, named, pipe, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
@@ -76,7 +76,7 @@ def measured_roofs(paper: Paper) -> str:
             )
         for roof in each(machine.roofs.drop_duplicates("bandwidth_byte_per_s")):
             bandwidth = (roof.bandwidth_byte_per_s, roof.bandwidth_low_byte_per_s, roof.bandwidth_high_byte_per_s)
-            stream = STREAMED_BY[roof.bandwidth_kernel]
+            stream = STREAMS[roof.bandwidth_kernel]
             rows.append([named(machine), "memory", stream, *with_interval(*bandwidth, "B/s"), NONE])
     if not rows:
         available.roof(machines[0])

@@ -35,7 +35,7 @@ def models(paper: Paper) -> str:
 
 
 MEMORY = attrgetter("saved_byte", "gradient_byte", "adam_byte", "inference_peak_byte", "training_peak_byte")
-"""What a training step keeps, and the peaks; not known where an earlier version counted."""
+"""What a training step keeps, and the peaks; not known where the backward pass was not counted."""
 
 
 @or_missing

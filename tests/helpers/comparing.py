@@ -36,7 +36,9 @@ def machine(data, name="box", *environments):
 def put(folder, round, latencies, status="ok", reason=None, environment=ENVIRONMENT, flags=None):
     cell = {"environment_id": environment.environment_id} | CELL._asdict()
     recorded_at = "2026-01-01T00:00:00+00:00"
-    run = Run(**cell, status=status, reason=reason, recorded_at=recorded_at, round=round, flags=flags)
+    run = Run(
+        **cell, status=status, reason=reason, recorded_at=recorded_at, input_shape="3x224x224", round=round, flags=flags
+    )
     samples = [
         Sample(**cell, sample=index, block=1, latency_s=latency, round=round) for index, latency in enumerate(latencies)
     ]

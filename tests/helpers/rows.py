@@ -89,6 +89,7 @@ def roof_measurement(size=8, latency_s=0.5):
         latency_low_s=0.4,
         latency_high_s=0.6,
         sample_count=6,
+        pace="sustained",
     )
 
 

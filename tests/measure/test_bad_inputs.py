@@ -18,7 +18,8 @@ import report.engine.quarto
 from measure import __main__ as measuring
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PrintedModel
-from measure.cache.records import Environment
+from measure.cache.records import Environment, Profile, RoofMeasurement, Run, Sample
+from measure.cache.schema import TABLES
 from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
 from report import __main__ as reporting
@@ -110,20 +111,16 @@ def no_timm(_root: Path, monkeypatch: Any) -> None:
 
 
 RUNS, BOX = "data/machines/box/runs.csv", "--machine box --plan --device cpu"
-RUN_HEADER = "environment_id,model,batch,precision,phase,variant,status,reason,recorded_at,round,flags,peak_byte"
-RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,0,,"
-ROOFS = "data/machines/box/roofs.csv"
-ROOF_HEADER = (
-    "environment_id,roof_kernel,precision,size,flop,byte,status,reason,latency_s,latency_low_s,latency_high_s,"
-    "sample_count,pace"
+RUN_HEADER, ROOF_HEADER, SAMPLE_HEADER, PROFILE_HEADER = (
+    ",".join(TABLES[record].columns) for record in (Run, RoofMeasurement, Sample, Profile)
 )
-ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained"
+RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,0,,"
+ROOFS = "data/machines/box/roofs.csv"
+ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained,,,,,,"
 MODELS = "data/workload/models.csv"
-SAMPLE_HEADER = "environment_id,model,batch,precision,phase,variant,sample,block,latency_s"
-SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1"
+SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1,{},0,,,,,,,"
 TABLE, PROFILES = "data/machines/example-cpu/runs.csv", "data/machines/example-gpu/profiles.csv"
-PROFILE_HEADER = "environment_id,model,batch,precision,phase,variant,status,recorded_at,steps,plain_s,profiled_s"
-PROFILE = "gpu-1,lean,1,fp32,inference,eager,ok,2026-01-01T00:00:00+00:00,5,0,1"
+PROFILE = "gpu-1,lean,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,5,0,1,,,,"
 PROGRAMS, PUBLISHED = "data/workload/counting_programs.csv", "data/published/models.csv"
 FLAGS = [
     Bad("--models resnet19", "'resnet19'"),
@@ -247,7 +244,7 @@ COMMANDS = [
     ),
     Bad(f"measure --data {{root}}/data {BOX}", "models.csv", folder(MODELS)),
     Bad(
-        f"measure --data {{root}}/data {BOX}",
+        "report check --data {root}/data",
         "operators.csv, line 2",
         text("data/workload/operators.csv", header(Operator), "alexnet,torn"),
     ),
@@ -278,7 +275,7 @@ COMMANDS = [
     Bad(
         "measure compare example-cpu example-gpu --data {root}/data",
         "column latency_s: the cell is '0'",
-        text("data/machines/example-gpu/samples.csv", SAMPLE_HEADER, f"{SAMPLE},0"),
+        text("data/machines/example-gpu/samples.csv", SAMPLE_HEADER, SAMPLE.format(0)),
     ),
     Bad(
         "measure compare example-cpu example-gpu --data {root}/data",
@@ -400,7 +397,7 @@ COMMANDS = [
             ("column plain_s: the cell is '0'", text(PROFILES, PROFILE_HEADER, PROFILE)),
             (
                 "column latency_s: the cell is 'inf'",
-                text("data/machines/example-gpu/samples.csv", SAMPLE_HEADER, f"{SAMPLE},inf"),
+                text("data/machines/example-gpu/samples.csv", SAMPLE_HEADER, SAMPLE.format("inf")),
             ),
             (
                 "column caches: the cell is '1:2'",

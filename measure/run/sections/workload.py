@@ -32,7 +32,7 @@ class WorkloadTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        rows = () if request.force else cache.workloads.counted()
+        rows = () if request.force else cache.workloads.models()
         counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.reason != KILLED.reason}
         tasks = []
         for precision, autocast in _ways(request, cache.environment.device):

@@ -118,14 +118,6 @@ def test_a_roof_is_the_fastest_sustained_arithmetic_and_stream_through_memory():
     assert found.hertz == pytest.approx(4e9)
 
 
-def test_without_rounds_memory_are_the_largest_sets_that_are_read_alike():
-    def read(size, rate):
-        return ("stream_read", "fp64", size, 0, size, "ok", size / rate, 1, 1, "sustained", np.nan)
-
-    rows = [read(1e6, 90e9), read(1e7, 52e9), read(1e8, 50e9), read(1e9, 48e9)]  # 52 / 48 is less than 1.1
-    assert machine(roofs=table("roofs", rows)).byte_per_s == pytest.approx(52e9)
-
-
 def test_an_operator_is_a_convolution_by_name():
     names = ["conv2d", "mkldnn_convolution", "conv_transpose2d", "convert", "linear"]
     assert list(cache.is_convolution(pd.DataFrame({"operator": names}))) == [True, True, True, False, False]
@@ -249,7 +241,7 @@ def test_of_several_shapes_the_measured_one_counts(folder):
 @pytest.mark.parametrize(
     ("measured", "shown"),
     [([], "160000"), (["16000"], "16000"), (["16000", "160000"], "160000")],
-    ids=["not measured", "of an earlier version", "both"],
+    ids=["not measured", "at another shape", "both"],
 )
 def test_audio_is_of_ten_seconds_where_that_was_measured(folder, measured, shown):
     found = counted_at(folder, "16000", "160000", model="wav2vec2_base", measured=measured)

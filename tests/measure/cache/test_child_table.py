@@ -42,11 +42,3 @@ def test_what_stands_in_two_places_is_replaced_in_both(parts):
     append(parts.path, Sample, samples(2, "a"))  # as two folders that were joined by hand
     parts.put([(run("a"), samples(1, "a"))])
     assert parts.of([run("a"), run("b")]) == samples(1, "a") + samples(1, "b")
-
-
-def test_rows_of_an_earlier_version_are_read_as_todays(tmp_path):
-    path = tmp_path / "samples.csv"
-    append(path, Sample, samples(2, round_=None))
-    parts = ChildTable(path, Sample, ROUND, lambda rows: samples(len(rows), round_=0))
-    assert parts.has(run(round_=0))
-    assert parts.of([run(round_=0)]) == samples(2)

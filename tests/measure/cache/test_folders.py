@@ -26,9 +26,9 @@ from helpers.rows import (
 
 from measure.cache import folders
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, KernelCounters, OperatorTime, Run, Sample
+from measure.cache.records import KernelCounters, OperatorTime, Sample
 from measure.cache.table import append, write
-from measure.cache.workload_records import Layer, Workload
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 
@@ -62,30 +62,15 @@ def test_rounds_of_a_cell_stand_beside_each_other(folder):
     assert folder.samples() == samples(2, round_=0) + samples(3, round_=1)
 
 
-def test_rows_of_a_version_without_rounds_are_those_of_the_first(folder):
-    append(folder.folder / "runs.csv", Run, [run(round_=None)])
-    append(folder.folder / "samples.csv", Sample, samples(2, round_=None))
-    assert folder.runs() == [run(round_=0)]
-    assert folder.samples() == samples(2, round_=0)
-    folder.put_run(run(round_=0), samples(1, round_=0))
-    assert folder.samples() == samples(1, round_=0)
-
-
 def at(shape, row):
     return dataclasses.replace(row, input_shape=shape)
 
 
-def test_rows_that_name_no_input_shape_have_that_of_an_earlier_version_where_it_is_known(folder):
-    append(folder.folder / "runs.csv", Run, [run("wav2vec2_base"), run("resnet50"), run("timm:vgg11")])
-    assert [row.input_shape for row in folder.runs()] == ["16000", "3x224x224", None]
-    folder.put_run(at("3x224x224", run("timm:vgg11", round_=1)), [])  # as far as is known of the same input
-    assert [row.input_shape for row in folder.runs()] == ["16000", "3x224x224", None, "3x224x224"]
-
-
 def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_other_cell_does(folder):
     for number in range(3):
-        folder.put_run(run("wav2vec2_base", round_=number), samples(2, "wav2vec2_base", round_=number))
-    folder.put_run(run("wav2vec2_base", 64), samples(2, "wav2vec2_base", 64))
+        short = at("16000", run("wav2vec2_base", round_=number))
+        folder.put_run(short, samples(2, "wav2vec2_base", round_=number))
+    folder.put_run(at("16000", run("wav2vec2_base", 64)), samples(2, "wav2vec2_base", 64))
     new = samples(3, "wav2vec2_base", round_=1)
     folder.put_run(at("160000", run("wav2vec2_base", round_=1)), new)
     assert [(row.batch, row.round, row.input_shape) for row in folder.runs()] == [(64, 0, "16000"), (1, 1, "160000")]
@@ -96,7 +81,7 @@ def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_othe
 
 
 def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_killed(folder, monkeypatch):
-    folder.put_run(run("wav2vec2_base"), samples(2, "wav2vec2_base"))
+    folder.put_run(at("16000", run("wav2vec2_base")), samples(2, "wav2vec2_base"))
     monkeypatch.setattr(folders, "_commit", lambda *_: None)  # killed before the row was written
     folder.put_run(at("160000", run("wav2vec2_base")), samples(3, "wav2vec2_base"))
     assert folder.runs() == folder.samples() == []
@@ -104,7 +89,7 @@ def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_kill
 
 def test_a_profile_and_counters_at_another_input_shape_take_the_place_of_the_ones_before(folder):
     model = "wav2vec2_base"
-    for shape, time_s in ((None, 0.25), ("160000", 2.5)):
+    for shape, time_s in (("16000", 0.25), ("160000", 2.5)):
         folder.put_profile(at(shape, profile(model)), [operator_time(model, time_s=time_s)])
         folder.put_hardware_counters(at(shape, counter_profile(model)), [kernel_counters(model, time_s=time_s)])
     assert [row.input_shape for row in folder.profiles()] == ["160000"]
@@ -172,24 +157,6 @@ def test_an_environment_is_kept_once(folder):
     assert machine_names(folder.folder.parents[1]) == ["box"]
 
 
-def test_an_environment_of_an_earlier_version_is_completed_and_nothing_else_of_it_changes(folder):
-    path = folder.folder / "machine.csv"
-    write(path, Environment, [dataclasses.replace(ENVIRONMENT, environment_id="e0"), ENVIRONMENT])
-    header, *lines = path.read_text().splitlines()
-    earlier, vendor, later = header.partition(",cpu_vendor,")
-    empty = "," * (vendor + later).count(",")
-    assert all(line.endswith(f"{ENVIRONMENT.recorded_at}{empty}") for line in lines)
-    path.write_text("\n".join([earlier, *(line.removesuffix(empty) for line in lines), ""]))
-    known = dataclasses.replace(ENVIRONMENT, cpu_vendor="V", cpu_family=6, cpu_model=85, physical_cores=1)
-    newer = dataclasses.replace(known, torchvision="0.29.2", recorded_at="2027-01-01")
-    folder.put_environment(newer)
-    # torchvision was not there when this environment measured: only columns that there were not are filled.
-    assert folder.environments() == [dataclasses.replace(ENVIRONMENT, environment_id="e0"), known]
-    written = path.read_bytes()
-    folder.put_environment(newer)
-    assert path.read_bytes() == written
-
-
 def test_a_roof_measured_again_replaces_the_old_one(folder):
     folder.put_roof_measurements([roof_measurement(8), roof_measurement(16)])
     folder.put_roof_measurements([roof_measurement(8, latency_s=0.25)])
@@ -228,16 +195,6 @@ def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path)
     assert [row.model for row in table.operators()] == ["b"]
 
 
-def test_a_workload_that_an_earlier_version_counted_without_operators_is_to_be_counted_again(tmp_path):
-    table = Workloads(tmp_path)
-    failed = dataclasses.replace(workload("c"), status="unsupported", reason="no shape")
-    table.put([(workload("a"), [layer("a")], [operator("a")]), (workload("b"), [layer("b")], []), (failed, [], [])])
-    for opened in (table, Workloads(tmp_path)):
-        assert [row.model for row in opened.counted()] == ["a", "c"]
-    table.put([(workload("b"), [layer("b")], [operator("b")])])
-    assert [row.model for row in table.counted()] == ["a", "b", "c"]
-
-
 COUNTER = """
 import sys
 sys.path[:0] = sys.argv[2:]
@@ -246,7 +203,7 @@ from measure.cache.folders import Workloads
 from helpers.rows import layer, operator, workload
 
 table = Workloads(Path(sys.argv[1]))
-print(len(table.counted()), flush=True)
+print(len(table.models()), flush=True)
 sys.stdin.readline()
 for batch in range(1, 21):
     table.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
@@ -399,9 +356,6 @@ def test_models_of_ones_own_are_counted_apart_and_read_with_the_others(tmp_path)
     mine = dataclasses.replace(workload("mine:net"), source="own")
     shared, own = tmp_path / "workload", tmp_path / "workload" / "own"
     assert "data/workload/own/" in (ROOT / ".gitignore").read_text().splitlines()
-    # An earlier version put them with the others
-    append(shared / "models.csv", Workload, [mine])
-    append(shared / "layers.csv", Layer, [layer("mine:net")])
     table = Workloads(tmp_path)
     table.put([(workload(), [layer()], []), (mine, [layer("mine:net"), layer("mine:net", position=1)], [])])
     assert "mine:net" not in (shared / "models.csv").read_text() + (shared / "layers.csv").read_text()

@@ -157,7 +157,7 @@ def test_a_torn_line_goes_with_the_next_write(path, change):
 
 
 def test_a_strict_reader_asks_for_the_range(path):
-    path.write_text("name,length_s\na,11\n")
+    path.write_text("name,length_s,colours,note\na,11,,\n")
     assert read(path, Sort) == [Sort("a", 11.0)]
     with pytest.raises(
         UserError, match=r"line 2, column length_s: the cell is '11', not a number from 0\.001 to 10 s; mend"
@@ -167,6 +167,6 @@ def test_a_strict_reader_asks_for_the_range(path):
 
 @pytest.mark.parametrize("text", ["٣", "１.5", "1_000", "0x10", "1,5"])
 def test_a_number_is_written_in_plain_digits(path, text):
-    path.write_text(f'name,length_s\na,"{text}"\n', "utf-8")
+    path.write_text(f'name,length_s,colours,note\na,"{text}",,\n', "utf-8")
     with pytest.raises(UserError, match=r"line 2, column length_s: the cell is .*, not a number above 0; mend"):
         read(path, Sort)

@@ -75,26 +75,25 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
     assert [row.model for row in table.read(path, Sample)] == ["net", "net", "other"]
 
 
-RUN_HEADER = "environment_id,model,batch,precision,phase,variant,status,reason,recorded_at,round,flags,peak_byte"
-"""Of the runs that are typed here."""
+RUN_HEADER = ",".join(TABLES[Run].columns)
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
-        ("environment_id,model\n", "line 1: the column 'batch' is missing, so an older version"),
+        ("environment_id,model\n", "line 1: the column 'batch' is missing; move the file away"),
         ("model,model\n", "line 1: duplicate column 'model' in the header"),
         (
-            "{head}\ne1,net,one,fp32,inference,eager,ok,,now,0,,\n",
+            "{head}\ne1,net,one,fp32,inference,eager,ok,,now,,,,,0,,\n",
             "line 2, column batch: the cell is 'one', not a whole number above 0",
         ),
-        ("{head}\ne1,net,,fp32,inference,eager,ok,,now,0,,\n", "line 2, column batch: the cell is empty"),
-        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,0,,\n", "the cell is '0', not a whole number above 0"),
-        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,-1,,\n", "the cell is '-1', not a whole number from 0 on"),
-        ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 12"),
+        ("{head}\ne1,net,,fp32,inference,eager,ok,,now,,,,,0,,\n", "line 2, column batch: the cell is empty"),
+        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,,,,,0,,\n", "the cell is '0', not a whole number above 0"),
+        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,,,,,-1,,\n", "the cell is '-1', not a whole number from 0 on"),
+        ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 16"),
         (
-            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,0,,\ne1,net,x,fp32,inference,eager,ok,,now,0,,\n",
+            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,,,,,0,,\ne1,net,x,fp32,inference,eager,ok,,now,,,,,0,,\n",
             "line 3, column",
         ),
     ],
@@ -115,12 +114,14 @@ def test_a_table_that_is_no_text_is_named(tmp_path):
         table.read(path, Run)
 
 
-def test_a_table_with_an_older_header_takes_new_rows(tmp_path):
+def test_a_table_with_its_columns_in_another_order_takes_new_rows(tmp_path):
     path = tmp_path / "runs.csv"
-    header = "environment_id,model,batch,precision,phase,variant,status,recorded_at,round"
-    path.write_text(f"{header}\ne1,net,1,fp32,inference,eager,ok,2026-01-01T00:00:00+00:00,0\n")
+    table.append(path, Run, [run()])
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    path.write_text("".join(",".join(reversed(cells)) + "\n" for cells in rows))
     table.append(path, Run, [run(model="other")])
     assert table.read(path, Run) == [run(), run(model="other")]
+    assert path.read_text().startswith(RUN_HEADER)
 
 
 def test_a_torn_last_line_is_set_aside_beside_the_table(tmp_path):

@@ -101,7 +101,7 @@ def test_a_cell_has_the_shape_of_its_inputs(tmp_path):
         for side in sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
         for cell in side.cells.values()
     ]
-    assert shapes == ["3x224x224"] * 2  # alexnet's, in rows that name none
+    assert shapes == ["3x224x224"] * 2
 
 
 def test_a_cell_that_failed_in_every_round_has_a_status_and_no_repeats(tmp_path):
@@ -110,17 +110,6 @@ def test_a_cell_that_failed_in_every_round_has_a_status_and_no_repeats(tmp_path)
     put(machine(tmp_path / "b"), 0, [1.0])
     (cell,) = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)[0].cells.values()
     assert (cell.status, cell.reason, cell.repeats) == ("oom", "no memory", None)
-
-
-def test_a_table_without_rounds_is_one_round(tmp_path):
-    folder = machine(tmp_path / "a")
-    machine(tmp_path / "b")
-    row = "aaaa00000000,alexnet,1,fp32,inference,eager"
-    keys = "environment_id,model,batch,precision,phase,variant"
-    (folder.folder / "runs.csv").write_text(f"{keys},status,reason,recorded_at\n{row},ok,,2026\n")
-    (folder.folder / "samples.csv").write_text(f"{keys},sample,block,latency_s\n{row},0,1,0.5\n{row},1,1,0.7\n")
-    side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
-    assert side.cells[Cell(*CELL)].repeats.medians_s == (0.6,)
 
 
 def test_all_rounds_of_a_roof_count(tmp_path):
@@ -148,7 +137,7 @@ def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
     machine(tmp_path / "b")
     kernel = ("aaaa00000000", "matmul", "fp32", 512, 1, 1)
     failed = RoofMeasurement(
-        "aaaa00000000", "matmul", "fp16", 512, 1, 1, "unsupported", "no fp16", None, None, None, None
+        "aaaa00000000", "matmul", "fp16", 512, 1, 1, "unsupported", "no fp16", None, None, None, None, "burst"
     )
     folder.put_roof_measurements([RoofMeasurement(*kernel, "ok", None, 1.0, 0.9, 1.2, 9, "burst"), failed])
     side, _ = sides.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
@@ -156,4 +145,4 @@ def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
     assert repeats.medians_s == (1.0,)
     assert repeats.samples == 9
     assert repeats.error == error_of_interval(0.9, 1.2, 9)
-    assert side.roofs[RoofKernel("matmul", 512, "fp16", None)].status == "unsupported"
+    assert side.roofs[RoofKernel("matmul", 512, "fp16", "burst")].status == "unsupported"

@@ -51,7 +51,7 @@ def test_the_compute_capability_is_recorded_and_leaves_the_identity_as_it_was(mo
     pretend(monkeypatch, MACHINES["t4"])
     gpu = devices.find("cuda")
     told = current(gpu, 2)
-    monkeypatch.setattr(gpu, "capability", lambda: None)  # as an earlier version
+    monkeypatch.setattr(gpu, "capability", lambda: None)  # a driver that hides it
     untold = current(gpu, 2)
     assert (told.capability, untold.capability) == ("7.5", None)
     assert (told.hardware_id, told.environment_id) == (untold.hardware_id, untold.environment_id)

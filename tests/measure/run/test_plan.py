@@ -306,7 +306,7 @@ def test_precisions_are_those_of_the_device_unless_they_are_named():
     assert labels(to_do(request, device="cuda", capability="8.0")) == [bf16, fp32]
     named = dataclasses.replace(request, precisions=["fp32"])
     assert labels(to_do(named, device="cuda", capability="8.0")) == [fp32]
-    # What an earlier version measured is done, and what it did not ask for is new.
+    # fp32 is done, and bf16 is new.
     assert labels(to_do(request, device="cuda", capability="8.0", runs=[run("alexnet", 1)])) == [bf16]
 
 
@@ -382,7 +382,7 @@ def test_what_was_measured_at_another_input_shape_does_not_count(caplog):
         return labels(to_do(request, runs=rows[:1], profiles=rows[1:]))
 
     assert left("3x224x224") == []
-    assert left(None) == []  # an earlier version did not say
+    assert left(None) == []  # not known
     assert left("3x600x600") == ["alexnet batch 1 fp32, round 1", "operators of alexnet batch 1 fp32"]
     said = "alexnet batch 1 fp32 inference eager was measured at inputs of 3x600x600, not 3x224x224"
     assert [record.getMessage() for record in caplog.records].count(said) == 2
