@@ -4,12 +4,13 @@ The file's header says which of the tables of ``data/published/measurements`` it
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming, folded
 from measure.cache.schema import TABLES, file_of
 from measure.cli.flags import CommandLine, data_flag
 from measure.errors import UserError
@@ -43,8 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if not asked.file.is_file():
         raise UserError(f"{asked.file}: there is no such file; name a table as CSV")
     record = _record(asked.file)
-    rows = table.numbered(asked.file, record)
-    _check_devices(asked.file, rows, asked.data)
+    rows = _with_known_devices(asked.file, table.numbered(asked.file, record), asked.data)
     path = file_of(record, asked.data)
     old = table.read(path, record)
     fresh = _fresh(asked.file, rows, old, record, asked.replace)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
         table.write(path, record, table.merged(old, fresh) if TABLES[record].key else [*old, *fresh])
     print(
         f"Added {len(fresh)} of {len(rows)} rows to {path}"
-        + (": the others are there" if len(fresh) < len(rows) else "")
+        + (": the others are there or repeat a row" if len(fresh) < len(rows) else "")
     )
     for line in _contradictions(rows):
         print(line)
@@ -83,25 +83,35 @@ def _record(path: Path) -> type[Any]:
     return fitting[0]
 
 
-def _check_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> None:
-    """Raise UserError for a device that the chips' table does not have: it has no roof to be held against."""
-    known = set()
+def _with_known_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> list[tuple[int, Any]]:
+    """Return the rows with their devices spelled as in the chips' table, whatever their case.
+
+    Raises UserError for a device that the table does not have: it has no roof to be held against.
+    """
+    spelled = {}
     for chip in table.read(file_of(Chip, data), Chip):
-        known |= {chip.chip, *chip.alias.split(";")}
+        spelled.update({folded(name): name.strip() for name in (*chip.alias.split(";"), chip.chip)})
+    found = []
     for line, row in rows:
-        if row.device not in known:
+        name = spelled.get(folded(row.device))
+        if not name:
             raise UserError(
-                f"{path}, line {line}, column device: {row.device!r} is no chip of {file_of(Chip, data)}, nor an "
+                f"{path}, line {line}, column device: {row.device!r} is not a chip of {file_of(Chip, data)}, nor an "
                 "alias; add its rows there first"
             )
+        found.append((line, replace(row, device=name)))
+    return found
 
 
-def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type, replace: bool) -> list[Any]:
-    """Return the rows that are not there yet. Raises UserError for one that says something else than its namesake."""
+def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type, force: bool) -> list[Any]:
+    """Return the rows that are not there yet, each once.
+
+    Raises UserError unless ``force`` is set for a row that differs from the one with its key.
+    """
     facts = TABLES[record]
     if not facts.key:
         there = set(old)
-        return [row for _, row in rows if row not in there]
+        return [row for row in dict.fromkeys(row for _, row in rows) if row not in there]
     key = attrgetter(*facts.key)
     known = {key(row): row for row in old}
     seen: dict[Any, int] = {}
@@ -110,7 +120,7 @@ def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], reco
         if key(row) in seen:
             raise UserError(f"{path}, line {line}: has the key of line {seen[key(row)]}; delete one of the two")
         seen[key(row)] = line
-        if known.get(key(row), row) != row and not replace:
+        if known.get(key(row), row) != row and not force:
             raise UserError(
                 f"{path}, line {line}: {file_of(record, Path())} has a row of the same {', '.join(facts.key)} that "
                 "says something else; add --replace to take this one"
