@@ -11,6 +11,7 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming, folded
+from measure.cache.lock import in_turn
 from measure.cache.schema import TABLES, file_of
 from measure.cli.flags import CommandLine, data_flag
 from measure.errors import UserError
@@ -46,11 +47,12 @@ def main(argv: Sequence[str]) -> int:
     record = _record(asked.file)
     rows = _with_known_devices(asked.file, table.numbered(asked.file, record), asked.data)
     path = file_of(record, asked.data)
-    old = table.read(path, record)
-    fresh = _fresh(asked.file, rows, old, record, asked.replace)
     check_writable(asked.data)
-    if fresh:
-        table.write(path, record, table.merged(old, fresh) if TABLES[record].key else [*old, *fresh])
+    with in_turn(path.parent):
+        old = table.read(path, record)
+        fresh = _fresh(asked.file, rows, old, record, asked.replace)
+        if fresh:
+            table.write(path, record, table.merged(old, fresh) if TABLES[record].key else [*old, *fresh])
     print(
         f"Added {len(fresh)} of {len(rows)} rows to {path}"
         + (": the others are there or repeat a row" if len(fresh) < len(rows) else "")

@@ -13,6 +13,7 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
+from measure.cache.lock import in_turn
 from measure.cache.models import Model
 from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
@@ -130,7 +131,10 @@ def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, An
 
 
 class Counts:
-    """The tables that are filled; rows of kinds come first, and count once their model's row is there."""
+    """The tables that are filled; rows of kinds come first, and count once their model's row is there.
+
+    Several processes may fill them at the same time.
+    """
 
     def __init__(self, data: Path) -> None:
         self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
@@ -143,15 +147,20 @@ class Counts:
         """Forget rows that are to be counted again, and those of kinds whose model's row a kill prevented."""
         again = {(task.name, task.input_size) for task in tasks}
         records: tuple[tuple[Path, type[Any]], ...] = ((self._counts, PublishedCount), (self._kinds, PublishedKind))
-        for path, record in records:
-            rows = table.read(path, record)
-            kept = [row for row in rows if (row.model, row.input_size) not in again]
-            if len(kept) < len(rows):
-                table.write(path, record, kept)
+        with in_turn(self.folder):
+            for path, record in records:
+                rows = table.read(path, record)
+                kept = [row for row in rows if (row.model, row.input_size) not in again]
+                if len(kept) < len(rows):
+                    table.write(path, record, kept)
 
     def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
-        table.append(self._kinds, PublishedKind, kinds)
-        table.append(self._counts, PublishedCount, [counted])
+        """Add the rows of a model at a size, unless another process added them meanwhile."""
+        with in_turn(self.folder):
+            if (counted.model, counted.input_size) in self.counted():
+                return
+            table.append(self._kinds, PublishedKind, kinds)
+            table.append(self._counts, PublishedCount, [counted])
 
     def put(self, task: Task, outcome: list[count.Count] | Failure) -> None:
         task.store(self, outcome)  # type: ignore[arg-type]

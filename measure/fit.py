@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
+from measure.cache.lock import NAME, held
 from measure.cache.predictions import (
     ALL_BATCHES,
     BY_DEVICE,
@@ -59,14 +60,15 @@ def main(argv: Sequence[str]) -> int:
             f"python -m measure{data_flag(asked.data)}"
         )
     check_writable(asked.data)
-    earlier = table.read(file_of(PredictionError, asked.data), PredictionError)
-    aside = asked.aside or any(row.left_out == PUT_ASIDE for row in earlier)  # what was looked at stays so
-    found = study(calls, lambda name: print(name, file=sys.stderr), aside)
-    written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
-    for record, rows in written:
-        path = file_of(record, asked.data)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        table.write(path, record, [_rounded(row) for row in rows])
+    path = file_of(PredictionError, asked.data)
+    other = "is fitting; wait for it or name another --data"
+    with held(path.parent / NAME, lambda holder: f"{path.parent}: {holder} {other}"):
+        known = table.read(path, PredictionError)
+        aside = asked.aside or any(row.left_out == PUT_ASIDE for row in known)  # what was looked at stays so
+        found = study(calls, lambda name: print(name, file=sys.stderr), aside)
+        written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
+        for record, rows in written:
+            table.write(file_of(record, asked.data), record, [_rounded(row) for row in rows])
     print("\n".join(aligned([HEAD, *_lines(found.errors)], ("latencies", "median error", "9 in 10 within", "covered"))))
     return 0
 

@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+from helpers.locks import watch_writes
 from helpers.places import TESTS
 
 from measure import __main__ as command
@@ -44,6 +45,12 @@ def test_a_table_is_added_and_what_comes_next_is_told(add, data, capsys):
     assert add(BEAD) == 0
     assert "Added 0 of 1 rows" in capsys.readouterr().out
     assert known(data) == [first, second]
+
+
+def test_the_table_is_locked_while_it_is_written(add, monkeypatch):
+    written = watch_writes(monkeypatch)
+    assert add(BEAD) == 0
+    assert written == {"models.csv": True}
 
 
 def test_the_header_says_which_table_it_is(add, data, capsys):

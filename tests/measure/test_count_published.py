@@ -1,4 +1,5 @@
 import pytest
+from helpers.locks import watch_writes
 
 from measure import __main__ as command
 from measure import count_published
@@ -86,3 +87,26 @@ def test_ctrl_c_says_how_to_go_on(data, monkeypatch, capsys):
     monkeypatch.setattr(count_published.runner, "run", stopped)
     assert command.main(["count-published", "--data", str(data)]) == 130
     assert "Stopped after 0 of 3; to go on: python -m measure count-published" in capsys.readouterr().out
+
+
+def test_the_tables_are_locked_while_they_are_written(data, monkeypatch):
+    counts, task = Counts(data), PublishedCountTask("timm:gone", None)
+    counted, kind = (
+        PublishedCount("timm:gone", None, "ok", None),
+        PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
+    )
+    written = watch_writes(monkeypatch)
+    counts.append(counted, [kind])
+    counts.drop([task])
+    assert written == {"counts.csv": True, "counted_kinds.csv": True}
+    assert rows(data, PublishedCount) == rows(data, PublishedKind) == []
+
+
+def test_what_another_process_counted_meanwhile_is_not_added_again(data):
+    counted, kind = (
+        PublishedCount("timm:gone", None, "ok", None),
+        PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
+    )
+    for counts in (Counts(data), Counts(data)):
+        counts.append(counted, [kind])
+    assert (rows(data, PublishedCount), rows(data, PublishedKind)) == ([counted], [kind])

@@ -2,11 +2,13 @@ import shutil
 
 import pytest
 from helpers import elsewhere_papers
+from helpers.locks import watch_writes
 from helpers.places import ROOT, TESTS
 
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
+from measure.cache.lock import NAME, held
 from measure.cache.predictions import BY_DEVICE, PUT_ASIDE, Coefficient, KindCost, PredictionError
 from measure.cache.schema import file_of
 from measure.predicting.study import ASIDE
@@ -33,6 +35,22 @@ def test_coefficients_costs_and_errors_are_written(data, capsys):
         assert {row.device for row in table.read(file_of(record, data), record)} == {"any GPU"}
     # One device was timed, by one source, with fewer models than a fit of its own takes: nothing can be left out
     assert table.read(file_of(PredictionError, data), PredictionError) == []
+
+
+def test_the_tables_are_locked_while_they_are_written(data, monkeypatch):
+    elsewhere_papers.put_elsewhere(data)
+    written = watch_writes(monkeypatch)
+    assert command.main(["fit", "--data", str(data)]) == 0
+    assert written == {"coefficients.csv": True, "kinds.csv": True, "errors.csv": True}
+
+
+def test_a_second_fit_is_told_of_the_first(data, capsys):
+    elsewhere_papers.put_elsewhere(data)
+    folder = file_of(Coefficient, data).parent
+    with held(folder / NAME, str):
+        assert command.main(["fit", "--data", str(data)]) == 2
+    assert "is fitting; wait for it or name another --data" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == [NAME]
 
 
 def test_what_was_looked_at_stays_so(data):
