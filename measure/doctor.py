@@ -10,9 +10,9 @@ from measure.cache.folders import Workloads
 from measure.cache.words import FULL_PRECISION
 from measure.cache.workload_records import Workload
 from measure.cli.flags import CommandLine
-from measure.diagnosis import amd_gpus, gpus, host, libraries
+from measure.diagnosis import gpus, host, libraries
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding
-from measure.diagnosis.gpu_checks import amd_findings, nvidia_findings
+from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.host_checks import memory_findings, processor_findings
 from measure.diagnosis.library_checks import library_findings, tuning_findings
 from measure.errors import UserError
@@ -59,9 +59,7 @@ def examine(data: Path) -> list[Finding]:
         found += [*processor_findings(processor), *memory_findings(memory, needed)]
     installed = libraries.observe()
     found += [*tuning_findings(os.environ), *library_findings(installed)]
-    amd = amd_gpus.observe()
-    found += amd_findings(amd, installed)
-    return found if amd.gpus else [*found, *nvidia_findings(gpus.observe(), installed)]
+    return [*found, *nvidia_findings(gpus.observe(), installed)]
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from measure.diagnosis import finding
-from measure.diagnosis.amd_gpus import Amd
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, untold
 from measure.diagnosis.gpus import Gpu, Nvidia
 from measure.diagnosis.libraries import Libraries
@@ -35,25 +34,6 @@ def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
         yield Finding(WARNING, "hardware counters", fact, advice)
     else:
         yield Finding(OK, "hardware counters", "this user may read hardware counters")
-
-
-def amd_findings(amd: Amd, libraries: Libraries) -> Iterator[Finding]:
-    if amd.unused and not libraries.cuda:
-        fact = f"an AMD GPU is here ({', '.join(amd.unused)}), and this torch is not built for ROCm"
-        advice = "to measure it, install a torch that is (pytorch.org, under Compute Platform)"
-        yield Finding(UNCHECKED, "gpu", fact, advice)
-    if not amd.gpus:
-        return
-    if libraries.cuda is False:
-        advice = "install a torch that is built for this GPU, and let this user open /dev/kfd (groups render and video)"
-        yield Finding(PROBLEM, "gpu", f"torch {libraries.versions['torch']} cannot use it", advice)
-    if amd.gap:
-        fact = f"AMD SMI tells nothing ({amd.gap}): samples have no clock, temperature or power"
-        yield Finding(UNCHECKED, "gpu", fact, "pip install amdsmi, of the version of ROCm")
-    for gpu in amd.gpus:
-        yield _gpu_load(gpu)
-        yield _gpu_heat(gpu)
-    yield Finding(UNCHECKED, "hardware counters", "they are read with Nsight Compute, on NVIDIA GPUs alone")
 
 
 def _nvidia_gpu_findings(gpu: Gpu) -> Iterator[Finding]:

@@ -26,11 +26,9 @@ class CountedCell:
 def check(device: Device) -> None:
     """Raise UserError where hardware counters cannot be read, before anything is measured."""
     if not device.is_nvidia:
-        is_gpu = device.kind == "cuda"
-        what = device.identity()["name"] if is_gpu else device.kind
         raise UserError(
-            f"--sections hardware-counters: hardware counters are read on NVIDIA GPUs, not on {what}; "
-            + ("leave it out" if is_gpu else "use --device cuda")
+            f"--sections hardware-counters: {device.torch_name} is not an NVIDIA GPU, the only kind whose hardware "
+            "counters are read; leave the section out or name another --device"
         )
     ncu.find()
 

@@ -1,24 +1,33 @@
 """The GPUs that torch calls CUDA devices, with their quirks: NVIDIA's, and AMD's where torch is built for ROCm."""
 
+import importlib.util
+import platform
 import re
 from abc import abstractmethod
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from measure.cache.words import TF32
 from measure.errors import UserError
-from measure.machine.amd_smi import AmdSmi
 from measure.machine.device import Device, refuse_tf32, swept
 from measure.machine.events import CudaEvents, Events
 from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
 from measure.machine.precisions import has_units
-from measure.machine.rocm import driver_version, listed_name, rocm_gpus
-from measure.machine.sensors import AmdSensors, NvidiaSensors, ProcessorSensors, Sensors
+from measure.machine.processor import content_of
+from measure.machine.sensors import HostLoad, NvidiaSensors, ProcessorSensors, Sensors
 
 LEAST_SHARE = 0.8
 """The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
 
 NO_KERNEL = ("no kernel image", "invalid device function")
 """What CUDA and HIP say where a library is built for other GPUs."""
+
+AMDGPU_VERSION = Path("/sys/module/amdgpu/version")
+"""The version of AMD's own driver. The driver in Linux's kernel has no such file."""
+
+INFINITY_CACHE_BYTE = 2**28
+"""The largest cache of an AMD GPU (MI300X). torch reports a smaller one: the second level of one die."""
 
 
 class Cuda(Device):
@@ -181,38 +190,35 @@ class Nvidia(Cuda):
         return NvidiaSensors(self._handle, ProcessorSensors())
 
 
-class Amd(Cuda):
-    """An AMD GPU under Linux, numbered as ROCm does among those that its variables name."""
+class Rocm(Cuda):
+    """An AMD GPU, as a torch that is built for ROCm describes it. Its sensors are not read."""
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self._gpu = rocm_gpus()[index]
-        self._smi = AmdSmi(self._gpu.bus)
+    def _properties(self) -> Any:
+        import torch
+
+        return torch.cuda.get_device_properties(self.torch_name)
 
     def identity(self) -> dict[str, str]:
-        memory = {} if self._gpu.memory_byte is None else {"memory": str(self._gpu.memory_byte)}
-        return {"name": self._name(), **memory, "pci": self._gpu.pci_id}
+        return {"name": self._name(), "memory": str(self.memory_byte())}
 
     def _name(self) -> str:
-        told = self._smi.market_name() or listed_name(self._gpu) or self._gpu.architecture
-        name = told if told.startswith("AMD ") else f"AMD {told}"  # older tables of names leave it out
-        return f"{name} (one of two dies)" if self._gpu.is_one_of_two_dies else name
+        name = self._properties().name or self._architecture()
+        return re.sub("MI250X?$", r"\g<0> (one of two dies)", name)  # a program sees each die as a GPU
 
     def driver(self) -> str:
-        return driver_version()
+        """Return the version of AMD's own driver, or the kernel's version if the driver is the kernel's."""
+        return content_of(AMDGPU_VERSION) or platform.release()
 
     def memory_byte(self) -> int:
-        """Return the size of the GPU's memory; that of the system's where they are one."""
-        return self._gpu.memory_byte or super().memory_byte()
+        return int(self._properties().total_memory)
 
     def _architecture(self) -> str:
-        return self._gpu.architecture
+        return str(self._properties().gcnArchName).partition(":")[0]
 
     def _has_tf32(self) -> bool:
         import torch
 
-        # torch 2.7 and later say; a capability is none of AMD's, though torch calls gfx1100 11.0
-        return hasattr(torch.cuda, "is_tf32_supported") and bool(torch.cuda.is_tf32_supported())
+        return hasattr(torch.cuda, "is_tf32_supported") and bool(torch.cuda.is_tf32_supported())  # torch 2.7 added it
 
     def allow_tf32(self, allowed: bool) -> None:
         import torch
@@ -220,24 +226,32 @@ class Amd(Cuda):
         super().allow_tf32(allowed)
         if allowed and not torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
             raise NotImplementedError(
-                "this torch multiplies as tf32 on AMD's GPUs where HIPBLASLT_ALLOW_TF32=1 is set; set it, and measure "
-                "with --force"
+                "this torch multiplies as tf32 on AMD GPUs only if HIPBLASLT_ALLOW_TF32=1; set it and measure with "
+                "--force"
             )
 
     def _check_that_torch_uses_it(self) -> None:
-        import torch
-
-        used, expected = torch.cuda.get_device_properties(self.torch_name), self._gpu.unique_id
-        told = bytes.fromhex(str(used.uuid).replace("-", "")).decode("ascii", "replace")  # HIP spells the digits
-        if expected and re.fullmatch(r"[0-9a-f]{16}", told) and told != expected:
-            raise UserError(
-                f"--device {self.torch_name}: the kernel tells of {self._name()} (GPU-{expected}), but torch uses "
-                f"{used.name} (GPU-{told}); set ROCR_VISIBLE_DEVICES to the UUID of the one to measure (rocminfo lists "
-                "them)"
-            )
+        """Do nothing: torch itself identified the GPU."""
 
     def cache_clearer(self) -> Callable[[], object]:
-        return swept(self.torch_name, self._gpu.cache_byte)
+        return swept(self.torch_name, INFINITY_CACHE_BYTE)
 
     def sensors(self) -> Sensors:
-        return AmdSensors(self._smi, ProcessorSensors(), self._gpu.is_one_of_two_dies)
+        return HostLoad(ProcessorSensors())
+
+
+def hip_version() -> str | None:
+    """Return the version of HIP that torch is built for, without importing torch; None if it has no ROCm."""
+    torch = importlib.util.find_spec("torch")
+    text = content_of(Path(torch.origin).with_name("version.py")) if torch and torch.origin else ""
+    built = re.search(r"""^hip\b.*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
+    return built[1] if built else None
+
+
+def rocm_gpu_count() -> int:
+    """Ask torch, which must be built for ROCm, how many GPUs it sees; 0 if it cannot be imported."""
+    try:
+        import torch
+    except (ImportError, OSError):  # the doctor reports why
+        return 0
+    return torch.cuda.device_count()

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from measure.cli.suggestion import did_you_mean
 from measure.errors import UserError
 from measure.machine import apple, processor
-from measure.machine.cuda import Amd, Nvidia
+from measure.machine.cuda import Nvidia, Rocm, hip_version, rocm_gpu_count
 from measure.machine.device import Device, swept
 from measure.machine.events import Events, MpsEvents
 from measure.machine.nvidia import nvidia_handles
-from measure.machine.rocm import rocm_gpus
 
 
 class Cpu(Device):
@@ -101,7 +100,8 @@ class Mps(Device):
 
 def available_names() -> list[str]:
     """Return the devices of this machine, first the one that ``auto`` takes."""
-    names = [f"cuda:{index}" for index in range(len(rocm_gpus() or nvidia_handles()))]
+    count = len(nvidia_handles()) if hip_version() is None else rocm_gpu_count()
+    names = [f"cuda:{index}" for index in range(count)]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         names.append("mps")
     return [*names, "cpu"]
@@ -121,4 +121,4 @@ def find(name: str) -> Device:
     if wanted in ("cpu", "mps"):
         return Cpu() if wanted == "cpu" else Mps()
     index = int(wanted.partition(":")[2])
-    return Amd(index) if rocm_gpus() else Nvidia(index)
+    return Nvidia(index) if hip_version() is None else Rocm(index)

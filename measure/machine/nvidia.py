@@ -5,8 +5,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from measure.machine.visible import chosen
-
 _log = logging.getLogger(__name__)
 
 BUS_ORDER = "PCI_BUS_ID"
@@ -24,9 +22,11 @@ def nvidia_handles() -> list[Any]:
         import pynvml
 
         pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
     except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
         return []
-    gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    handles = (ask(index, pynvml.nvmlDeviceGetHandleByIndex) for index in range(count))
+    gpus = [gpu for gpu in handles if gpu is not None]  # the driver has no handle of a GPU that it lost
     parts = [_parts(gpu) for gpu in gpus]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -59,11 +59,22 @@ def _parts(gpu: Any) -> list[Any]:
 
 
 def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
-    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names."""
+    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names, by number or by the beginning of a UUID.
+
+    Like CUDA, ignore everything from the first invalid name on. The beginning of two UUIDs is invalid.
+    """
+    by_number = {str(number): parts_of_one for number, parts_of_one in enumerate(parts)}
     by_uuid: dict[str, list[Any]] = {}
     for gpu, parts_of_one in zip(gpus, parts, strict=True):
         by_uuid |= {uuid_of(part): [part] for part in parts_of_one} | {uuid_of(gpu): parts_of_one}
-    return chosen(visible, parts, by_uuid)
+    found: list[list[Any]] = []
+    for name in filter(None, (part.strip() for part in visible.split(","))):
+        named = [by_number[name]] if name in by_number else []
+        named += [parts_of_one for uuid, parts_of_one in by_uuid.items() if uuid.startswith(name)]
+        if len(named) != 1:
+            break
+        found += named
+    return found
 
 
 def nvidia_driver() -> str | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from measure.machine.amd_smi import AmdSmi
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
@@ -222,27 +221,12 @@ def _scaled(value: int | None, unit: float) -> float | None:
     return None if value is None else value * unit
 
 
-class AmdSensors:
-    """An AMD GPU's readings by AMD SMI, and the load of the processor that feeds it.
+class HostLoad:
+    """The readings of a GPU that has no sensors here: the load of the processor that feeds it."""
 
-    The power and the energy of one die of two are not known: the driver tells those of both by the first
-    (github.com/ml-energy/zeus/pull/203).
-    """
-
-    def __init__(self, smi: AmdSmi, processor: Sensors, is_one_of_two_dies: bool) -> None:
-        self._smi = smi
+    def __init__(self, processor: Sensors) -> None:
         self._processor = processor
-        self._has_power = not is_one_of_two_dies
-        self._residencies = smi.residencies()
 
     def read(self) -> Reading:
-        before, self._residencies = self._residencies, self._smi.residencies()
-        reasons = [reason for reason, now in self._residencies.items() if now > before.get(reason, now)]
-        return replace(
-            self._processor.read(),
-            energy_j=self._smi.energy_j() if self._has_power else None,
-            clock_hz=self._smi.clock_hz(),
-            temperature_c=self._smi.temperature_c(),
-            power_w=self._smi.power_w() if self._has_power else None,
-            throttle=";".join(reasons) or None,
-        )
+        host = self._processor.read()
+        return Reading(core_s=host.core_s, idle_s=host.idle_s, process_s=host.process_s)

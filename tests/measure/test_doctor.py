@@ -8,8 +8,7 @@ from measure import doctor
 from measure.__main__ import main
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
-from measure.diagnosis import amd_gpus, gpus, host, libraries
-from measure.diagnosis.amd_gpus import Amd
+from measure.diagnosis import gpus, host, libraries
 from measure.doctor import largest
 
 pytest.importorskip("rich", reason="findings are printed with rich")
@@ -21,7 +20,6 @@ def healthy(monkeypatch, untuned):
     monkeypatch.setattr(host, "observe", lambda: (IDEAL, ROOMY))
     monkeypatch.setattr(libraries, "observe", lambda: SOUND)
     monkeypatch.setattr(gpus, "observe", lambda: HERE)
-    monkeypatch.setattr(amd_gpus, "observe", lambda: Amd((), None, ()))
 
 
 def test_a_healthy_machine_is_exit_code_0_and_a_line_for_each_fact(healthy, tmp_path, capsys):
@@ -40,15 +38,6 @@ def test_a_warning_is_exit_code_0_and_a_problem_1(healthy, tmp_path, monkeypatch
     assert "problem    power              the machine runs on its battery, which lowers the clock; plug it in" in (
         capsys.readouterr().out.splitlines()
     )
-
-
-def test_of_amds_gpus_is_said_what_is_known_and_nothing_of_nvidias(healthy, tmp_path, monkeypatch, capsys):
-    idle = replace(HERE.gpus[0], name="AMD Instinct MI300X")
-    monkeypatch.setattr(amd_gpus, "observe", lambda: Amd((idle,), None, ()))
-    assert main(["doctor", "--data", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "AMD Instinct MI300X is 0 % busy" in said
-    assert "persistence mode" not in said
 
 
 def test_json_holds_the_same_findings(healthy, tmp_path, capsys):

@@ -1,11 +1,10 @@
 from dataclasses import replace
 
 import pytest
-from helpers.sound_machine import HERE, IDLE, SOUND
+from helpers.sound_machine import HERE, SOUND
 
-from measure.diagnosis.amd_gpus import Amd
 from measure.diagnosis.finding import OK, PROBLEM, UNCHECKED, WARNING
-from measure.diagnosis.gpu_checks import amd_findings, nvidia_findings
+from measure.diagnosis.gpu_checks import nvidia_findings
 from measure.diagnosis.gpus import Nvidia
 
 
@@ -83,49 +82,3 @@ def test_a_gpu_that_torch_cannot_use_is_a_problem():
 def test_no_gpu_is_one_line(driver, level):
     (finding,) = findings(Nvidia(driver, (), None, False))
     assert finding.level == level
-
-
-AMD = Amd((replace(IDLE, name="AMD Instinct MI300X"),), None, ())
-
-
-def test_an_idle_amd_gpu_has_nothing_to_mend_and_its_counters_are_not_read():
-    *ours, counters = amd_findings(AMD, SOUND)
-    assert [finding.level for finding in ours] == [OK, OK]  # load and heat
-    assert (counters.level, counters.subject) == (UNCHECKED, "hardware counters")
-    assert "NVIDIA GPUs alone" in counters.fact
-
-
-@pytest.mark.parametrize(
-    ("changes", "level", "words"),
-    [
-        ({"busy": 0.5}, PROBLEM, "AMD Instinct MI300X is 50 % busy"),
-        ({"temperature_c": 80.0}, WARNING, "80 °C, and the limit is 87 °C"),
-    ],
-)
-def test_what_spoils_a_measurement_on_an_amd_gpu_is_found(changes, level, words):
-    spoilt = replace(AMD, gpus=(replace(AMD.gpus[0], **changes),))
-    (finding,) = [each for each in amd_findings(spoilt, SOUND) if each.level not in (OK, UNCHECKED)]
-    assert finding.level == level
-    assert words in finding.fact
-
-
-def test_what_amd_smi_does_not_tell_is_said_with_the_reason():
-    silent = replace(AMD.gpus[0], busy=None, used_byte=None, others=None, temperature_c=None)
-    gap = "ModuleNotFoundError: No module named 'amdsmi'"
-    first, *rest = amd_findings(replace(AMD, gpus=(silent,), gap=gap), SOUND)
-    assert "No module named 'amdsmi'" in first.fact
-    assert first.advice
-    assert {first.level, *(finding.level for finding in rest)} == {UNCHECKED}
-
-
-def test_an_amd_gpu_that_torch_cannot_use_is_a_problem():
-    first, *_ = amd_findings(AMD, replace(SOUND, cuda=False))
-    assert (first.level, first.fact) == (PROBLEM, "torch 2.14.1 cannot use it")
-    assert "/dev/kfd" in first.advice
-
-
-def test_an_amd_gpu_that_torch_is_not_built_for_is_told_where_no_other_is_used():
-    unused = Amd((), None, ("gfx1036",))
-    (finding,) = amd_findings(unused, replace(SOUND, cuda=False))
-    assert (finding.level, "gfx1036" in finding.fact) == (UNCHECKED, True)
-    assert list(amd_findings(unused, SOUND)) == []

@@ -9,6 +9,7 @@ from helpers.tasks import cell
 from measure.errors import UserError
 from measure.hardware_counters import counted_cell, ncu
 from measure.machine import devices
+from measure.machine.cuda import Rocm
 from measure.models import catalog
 
 pytest.importorskip("torch", reason="steps are torch's")
@@ -46,11 +47,10 @@ def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_er
 
 
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
-    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on cpu; use --device cuda"):
+    with pytest.raises(UserError, match="cpu is not an NVIDIA GPU"):
         counted_cell.check(devices.find("cpu"))
-    amd = SimpleNamespace(kind="cuda", is_nvidia=False, identity=lambda: {"name": "AMD Instinct MI300X"})
-    with pytest.raises(UserError, match="are read on NVIDIA GPUs, not on AMD Instinct MI300X; leave it out"):
-        counted_cell.check(amd)
+    with pytest.raises(UserError, match="cuda:0 is not an NVIDIA GPU"):
+        counted_cell.check(Rocm(0))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="is not on the PATH"):
         counted_cell.check(GPU)

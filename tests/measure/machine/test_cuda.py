@@ -1,12 +1,13 @@
+import platform
+import sys
 import weakref
 from dataclasses import replace
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 
 import pytest
-from helpers import rocm
 from helpers.gpu import pretend
 from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, ORIN, T4, Machine
-from helpers.rocm import MI250X_DIE, MI300X, RX_7900_XTX, TORCHS_UUID, pretend_smi
 
 from measure.errors import UserError
 from measure.machine import cuda, devices
@@ -138,91 +139,6 @@ def test_what_a_task_left_is_collected_before_a_gpu_gives_its_memory_back(monkey
     assert given_back == [True]
 
 
-def test_an_amd_gpu_is_known_by_its_name_memory_and_kind(monkeypatch, tmp_path):
-    rocm.pretend(monkeypatch, tmp_path, RX_7900_XTX)
-    assert devices.available_names() == ["cuda:0", "cpu"]
-    gpu = devices.find("cuda")
-    assert gpu.identity() == {"name": "AMD Radeon RX 7900 XTX", "memory": str(24560 * MIB), "pci": "744c1002"}
-    assert gpu.memory_byte() == 24560 * MIB
-    assert (gpu.kind, gpu.is_nvidia) == ("cuda", False)
-
-
-@pytest.mark.parametrize(
-    ("told", "name"),
-    [
-        ("AMD Instinct MI300X VF", "AMD Instinct MI300X VF"),
-        ("Radeon RX 7900 XTX", "AMD Radeon RX 7900 XTX"),  # as older tables of names have it
-        ("N/A", "AMD gfx1100"),
-    ],
-)
-def test_an_amd_gpu_has_the_name_that_its_library_tells(monkeypatch, tmp_path, told, name):
-    board = replace(RX_7900_XTX, revision="ff")
-    rocm.pretend(monkeypatch, tmp_path, board)
-    pretend_smi(monkeypatch, board, gpu_asic_info={"market_name": told})
-    assert devices.find("cuda").identity()["name"] == name
-
-
-def test_one_die_of_two_is_not_called_the_whole_board(monkeypatch, tmp_path):
-    rocm.pretend(monkeypatch, tmp_path, MI250X_DIE)
-    assert devices.find("cuda").identity()["name"] == "AMD Instinct MI250X (one of two dies)"
-
-
-def test_an_amd_gpu_without_memory_of_its_own_has_the_systems(monkeypatch, tmp_path):
-    psutil = pytest.importorskip("psutil", reason="the system's memory is read with psutil")
-    rocm.pretend(monkeypatch, tmp_path, replace(RX_7900_XTX, memory_byte=0))
-    gpu = devices.find("cuda")
-    assert "memory" not in gpu.identity()
-    assert gpu.memory_byte() == psutil.virtual_memory().total
-
-
-def test_an_amd_gpus_environment_has_its_driver(monkeypatch, tmp_path, untuned):
-    pytest.importorskip("torch", reason="an environment names torch's version")
-    system = rocm.pretend(monkeypatch, tmp_path, MI300X)
-    file = system / "module/amdgpu/version"
-    file.parent.mkdir(parents=True)
-    file.write_text("6.10.5\n")
-    environment = current(devices.find("cuda"), 1)
-    assert (environment.device, environment.name, environment.driver) == ("cuda", "AMD Instinct MI300X", "6.10.5")
-    assert environment.memory_byte == 196592 * MIB
-
-
-@pytest.fixture
-def rocms_torch(monkeypatch):
-    """Let torch, as built for ROCm, use a GPU of this UUID; return its ``torch.cuda``."""
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-
-    def use(uuid):
-        properties = SimpleNamespace(name="AMD Example", uuid=uuid, L2_cache_size=4 * MIB)
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
-        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["gfx90a", "gfx942"])
-
-        def launch(*_, **__):
-            raise RuntimeError("HIP error: invalid device function\nHIP kernel errors might be asynchronously reported")
-
-        monkeypatch.setattr(torch, "ones", launch)
-
-    return use
-
-
-def test_torch_uses_the_amd_gpu_that_was_identified(monkeypatch, tmp_path, rocms_torch):
-    rocm.pretend(monkeypatch, tmp_path, RX_7900_XTX)
-    rocms_torch(TORCHS_UUID)
-    with pytest.raises(
-        UserError, match=r"7900 XTX .GPU-a1ffc9d1799c317f., but torch uses AMD Example .GPU-f330dc4d00dee22b"
-    ):
-        devices.find("cuda").prepare(1)
-
-
-@pytest.mark.parametrize("uuid", [TORCHS_UUID, "00000000-0000-0000-0000-000000000000"])
-def test_a_torch_that_has_no_kernels_for_an_amd_gpu_says_so(monkeypatch, tmp_path, rocms_torch, uuid):
-    rocm.pretend(monkeypatch, tmp_path, MI300X)
-    rocms_torch(uuid)  # its own, or none that says anything
-    with pytest.raises(UserError, match=r"no kernels for AMD Instinct MI300X of gfx942, only for gfx90a, gfx942;"):
-        devices.find("cuda").prepare(1)
-
-
 class Switch:
     """``torch.backends.cuda.matmul``, which lets itself be switched or does not."""
 
@@ -240,64 +156,120 @@ class Switch:
 
 
 @pytest.fixture
-def tf32(monkeypatch, tmp_path):
-    """Let torch say whether an AMD GPU has TF32, and let it be switched on or not; return torch's switches."""
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-    rocm.pretend(monkeypatch, tmp_path, MI300X)
+def rocm(monkeypatch, tmp_path):
+    """Put a torch in the place of ours that is built for ROCm and sees one GPU; return the GPU's properties."""
+    (tmp_path / "version.py").write_text("hip: Optional[str] = '7.2.1-abc'\n")
+    torch = ModuleType("torch")
+    torch.__version__ = "2.14.1+rocm7.2"
+    torch.__spec__ = ModuleSpec("torch", None, origin=str(tmp_path / "__init__.py"))
+    gpu = SimpleNamespace(name="AMD Instinct MI300X", total_memory=192 * 2**30, gcnArchName="gfx942:sramecc+:xnack-")
+    torch.cuda = SimpleNamespace(
+        device_count=lambda: 1,
+        is_available=lambda: True,
+        set_device=lambda _: None,
+        get_device_properties=lambda _: gpu,
+        get_arch_list=lambda: ["gfx90a"],
+        is_tf32_supported=lambda: True,
+    )
+    torch.backends = SimpleNamespace(
+        cuda=SimpleNamespace(matmul=Switch(obeys=True)), cudnn=SimpleNamespace(allow_tf32=None)
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(cuda, "AMDGPU_VERSION", tmp_path / "amdgpu-version")
+    return gpu
 
-    def let(supported, obeys):
-        switches = SimpleNamespace(cuda=SimpleNamespace(matmul=Switch(obeys)), cudnn=SimpleNamespace(allow_tf32=None))
-        monkeypatch.setattr(torch.backends, "cuda", switches.cuda)
-        monkeypatch.setattr(torch.backends, "cudnn", switches.cudnn)
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (11, 0))
-        monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: supported, raising=False)
-        return switches
 
-    return let
+def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
+    pytest.importorskip("psutil", reason="the load is read with psutil")
+    pretend(monkeypatch, MACHINES["t4"])  # a torch for ROCm cannot use it
+    assert devices.available_names() == ["cuda:0", "cpu"]
+    gpu = devices.find("auto")
+    assert gpu.identity() == {"name": "AMD Instinct MI300X", "memory": str(192 * 2**30)}
+    assert (gpu.kind, gpu.torch_name, gpu.is_nvidia) == ("cuda", "cuda:0", False)
+    assert (gpu.memory_byte(), gpu.driver(), gpu.capability()) == (192 * 2**30, platform.release(), None)
+    (tmp_path / "amdgpu-version").write_text("6.10.5\n")
+    assert gpu.driver() == "6.10.5"
+    reading = gpu.sensors().read()
+    assert reading.core_s > 0
+    assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4
 
 
-def test_an_amd_gpu_has_tf32_where_torch_says_so_whatever_its_number(tf32):
-    switches = tf32(supported=True, obeys=True)
-    devices.find("cuda").allow_tf32(True)
-    assert (switches.cuda.matmul.allow_tf32, switches.cudnn.allow_tf32) == (True, True)
-    devices.find("cuda").allow_tf32(False)
-    assert (switches.cuda.matmul.allow_tf32, switches.cudnn.allow_tf32) == (False, False)
-    tf32(supported=False, obeys=True)
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("AMD Instinct MI250X", "AMD Instinct MI250X (one of two dies)"),
+        ("AMD Instinct MI250", "AMD Instinct MI250 (one of two dies)"),
+        ("", "gfx942"),
+    ],
+)
+def test_one_die_of_two_is_not_called_the_whole_board_and_no_name_is_empty(rocm, told, name):
+    rocm.name = told
+    assert devices.find("cuda").identity()["name"] == name
+
+
+def test_a_torch_for_rocm_that_has_no_kernels_for_a_gpu_says_so(monkeypatch, rocm):
+    def launch(*_, **__):
+        raise RuntimeError("HIP error: invalid device function\nHIP kernel errors might be asynchronously reported")
+
+    monkeypatch.setattr("torch.ones", launch, raising=False)
+    with pytest.raises(UserError, match=r"no kernels for AMD Instinct MI300X of gfx942, only for gfx90a;"):
+        devices.find("cuda").prepare(1)
+
+
+def test_an_amd_gpus_cache_may_be_larger_than_torch_says(monkeypatch, rocm):
+    monkeypatch.setattr(cuda, "swept", lambda name, byte: (name, byte))
+    assert devices.find("cuda").cache_clearer() == ("cuda:0", 256 * MIB)
+
+
+@pytest.mark.parametrize("torch", [None, SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 0))])
+def test_a_torch_for_rocm_that_does_not_import_or_sees_no_gpu_leaves_the_processor(monkeypatch, torch):
+    monkeypatch.setattr(devices, "hip_version", lambda: "7.2.1")
+    monkeypatch.setitem(sys.modules, "torch", torch)  # None: importing it fails
+    assert devices.available_names() == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("hip: Optional[str] = '6.2.41133-dd7f95766'", "6.2.41133-dd7f95766"),
+        ("hip = '5.7.31921'", "5.7.31921"),
+        ("hip: Optional[str] = None", None),
+        ("rocm: Optional[str] = '7.0'", None),
+    ],
+)
+def test_what_torch_is_built_for_is_read_without_importing_it(monkeypatch, tmp_path, line, version):
+    spec = ModuleSpec("torch", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda _: spec)
+    assert cuda.hip_version() is None
+    (tmp_path / "version.py").write_text(f"__version__ = '2.9.0'\ncuda: Optional[str] = '13.0'\n{line}\n")
+    assert cuda.hip_version() == version
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda _: None)
+    assert cuda.hip_version() is None
+
+
+def test_this_torch_is_built_for_what_it_says():
+    torch = pytest.importorskip("torch", reason="torch says what it is built for")
+    assert cuda.hip_version() == torch.version.hip
+
+
+def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
+    gpu, backends = devices.find("cuda"), sys.modules["torch"].backends
+    for allowed in (True, False):
+        gpu.allow_tf32(allowed)
+        assert (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32) == (allowed, allowed)
+    monkeypatch.setattr("torch.cuda.is_tf32_supported", lambda: False)
     with pytest.raises(NotImplementedError, match="this device has none"):
-        devices.find("cuda").allow_tf32(True)
-
-
-def test_an_older_torch_has_no_tf32_on_amds_gpus(monkeypatch, tf32):
-    tf32(supported=True, obeys=True)
-    monkeypatch.delattr("torch.cuda.is_tf32_supported")
+        gpu.allow_tf32(True)
+    monkeypatch.delattr("torch.cuda.is_tf32_supported")  # torch 2.6
     with pytest.raises(NotImplementedError, match="this device has none"):
-        devices.find("cuda").allow_tf32(True)
+        gpu.allow_tf32(True)
 
 
-def test_what_stays_fp32_is_not_called_tf32(tf32):
-    tf32(supported=True, obeys=False)
+def test_what_stays_fp32_is_not_called_tf32(monkeypatch, rocm):
+    monkeypatch.setattr("torch.backends.cuda.matmul", Switch(obeys=False))
     with pytest.raises(NotImplementedError, match="HIPBLASLT_ALLOW_TF32=1"):
         devices.find("cuda").allow_tf32(True)
     devices.find("cuda").allow_tf32(False)
-
-
-def test_an_amd_gpus_cache_is_all_that_the_kernel_counts(monkeypatch, tmp_path):
-    rocm.pretend(monkeypatch, tmp_path, MI300X)
-    monkeypatch.setattr(cuda, "swept", lambda name, byte: (name, byte))
-    assert devices.find("cuda").cache_clearer() == ("cuda:0", 256 * MIB)  # torch tells 4 MiB
-
-
-def test_an_amd_gpu_is_read_through_its_library_and_without_it_is_silent(monkeypatch, tmp_path):
-    pytest.importorskip("psutil", reason="the system's counters are read with psutil")
-    rocm.pretend(monkeypatch, tmp_path, MI300X, MI250X_DIE)
-    reading = devices.find("cuda").sensors().read()
-    assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4
-    assert reading.core_s > 0
-    power = {"current_socket_power": 717, "average_socket_power": "N/A"}
-    pretend_smi(monkeypatch, MI300X, MI250X_DIE, power_info=power, clock_info={"clk": 2100})
-    whole, die = (devices.find(name).sensors().read() for name in ("cuda:0", "cuda:1"))
-    assert (whole.clock_hz, whole.power_w) == (2.1e9, 717)
-    assert (die.clock_hz, die.power_w) == (2.1e9, None)  # both dies' together
 
 
 def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):

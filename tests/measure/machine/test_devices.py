@@ -1,8 +1,4 @@
 import pytest
-from helpers import rocm
-from helpers.gpu import pretend
-from helpers.gpu.catalogue import MACHINES
-from helpers.rocm import RX_7900_XTX
 
 from measure.cache.memory_levels import Cache
 from measure.errors import UserError
@@ -53,15 +49,6 @@ def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypat
     identity = devices.Mps().identity()
     assert (identity["name"], identity["gpu"]) == (name, "mps")
     assert devices.Cpu().identity()["name"] == "Apple M4"
-
-
-def test_where_torch_is_built_for_rocm_an_amd_gpu_stands_before_an_nvidia_one(monkeypatch, tmp_path):
-    pretend(monkeypatch, MACHINES["t4"])
-    rocm.pretend(monkeypatch, tmp_path, RX_7900_XTX)
-    assert devices.find("auto").identity()["name"] == "AMD Radeon RX 7900 XTX"
-    monkeypatch.setattr(devices, "rocm_gpus", list)
-    assert devices.find("auto").identity()["name"] == "Tesla T4"
-    assert devices.find("auto").is_nvidia
 
 
 @pytest.mark.parametrize(

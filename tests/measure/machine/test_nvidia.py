@@ -5,6 +5,7 @@ import pytest
 from helpers.gpu import pretend
 from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, T4, Machine
 
+from measure.machine import devices
 from measure.machine.nvidia import nvidia_handles
 
 BESIDE = MACHINES["t4-and-l4"]
@@ -47,3 +48,33 @@ def test_gpus_are_counted_as_the_driver_does_whatever_was_asked_of_cuda(monkeypa
     assert BESIDE.seen_by_cuda(os.environ)[0] is L4
     assert nvidia_handles() == [T4, L4]
     assert BESIDE.seen_by_cuda(os.environ)[0] is T4  # for the processes that measure, too
+
+
+def test_spaces_between_names_are_no_part_of_them(monkeypatch):
+    pretend(monkeypatch, BESIDE, CUDA_VISIBLE_DEVICES=" 1 , 0")
+    assert nvidia_handles() == [L4, T4]
+
+
+def test_a_lost_gpu_is_left_out(monkeypatch):
+    pretend(monkeypatch, BESIDE)
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+
+    def handle(index):
+        if index == 0:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return L4
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    assert nvidia_handles() == [L4]
+    assert devices.available_names() == ["cuda:0", "cpu"]
+
+
+def test_a_driver_that_cannot_count_its_gpus_has_none(monkeypatch):
+    pretend(monkeypatch, BESIDE)
+    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", fail)
+    assert nvidia_handles() == []

@@ -1,8 +1,6 @@
 import pytest
-from helpers.rocm import MI300X, pretend_smi
 
-from measure.machine.amd_smi import AmdSmi
-from measure.machine.sensors import AmdSensors, Conditions, NoSensors, NvidiaSensors, ProcessorSensors, Reading
+from measure.machine.sensors import Conditions, HostLoad, NoSensors, NvidiaSensors, ProcessorSensors, Reading
 
 
 @pytest.fixture
@@ -205,51 +203,6 @@ def test_a_library_may_have_one_of_the_questions_alone(monkeypatch, gone, left):
     assert NvidiaSensors("gpu", NoSensors()).read().throttle == "hardware thermal"
 
 
-def amd(monkeypatch, is_one_of_two_dies=False, **answers):
-    pretend_smi(monkeypatch, MI300X, **answers)
-    return AmdSensors(AmdSmi(MI300X.bus), NoSensors(), is_one_of_two_dies)
-
-
-AT_WORK = {
-    "clock_info": {"clk": 2100},  # MHz
-    "temp_metric": 61,
-    "power_info": {"current_socket_power": 717, "average_socket_power": "N/A"},
-    "energy_count": {"energy_accumulator": 2_000_000, "counter_resolution": 15.3},  # µJ
-}
-
-
-def test_an_amd_gpu_answers_in_base_units(monkeypatch):
-    reading = amd(monkeypatch, **AT_WORK).read()
-    assert (reading.clock_hz, reading.temperature_c, reading.power_w) == (2.1e9, 61.0, 717.0)
-    assert reading.energy_j == pytest.approx(30.6)
-
-
-def test_one_die_of_two_has_no_power_of_its_own(monkeypatch):
-    reading = amd(monkeypatch, is_one_of_two_dies=True, **AT_WORK).read()
-    assert (reading.clock_hz, reading.power_w, reading.energy_j) == (2.1e9, None, None)
-
-
-def test_an_amd_gpu_is_throttled_where_a_counter_of_it_has_moved(monkeypatch):
-    metrics = {"ppt_residency_acc": 7, "socket_thm_residency_acc": 3, "hbm_thm_residency_acc": "N/A"}
-    sensors = amd(monkeypatch, gpu_metrics_info=lambda: metrics)
-    assert sensors.read().throttle is None
-    metrics["ppt_residency_acc"] = 9
-    assert sensors.read().throttle == "power cap"
-    assert sensors.read().throttle is None
-    metrics.update(ppt_residency_acc=10, socket_thm_residency_acc=4)
-    assert sensors.read().throttle == "power cap;thermal"
-
-
-def test_an_amd_gpu_that_tells_nothing_has_the_load_of_its_processor(monkeypatch):
-    class Host:
-        def read(self):
-            return Reading(core_s=1.0, idle_s=0.5, process_s=0.25, energy_j=9.0)
-
-    pretend_smi(monkeypatch, MI300X)
-    reading = AmdSensors(AmdSmi(MI300X.bus), Host(), is_one_of_two_dies=False).read()
-    assert reading == Reading(core_s=1.0, idle_s=0.5, process_s=0.25)  # without the processor's energy
-
-
 def test_a_gpus_load_is_that_of_the_processor_that_feeds_it(monkeypatch):
     class Host:
         def read(self):
@@ -268,3 +221,11 @@ def test_a_sensor_that_stops_answering_is_none(system):
     assert sensors.read().temperature_c == 61.0
     (root / "class/hwmon/hwmon1/temp1_input").unlink()
     assert sensors.read().temperature_c is None
+
+
+def test_a_gpu_without_sensors_has_the_load_of_its_processor_and_none_of_its_other_readings():
+    class Host:
+        def read(self):
+            return Reading(1.0, 0.5, 0.25, energy_j=9.0, clock_hz=3e9, temperature_c=50.0, throttle="thermal")
+
+    assert HostLoad(Host()).read() == Reading(core_s=1.0, idle_s=0.5, process_s=0.25)

@@ -9,11 +9,6 @@ def test_what_is_set_is_told_in_the_order_of_names_and_the_rest_is_not():
     assert tuning(variables) == "MALLOC_ARENA_MAX=1;OMP_WAIT_POLICY=ACTIVE"
 
 
-def test_what_chooses_an_amd_gpus_kernels_is_told():
-    variables = {"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "MIOPEN_FIND_MODE": "FAST", "HIP_VISIBLE_DEVICES": "0"}
-    assert tuning(variables) == "HSA_OVERRIDE_GFX_VERSION=11.0.0;MIOPEN_FIND_MODE=FAST"
-
-
 def test_nothing_or_an_empty_variable_tunes_nothing():
     assert tuning({}) is None
     assert tuning({"OMP_PROC_BIND": ""}) is None
