@@ -186,21 +186,6 @@ def test_the_paper_of_a_gpu_has_its_figures(data, tmp_path):
     assert "Tesla T4" in page.text()
 
 
-def test_the_page_to_send_tells_of_the_gpu_and_of_what_was_measured(data, tmp_path):
-    (tmp_path / "data").symlink_to(data)
-    (tmp_path / "tests.xml").write_text('<testsuites><testcase classname="tests" name="test" /></testsuites>')
-    answer = run("t4", "-m", "measure.diagnosis.page", tmp_path)
-    assert answer.returncode == 0, answer.stderr + answer.stdout
-    lines = answer.stdout.splitlines()
-    assert "GPU         Tesla T4, 16.1 GB" in lines  # 15360 MiB
-    assert f"driver      {DRIVER}" in lines
-    roofs = [line for line in lines if re.fullmatch(r"  \w+ \w+: [\d.]+ \w+/s, \d+ % of the datasheet's [\d.]+", line)]
-    assert any(line.startswith("  matmul fp32: ") and line.endswith(" 8.1") for line in roofs)
-    assert sum("by the GPU's clock" in line for line in lines) == 5  # two models at two batch sizes, and a step
-    failures = lines[lines.index("Failures") + 1 :]
-    assert all(": unsupported: " in line for line in failures if line != "  none")  # as without Triton
-
-
 def test_what_it_measures_is_not_added_to_a_cache(t4, tmp_path):
     answer = run("t4", "-m", "measure", "add-machine", t4.folder, "--data", tmp_path)
     assert answer.returncode == 2

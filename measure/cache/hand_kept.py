@@ -17,7 +17,7 @@ CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": 
 
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
 
-VECTOR, TENSOR = CHIP_UNITS = ("vector", "tensor")
+CHIP_UNITS = ("vector", "tensor")
 """The units of a chip that compute: those of vectors, and those of matrices."""
 
 LATENCY, FLOP = "latency", "flop"
