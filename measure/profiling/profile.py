@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from statistics import fmean, median
@@ -64,8 +64,13 @@ class Profiled:
     load: float | None = None
 
 
-def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> Profiled:
-    """Profile inference or a training step, after ``device.prepare``.
+def plain_sampling(sampling: Sampling) -> Sampling:
+    """Return how a cell is timed without the profiler in a run whose rounds are sampled so."""
+    return replace(PLAIN, warm_up_s=min(PLAIN.warm_up_s, sampling.warm_up_s))
+
+
+def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Profiled:
+    """Profile inference or a training step, after ``device.prepare``; ``sampling`` is that of the run's rounds.
 
     Raises NotImplementedError, with a reason, for a variant whose operators say nothing of its modules and for a device
     whose kernels torch's profiler does not see or loses; what ``forward.prepare`` does; and whatever torch raises where
@@ -89,7 +94,7 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
                 stage()
 
         first_call.make(once, cell.variant, device, beat)
-        return profile(network, stages, device, beat)
+        return profile(network, stages, device, plain_sampling(sampling), beat)
 
 
 def _refuse(device: Device, variant: str) -> None:
@@ -101,7 +106,11 @@ def _refuse(device: Device, variant: str) -> None:
 
 
 def profile(
-    network: "nn.Module", stages: Mapping[str, Callable[[], object]], device: Device, beat: Callable[[], None]
+    network: "nn.Module",
+    stages: Mapping[str, Callable[[], object]],
+    device: Device,
+    plain: Sampling,
+    beat: Callable[[], None],
 ) -> Profiled:
     """Time plain steps, which warm up, then some under the profiler; a step runs its stages one after another."""
     import torch
@@ -114,9 +123,9 @@ def profile(
                 run()
 
     step_in_ranges = partial(step, torch.profiler.record_function)
-    plain, sensors = Observed(step), device.sensors()
+    observed, sensors = Observed(step), device.sensors()
     opening = sensors.read()
-    plain_s = median(sample(Stopwatch(plain, device.synchronize, beat=beat), PLAIN).latencies_s)
+    plain_s = median(sample(Stopwatch(observed, device.synchronize, beat=beat), plain).latencies_s)
     load = load_since(opening, sensors)
     steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
     stopwatch = Stopwatch(step_in_ranges, device.synchronize, beat=beat)
@@ -138,7 +147,7 @@ def profile(
         tuple(attribute(events, ranges, steps, by_kernels=on_gpu)),
         busy_s(events, ranges, steps, by_kernels=on_gpu),
         kernels,
-        plain.use(),
+        observed.use(),
         load,
     )
 

@@ -16,7 +16,7 @@ from measure.cache.records import Cell, Sample
 from measure.cache.table import read
 from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
-from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
+from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
 from measure.run.task import Cache, Request, Task
@@ -71,7 +71,7 @@ class Estimate:
             is_timed_twice = task.cell.phase == STEP and self._kind != "cpu"  # as a whole, and stage by stage
             return build_s + _sampled_s(self._round, 2 * call_s if is_timed_twice else call_s)
         profiled_s = 2 * max(PROFILED_S, FEWEST_STEPS * call_s)
-        return build_s + _sampled_s(PLAIN, call_s) + profiled_s + ATTRIBUTION_S
+        return build_s + _sampled_s(plain_sampling(self._round), call_s) + profiled_s + ATTRIBUTION_S
 
     def ends_s(self, tasks: Iterable[Task]) -> list[float]:
         """Return the time from the beginning of a run to the end of each of its tasks, processes' starts among it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from measure.cache.discovery import import_modules
+from measure.cache.words import STEP
 from measure.run import sections
 from measure.run.estimate import Estimate
 from measure.run.task import AFTER, BEFORE, Cache, Request, Task, Tier
@@ -56,13 +57,12 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: Cache) -> list[Part
         return _blocks(tasks, cache)
     estimate = Estimate(request, cache)
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
-    needed = _needed_step(tasks, request, estimate)
+    needed = _needed(tasks, request, estimate)
     for task in tasks:
         tier = task.tier(request)
-        may_wait = tier in (Tier.SECOND_CELLS, Tier.STEPS, Tier.OTHER_CELLS) and task is not needed
-        if may_wait and not _is_of_story(task, request) and estimate.seconds(task) > LONG_SHARE * request.budget_s:
-            tier = Tier.LONG
-        tiers[tier].append(task)
+        may_wait = Tier.SECOND_CELLS <= tier < Tier.LONG and task not in needed
+        is_long = may_wait and estimate.seconds(task) > LONG_SHARE * request.budget_s
+        tiers[Tier.LONG if is_long else tier].append(task)
     return [
         Part(title(tier, request), _in_tier(tier, chosen, request, cache, estimate))
         for tier, chosen in tiers.items()
@@ -102,24 +102,29 @@ def title(tier: Tier, request: Request) -> str:
     }[tier]
 
 
-def _needed_step(tasks: Sequence[Task], request: Request, estimate: Estimate) -> Task | None:
-    """Return the quickest step of a leading model, which waits for nothing, while none of them was timed."""
-    steps = [task for task in tasks if task.tier(request) == Tier.STEPS]
+def _needed(tasks: Sequence[Task], request: Request, estimate: Estimate) -> list[Task]:
+    """Return the tasks that wait for nothing, however long they take: without them a part of the paper is empty.
+
+    These are the second cells of the leading models and the operators of their inference, and of their training steps
+    and the operators of these the quickest, as long as none of them was measured.
+    """
+    leading = {model.name for model in request.leading}
     trained = [model for model in request.leading if model in request.training_models]
-    return min(steps, key=estimate.seconds) if steps and len(steps) == len(trained) else None
-
-
-def _is_of_story(task: Task, request: Request) -> bool:
-    """Return whether a task is a forward pass at the second batch size that the paper's story needs."""
-    return task.tier(request) == Tier.SECOND_CELLS and task.columns["model"] in {each.name for each in request.leading}
+    needed: list[Task] = []
+    for tier in (Tier.SECOND_CELLS, Tier.STEPS, Tier.PROFILES):
+        chosen = [task for task in tasks if task.tier(request) == tier and task.columns["model"] in leading]
+        steps = [task for task in chosen if task.columns["phase"] == STEP]
+        needed += [task for task in chosen if task not in steps]
+        needed += [min(steps, key=estimate.seconds)] if steps and len(steps) == len(trained) else []
+    return needed
 
 
 def _in_tier(tier: Tier, tasks: list[Task], request: Request, cache: Cache, estimate: Estimate) -> list[Task]:
-    """Return the tasks of a tier: long ones and steps the shortest first, rounds block by block, others by model."""
+    """Return the tasks of a tier: what may take long the shortest first, rounds block by block, cells by model."""
     draw = Random(f"{cache.sitting.seed} {tier.name}")
-    if tier in (Tier.LONG, Tier.STEPS):
+    if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):
         return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
-    if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.PROFILES, Tier.OTHER_CELLS):
+    if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.OTHER_CELLS):
         return [task for part in _blocks(tasks, cache) for task in part.tasks]
     models = list({each.name: each for each in request.models}.values())
     draw.shuffle(models)

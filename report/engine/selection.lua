@@ -297,7 +297,8 @@ local function list_gaps(document)
     local text = stringify(element)
     if not known[text] then
       known[text] = true
-      items:insert(element.t == "Span" and pandoc.Blocks({ pandoc.Plain(element.content) }) or element.content)
+      local blocks = element.t == "Span" and pandoc.Blocks({ pandoc.Plain(element.content) }) or element.content
+      items:insert(blocks:walk({ Para = function(para) return pandoc.Plain(para.content) end }))
     end
     return {}
   end

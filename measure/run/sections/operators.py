@@ -34,23 +34,29 @@ class ProfileTask(LookTask):
         return [task for task in tasks if task.tier(request) == Tier.PROFILES] if request.quick else tasks
 
     def tier(self, request: Request) -> Tier:
-        """Begin with one profile a model, of inference.
+        """Begin with one profile of inference a model, and one of a training step of the leading models.
 
-        It is at the smallest batch size in a quick run or a short budget, else at one that fills most devices: a
-        profile of a large batch takes long.
+        Inference is profiled at the smallest batch size in a quick run or a short budget, else at one that fills most
+        devices: a profile of a large batch takes long.
         """
+        if not request.is_base(self.cell):
+            return Tier.REST
+        is_leading = self.model in request.leading
+        if self.cell.phase != INFERENCE:
+            is_first = self.cell.batch == min(request.training_batch_sizes)
+            return Tier.PROFILES if is_leading and is_first else Tier.REST
         is_short = request.quick or (request.budget_s or inf) < SHORT_BUDGET_S
         batch = min(request.batch_sizes) if is_short else request.second_batch or min(request.batch_sizes)
-        if not request.is_base(self.cell) or (self.cell.phase, self.cell.batch) != (INFERENCE, batch):
+        if self.cell.batch != batch:
             return Tier.REST
-        return Tier.PROFILES if self.model in request.leading else Tier.OTHER_CELLS
+        return Tier.PROFILES if is_leading else Tier.OTHER_CELLS
 
     @classmethod
     def looked_into(cls, cache: Cache) -> Sequence[Profile]:
         return cache.folder.profiles()
 
-    def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> Profiled:
-        return profile.measure(device, self.model, self.cell, beat)
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Profiled:
+        return profile.measure(device, self.model, self.cell, sampling, beat)
 
     def store(self, cache: Cache, outcome: Profiled | Failure) -> None:
         row, key = cache.row(self.model, self.cell, outcome), cache.key(self.cell)

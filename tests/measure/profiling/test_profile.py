@@ -9,7 +9,7 @@ from measure.cache.models import Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.profiling import profile
-from measure.timing.sampling import sample
+from measure.timing.sampling import ROUND, sample
 from measure.timing.stopwatch import Stopwatch
 
 torch = pytest.importorskip("torch", reason="networks are profiled with torch")
@@ -58,7 +58,7 @@ def net(monkeypatch):
 
 def measure(phase, variant="eager", device=None, beat=lambda: None):
     device = device or devices.find("cpu")
-    return profile.measure(device, NET, cell(NET, ROWS, variant=variant, phase=phase), beat)
+    return profile.measure(device, NET, cell(NET, ROWS, variant=variant, phase=phase), ROUND, beat)
 
 
 def shares(operators, stage):
@@ -174,7 +174,7 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     device = devices.find("cuda")
     device.prepare(1)
     (model,) = catalog.find(["resnet18"])
-    profiled = profile.measure(device, model, cell(model, 32, phase=phase), lambda: None)
+    profiled = profile.measure(device, model, cell(model, 32, phase=phase), ROUND, lambda: None)
     times = profiled.operators
     assert 0.5 * profiled.plain_s < sum(each.time_s for each in times) <= profiled.profiled_s
     expected = {"inference": ["conv2d"], "step": ["conv2d", "convolution_backward"]}[phase]

@@ -140,9 +140,14 @@ def test_a_budget_begins_with_something_of_everything():
     assert sorted(parts["batch 1"]) == sorted(f"{model.name} batch 1 fp32, round 1" for model in models)
     # Without the story both, two of the quick selection lead. A step of one comes before the long cells.
     assert parts["training steps"] == ["training alexnet batch 32 fp32, round 1"]
-    assert sorted(parts["operators"]) == [f"operators of {name} batch 1 fp32" for name in ("alexnet", "resnet18")]
+    *inference, step = parts["operators"]
+    assert sorted(inference) == [f"operators of {name} batch 1 fp32" for name in ("alexnet", "resnet18")]
+    assert step == "operators of training alexnet batch 32 fp32"
     assert parts["other cells"] == ["operators of vgg11 batch 1 fp32"]
-    assert sorted(parts["long cells"]) == [f"training {name} batch 32 fp32, round 1" for name in ("resnet18", "vgg11")]
+    assert sorted(parts["long cells"]) == [
+        "operators of training resnet18 batch 32 fp32",
+        *(f"training {name} batch 32 fp32, round 1" for name in ("resnet18", "vgg11")),
+    ]
     assert len([label for label in parts["further rounds"] if label.endswith("batch 1 fp32, round 2")]) == 3
     finer = parts["finer roofs"]
     assert {"roof matmul fp32 4096 sustained", "roof matmul fp32 512 sustained"} < set(finer)
@@ -226,7 +231,11 @@ def test_a_short_budget_has_the_profile_that_takes_least():
 def test_a_quick_run_profiles_the_two_leading_models_alone():
     models = catalog.find(["alexnet", "vgg11", "vgg16"])
     tasks = to_do(Request(models, [1, 64], ["fp32"], ["operators"], quick=True, **TRAINED))
-    assert labels(tasks) == ["operators of alexnet batch 1 fp32", "operators of vgg11 batch 1 fp32"]
+    assert labels(tasks) == [
+        "operators of alexnet batch 1 fp32",
+        "operators of training vgg11 batch 32 fp32",  # the one model that is trained
+        "operators of vgg11 batch 1 fp32",
+    ]
 
 
 def test_without_a_budget_parts_are_sections_and_rounds():
