@@ -207,6 +207,6 @@ def _run(connection: Connection, log: Path, main: Callable[..., None], *argument
 def _leave_terminal(log: Path) -> None:
     """Print into a file from here on, and leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -172,6 +172,8 @@ class Worker:
         up.
         """
         self._oom_kills = oom_kills()
+        with suppress(OSError):  # another run deletes logs that nobody has touched for a day
+            os.utime(self._log)
         previous, outcome = self._last
         if needs_fresh(previous, task, outcome, self._device_kind) or not (self._process and self._process.is_alive()):
             self.stop()  # one that died between two tasks as well, such as for others' want of memory

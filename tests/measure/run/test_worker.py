@@ -347,6 +347,17 @@ def test_files_that_killed_runs_left_are_removed(monkeypatch, tmp_path):
     assert {each.name for each in tmp_path.iterdir()} == {"ridgepoint-b.log", "other.log", file.name}
 
 
+def test_a_run_longer_than_a_day_keeps_its_log_and_starts_processes_without_it(process):
+    day_old = time.time() - 2 * worker.LEFT_S
+    os.utime(process._log, (day_old, day_old))
+    process.run(COUNT)
+    assert time.time() - process._log.stat().st_mtime < worker.LEFT_S  # no other run takes it for left behind
+    process._log.unlink()
+    begin_anew(process)
+    assert isinstance(process.run(COUNT), list)
+    assert process._log.exists()
+
+
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
     quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
     for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
