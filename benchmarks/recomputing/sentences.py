@@ -15,7 +15,13 @@ from recomputing.text import Given, Kinds, Naming, Parts, Quantity
 Said = dict[str, str]
 Wanted = Mapping[str, Any]
 
-REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
+REASONS = {
+    "oom": "ran out of memory",
+    "timeout": "ran out of time",
+    "unsupported": "not supported",
+    "killed": "killed from outside",
+    "error": "failed",
+}
 
 
 def kinds(cache: Cache, conclusions: Conclusions, printed: PrintedFigures) -> Kinds:

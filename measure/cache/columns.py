@@ -16,7 +16,7 @@ def duration(meaning: str) -> Column:
 
 
 DEVICE = one_of(("cpu", "cuda", "mps"))
-STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "error"))
+STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "killed", "error"))
 
 EnvironmentId = Annotated[
     str,
@@ -45,7 +45,13 @@ Variant = Annotated[
     Column("how the network is run, besides its precision", form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,))),
 ]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
-Status = Annotated[str, Column("how it ended; `oom`: the memory did not suffice", form=STATUSES)]
+Status = Annotated[
+    str,
+    Column(
+        "how it ended; `oom`: the memory did not suffice; `killed`: from outside, which the next run tries again",
+        form=STATUSES,
+    ),
+]
 Reason = Annotated[str | None, "why it is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
 Sitting = Annotated[

@@ -148,7 +148,7 @@ class Failure:
 
 
 KILLED = Failure(
-    "error",
+    "killed",
     "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
 )
 """An outcome that says nothing of the task, which the next sitting does again."""
@@ -293,7 +293,7 @@ class Cache:
     def tried(self, table: Sequence[Any]) -> list[Any]:
         """Return these rows, less those whose process was killed in an earlier sitting: they are done again."""
         sitting = self.sitting.sitting
-        return [row for row in self.rows(table) if row.reason != KILLED.reason or row.sitting == sitting]
+        return [row for row in self.rows(table) if row.status != KILLED.status or row.sitting == sitting]
 
     def key(self, cell: Cell) -> Columns:
         """Return the columns that say of which cell a row is."""

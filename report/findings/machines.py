@@ -22,7 +22,13 @@ from report.text.frame_rows import of_models
 from report.text.prose import Markup, Prose, escape
 from report.text.quantities import by_number, listing, number, percent, si
 
-REASONS = {"oom": "ran out of memory", "timeout": "ran out of time", "unsupported": "not supported", "error": "failed"}
+REASONS = {
+    "oom": "ran out of memory",
+    "timeout": "ran out of time",
+    "unsupported": "not supported",
+    "killed": "killed from outside",
+    "error": "failed",
+}
 
 FLAGS = {
     "wide": f"whose interval is wider than {method.TARGET} (of one round: than half of that)",

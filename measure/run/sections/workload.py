@@ -33,7 +33,7 @@ class WorkloadTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: Cache) -> list[Self]:
         rows = () if request.force else cache.workloads.models()
-        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.reason != KILLED.reason}
+        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.status != KILLED.status}
         tasks = []
         for precision, autocast in _ways(request, cache.environment.device):
             for model in request.models:

@@ -344,6 +344,14 @@ def test_what_was_killed_from_outside_is_done_again_in_the_next_sitting():
     assert labels(plan.tasks_to_do(request, dataclasses.replace(cache(**rows), sitting=Sitting(today)))) == []
 
 
+def test_what_was_killed_is_known_by_its_status_however_its_reason_is_worded():
+    request = Request([ALEXNET], [1], ["fp32"], ["inference"], rounds=1)
+    row = dataclasses.replace(killed(run("alexnet", 1), "before"), reason="ended from outside")
+    assert labels(to_do(request, runs=[row])) == ["alexnet batch 1 fp32, round 1"]
+    failed = dataclasses.replace(run("alexnet", 1), status="error", reason=KILLED.reason)
+    assert to_do(request, runs=[failed]) == []
+
+
 def test_a_roof_that_was_killed_from_outside_is_measured_again_in_the_next_sitting():
     request = Request([], [], ["fp32"], ["roofs"])
     task = next(task for task in to_do(request) if task.roof_kernel == "matmul")
