@@ -9,7 +9,7 @@ from measure.cache import rates
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.rates import Rates
 from measure.cache.records import Environment
-from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE
+from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 from measure.cache.workload_records import Workload
 from measure.cli.quantities import latency, percent, plain, si
 from measure.domain.cells import TimedCell, timed_cells
@@ -51,7 +51,10 @@ def headline(folder: MachineFolder, environment: Environment, workloads: Workloa
 
 
 def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[Counted]:
-    """Return the timed forward passes at full precision in eager mode that were counted."""
+    """Return the timed forward passes at full precision in eager mode that were counted.
+
+    Cells that were timed beside other programs are left out: what surprises there is the load.
+    """
     known = {
         (row.model, row.input_shape, row.batch): row
         for row in workloads
@@ -61,7 +64,7 @@ def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[C
     for cell in cells:
         row = known.get((cell.model, cell.input_shape or "", cell.batch))
         is_plain = (cell.phase, cell.precision, cell.variant) == (INFERENCE, FULL_PRECISION, EAGER)
-        if is_plain and cell.latency_s and row is not None and row.forward_flop:
+        if is_plain and LOADED not in cell.flags and cell.latency_s and row is not None and row.forward_flop:
             found.append(Counted(cell, row.forward_flop, row.footprint_byte))
     return found
 
