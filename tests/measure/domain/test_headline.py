@@ -54,6 +54,7 @@ def test_only_timed_forward_passes_in_eager_mode_at_full_precision_that_were_cou
         timed(batch=2),
         replace(timed(), latency_s=None),
         replace(timed(), phase="step"),
+        replace(timed(), flags=("loaded", "wide")),
     ):
         assert counted([left_out], rows) == []
     assert counted([timed()], [replace(rows[0], status="unsupported")]) == []
