@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment
 from measure.cli.flags import data_flag
 from measure.domain.headline import headline
 from report.load import options
@@ -18,18 +17,14 @@ def lines(written: Sequence[Path], data: Path) -> list[str]:
     said = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
     said += [f"Open {path.resolve().as_uri()}" for path in written if path.suffix == ".html"]
     folders = [MachineFolder(data, name) for name in options.machines(data) or machine_names(data)]
-    newest = [(environments[-1], folder) for folder in folders if (environments := _by_age(folder))]
-    if not newest:
+    environments = [(row, folder) for folder in folders for row in folder.environments()]
+    if not environments:
         return said
-    environment, folder = max(newest, key=lambda each: each[0].recorded_at)
+    environment, folder = max(environments, key=lambda each: each[0].recorded_at)
     said += ["", *headline(folder, environment, Workloads(data))]
     following = _next(data)
     width = max(len(command) for command, _ in following)
     return [*said, "", "Next:", *(f"  {command:<{width}}  {what}" for command, what in following)]
-
-
-def _by_age(folder: MachineFolder) -> list[Environment]:
-    return sorted(folder.environments(), key=lambda row: row.recorded_at)
 
 
 def _next(data: Path) -> list[tuple[str, str]]:

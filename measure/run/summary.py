@@ -59,7 +59,7 @@ def _held(request: Request, cache: Cache) -> list[str]:
     """Return what the cache holds of a request for this machine, each in a few words."""
     runs = [row for row in cache.rows(cache.folder.runs()) if row.status == "ok"]
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    cells = {cell for cell in map(Cell.of, runs) if cell in asked}
+    cells = Counter(cell for cell in map(Cell.of, runs) if cell in asked)  # how many rounds each has
     held = []
     kernels = {row.roof_kernel for row in cache.rows(cache.folder.roof_measurements()) if row.status == "ok"}
     if kernels:
@@ -72,9 +72,8 @@ def _held(request: Request, cache: Cache) -> list[str]:
     profiled = {row.model for row in profiles if Cell.of(row) in asked}
     held += [f"training steps of {len(trained)}"] if trained else []
     held += [f"operators of {len(profiled)}"] if profiled else []
-    rounds = Counter(cell for cell in map(Cell.of, runs) if cell in cells).values()
-    if max(rounds, default=0) > 1:
-        ends = dict.fromkeys((min(rounds), max(rounds)))
+    if max(cells.values(), default=0) > 1:
+        ends = dict.fromkeys((min(cells.values()), max(cells.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     return held
 
