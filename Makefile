@@ -9,9 +9,9 @@ BIN := .venv/bin
 
 .PHONY: report test lint gpu-check benchmark clean
 
-# The same command again measures what the budget left out. RIDGEPOINT_MADE_BY is what measuring calls that command.
+# The same command again measures what the budget left out. ROOFWRIGHT_MADE_BY is what measuring calls that command.
 report: .venv/.report
-	@RIDGEPOINT_MADE_BY="make report$(if $(filter file,$(origin BUDGET)),, BUDGET=$(BUDGET))" \
+	@ROOFWRIGHT_MADE_BY="make report$(if $(filter file,$(origin BUDGET)),, BUDGET=$(BUDGET))" \
 	  $(BIN)/python -m measure --quick --budget $(BUDGET)
 	@$(BIN)/python -m report
 
@@ -26,7 +26,7 @@ lint: .venv/.test
 
 # Both run, whatever the tests find; it fails if either fails.
 gpu-check: .venv/.test
-	@RIDGEPOINT_REQUIRE_GPU=1 $(BIN)/python -m pytest -m gpu; tests=$$?; \
+	@ROOFWRIGHT_REQUIRE_GPU=1 $(BIN)/python -m pytest -m gpu; tests=$$?; \
 	  $(BIN)/python -m measure --device cuda --quick --budget $(BUDGET) && exit $$tests
 
 benchmark: .venv/.test

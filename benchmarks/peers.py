@@ -19,7 +19,7 @@ Count = tuple[float, int | None]
 """Multiply-adds, and parameters where the program counts them."""
 
 
-def ridgepoint(network: "nn.Module", images: "torch.Tensor") -> Count:
+def roofwright(network: "nn.Module", images: "torch.Tensor") -> Count:
     """Count all that the paper needs: forward, backward, bytes, memory and layers."""
     from measure.counting.count import count_network
 
@@ -94,7 +94,7 @@ class Counter:
 
 
 COUNTERS = {
-    "ridgepoint": Counter(None, "meta", ridgepoint),
+    "roofwright": Counter(None, "meta", roofwright),
     "torch": Counter("torch", "meta", torch_counter),
     "fvcore": Counter("fvcore", "cpu", fvcore),  # its tracer fails on the meta device
     "ptflops-aten": Counter("ptflops", "cpu", ptflops_aten),

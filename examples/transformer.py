@@ -1,7 +1,7 @@
 """Three small transformers to measure: ``python -m measure --models examples.transformer:encoder``.
 
 Each function takes a batch size and returns a network and the inputs of one call of it: a dictionary of keyword
-arguments, a tuple of arguments, or one tensor. All is made on torch's default device, with random values, as Ridgepoint
+arguments, a tuple of arguments, or one tensor. All is made on torch's default device, with random values, as Roofwright
 chooses device, precision, and whether the network trains.
 """
 

@@ -41,7 +41,7 @@ from measure.run.worker import Worker
 
 _log = logging.getLogger("measure")
 
-MADE_BY = "RIDGEPOINT_MADE_BY"
+MADE_BY = "ROOFWRIGHT_MADE_BY"
 """The environment variable in which ``make`` says which of its commands runs this one, and renders the paper next."""
 
 

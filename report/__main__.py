@@ -80,7 +80,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     if engine == "quarto" and quarto is None:
         raise UserError(
             "there is no quarto on the PATH or beside this Python; install it with "
-            "pip install 'ridgepoint-report[quarto]' or from quarto.org, or use --engine embedded, which needs no more"
+            "pip install 'roofwright[quarto]' or from quarto.org, or use --engine embedded, which needs no more"
         )
     if quarto and (reason := outdated(quarto)):
         if engine == "quarto":
@@ -201,10 +201,10 @@ def carry_out(flags: Any, project: Path) -> int:
     from report import closing, failures
     from report.engine.remembering import FORCED
 
-    given = {"RIDGEPOINT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
+    given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
     given |= {FORCED: "1"} if flags.force else {}
     for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines), ("MODELS", flags.models)):
-        given |= {f"RIDGEPOINT_{name}": ",".join(chosen)} if chosen else {}
+        given |= {f"ROOFWRIGHT_{name}": ",".join(chosen)} if chosen else {}
     with in_environment(given), without_garbage_search():
         if flags.verb == "check":
             print(check(project, flags.data))

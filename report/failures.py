@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from measure.cli.process import in_environment
 from measure.errors import UserError
 
-STRICT = "RIDGEPOINT_STRICT"
+STRICT = "ROOFWRIGHT_STRICT"
 """Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
 
-FILE = "RIDGEPOINT_FAILURES"
+FILE = "ROOFWRIGHT_FAILURES"
 """This variable names the file of the lines."""
 
 

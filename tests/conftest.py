@@ -23,12 +23,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Fail a test for a GPU that skips, where RIDGEPOINT_REQUIRE_GPU is set: there nothing stays untested unseen."""
+    """Fail a test for a GPU that skips, where ROOFWRIGHT_REQUIRE_GPU is set: there nothing stays untested unseen."""
     report = yield
     problem = call.excinfo and call.excinfo.value
     is_of_gpu = item.get_closest_marker("gpu") is not None
-    if is_of_gpu and isinstance(problem, pytest.skip.Exception) and os.environ.get("RIDGEPOINT_REQUIRE_GPU"):
-        report.outcome, report.longrepr = "failed", f"RIDGEPOINT_REQUIRE_GPU is set: {problem.msg}"
+    if is_of_gpu and isinstance(problem, pytest.skip.Exception) and os.environ.get("ROOFWRIGHT_REQUIRE_GPU"):
+        report.outcome, report.longrepr = "failed", f"ROOFWRIGHT_REQUIRE_GPU is set: {problem.msg}"
     return report
 
 
@@ -73,11 +73,11 @@ def forked_workers():
 
 @pytest.fixture(scope="session")
 def launch():
-    """Start headless Chromium; without it a browser test is skipped, or fails if RIDGEPOINT_REQUIRE_BROWSER is set."""
+    """Start headless Chromium; without it a browser test is skipped, or fails if ROOFWRIGHT_REQUIRE_BROWSER is set."""
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
         reason = "no Chromium on this machine: install it to run the browser tests"
-        if os.environ.get("RIDGEPOINT_REQUIRE_BROWSER"):
+        if os.environ.get("ROOFWRIGHT_REQUIRE_BROWSER"):
             pytest.fail(reason)
         pytest.skip(reason)
     from playwright.sync_api import sync_playwright

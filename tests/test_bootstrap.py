@@ -42,7 +42,7 @@ def test_it_parses_under_a_python_that_is_too_old():
         ("  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl (865.4 MB)\n", ("torch", "2.14.1", 865.4)),
         ("  Using cached numpy-2.4.6-cp311-cp311-linux_x86_64.whl (17 kB)\n", ("numpy", "2.4.6", 0.017)),
         ("Downloading nvidia_cublas-13.1.1.3-py3-none-any.whl (1.2 GB)\n", ("nvidia_cublas", "13.1.1.3", 1200.0)),
-        ("Collecting torch>=2.6 (from ridgepoint-report==0.1.0)\n", None),
+        ("Collecting torch>=2.6 (from roofwright==0.1.0)\n", None),
         ("  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl.metadata (29 kB)\n", None),
         ("Processing /nowhere/torch-2.14.1-cp311-cp311-linux_x86_64.whl (from torch)\n", None),
     ],
@@ -101,7 +101,7 @@ def test_make_does_not_install_again_what_is_there(tmp_path):
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "bootstrap.py" not in made
     assert "-m measure --quick --budget 20m" in made
-    assert 'RIDGEPOINT_MADE_BY="make report BUDGET=20m"' in made
+    assert 'ROOFWRIGHT_MADE_BY="make report BUDGET=20m"' in made
     plain = subprocess.run(command[:-1], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert 'RIDGEPOINT_MADE_BY="make report"' in plain
+    assert 'ROOFWRIGHT_MADE_BY="make report"' in plain
     assert "-m measure --quick --budget 3m" in plain

@@ -34,8 +34,8 @@ def test_of_something_else():
             "1",
             1,
             [
-                "RIDGEPOINT_REQUIRE_GPU is set: no NVIDIA GPU on this machine",
-                "RIDGEPOINT_REQUIRE_GPU is set: no ncu",
+                "ROOFWRIGHT_REQUIRE_GPU is set: no NVIDIA GPU on this machine",
+                "ROOFWRIGHT_REQUIRE_GPU is set: no ncu",
                 "1 failed, 1 skipped, 1 error",
             ],
         ),
@@ -45,7 +45,7 @@ def test_where_a_gpu_is_required_a_skipped_test_for_one_fails(tmp_path, required
     shutil.copy(TESTS / "conftest.py", tmp_path)
     (tmp_path / "test_skipped.py").write_text(SKIPPED)
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-p", "no:cacheprovider", tmp_path]
-    environment = os.environ | {"RIDGEPOINT_REQUIRE_GPU": required}
+    environment = os.environ | {"ROOFWRIGHT_REQUIRE_GPU": required}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == code
     for line in lines:

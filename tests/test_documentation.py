@@ -21,7 +21,7 @@ import yaml
 from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
-import ridgepoint
+import roofwright
 from measure import __main__ as measure_command
 from measure import count_published, doctor, import_ncu, one_model
 from measure.answering import notebook
@@ -42,7 +42,7 @@ DOCUMENTS = sorted(
         ROOT / "notebooks/colab.ipynb",
     ]
 )
-PROGRAMS = ("python", "ridgepoint", "make", "pip", "quarto", "ncu", "git")
+PROGRAMS = ("python", "roofwright", "make", "pip", "quarto", "ncu", "git")
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -223,14 +223,14 @@ def parse_what_renders(words, _scratch):
     assert report_command.parser().parse_args(words).verb == "render"
 
 
-@rule("ridgepoint", "measure")
+@rule("roofwright", "measure")
 def plan_it_by_the_other_name(words, scratch):
-    assert ridgepoint.PARTS["measure"]([*words, "--plan", "--data", str(scratch)]) == 0
+    assert roofwright.PARTS["measure"]([*words, "--plan", "--data", str(scratch)]) == 0
 
 
-@rule("ridgepoint", "report")
+@rule("roofwright", "report")
 def parse_what_renders_by_the_other_name(words, scratch):
-    """tests/test_ridgepoint.py renders with it."""
+    """tests/test_roofwright.py renders with it."""
     parse_what_renders(words, scratch)
 
 
@@ -280,7 +280,7 @@ def find_the_extras(words, _scratch):
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (project,) = [word for word in words if word != "-e"]
     name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", project).groups()
-    assert name in (".", "ridgepoint-report")
+    assert name in (".", "roofwright")
     assert set(extras.split(",")) <= set(declared)
 
 

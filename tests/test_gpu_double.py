@@ -28,7 +28,7 @@ SQUEEZENET_CONVOLUTIONS = 26
 SHORT = ("--target", "50%", "--max-rounds", 3)
 """No more of a busy host's time than it takes to see the device's."""
 
-REQUIRED = {"RIDGEPOINT_REQUIRE_GPU": "1"}
+REQUIRED = {"ROOFWRIGHT_REQUIRE_GPU": "1"}
 """With it a test for a GPU that skips fails."""
 
 

@@ -16,7 +16,7 @@ def gpu_check(folder, tests, measuring):
         pytest.skip("no make on this machine")
     python = folder / "python"
     python.write_text(
-        f'#!/bin/sh\necho "$RIDGEPOINT_REQUIRE_GPU|$*"\ntest "$2" = pytest && exit {tests}\nexit {measuring}\n'
+        f'#!/bin/sh\necho "$ROOFWRIGHT_REQUIRE_GPU|$*"\ntest "$2" = pytest && exit {tests}\nexit {measuring}\n'
     )
     python.chmod(0o755)
     there = [f"--assume-old=.venv/{stamp}" for stamp in (".test", ".report")]

@@ -91,7 +91,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
             defined["run"] = run_here
             monkeypatch.chdir(ROOT)
 
-    assert f"Ridgepoint in {ROOT}, with torch " in printed["clone"]
+    assert f"Roofwright in {ROOT}, with torch " in printed["clone"]
     has_gpu = devices.available_names()[0].startswith("cuda")
     said = "There is no cuda on this machine: it measures what there is (--device auto).\n"
     assert (said in printed["measure"]) != has_gpu
@@ -148,7 +148,7 @@ def elsewhere(notebook, tmp_path, monkeypatch):
 
 
 def test_elsewhere_it_makes_a_clone_once(notebook, elsewhere, tmp_path):
-    assert elsewhere["clone"] == tmp_path / "work" / "ridgepoint"
+    assert elsewhere["clone"] == tmp_path / "work" / "roofwright"
     assert (elsewhere["clone"] / "measure" / "__main__.py").exists()
     again = {"REPOSITORY": "file:///nowhere"}
     exec(cell(notebook, "clone").source, again)
@@ -199,7 +199,7 @@ def colab(tmp_path):
     packages = tmp_path / "packages"
     packages.mkdir()
     for each in Path(sysconfig.get_path("purelib")).iterdir():
-        if "ridgepoint" not in each.name and each.suffix != ".pth":
+        if "roofwright" not in each.name and each.suffix != ".pth":
             (packages / each.name).symlink_to(each)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "colab"], check=True)
     given = environment("t4")
@@ -239,8 +239,8 @@ def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, 
     assert ran.returncode == 0, ran.stderr
     notebook = nbformat.read(work / "colab.ipynb", as_version=4)
 
-    clone = work / "ridgepoint"
-    assert f"Ridgepoint in {clone}, with torch " in said(notebook, "clone")
+    clone = work / "roofwright"
+    assert f"Roofwright in {clone}, with torch " in said(notebook, "clone")
     assert (clone / ".venv" / "bin" / "python").exists()
     assert "There is no cuda" not in said(notebook, "measure")
     (machine,) = (clone / "data" / "machines").iterdir()

@@ -168,7 +168,7 @@ class PrintedFigures:
         return rows.iloc[0] if len(rows) else pd.Series(nan, index=rows.columns)
 
     def _models(self) -> Iterator[Figure]:
-        programs = self.cache.programs[self.cache.programs.program == "ridgepoint"].set_index("model").forward_mac
+        programs = self.cache.programs[self.cache.programs.program == "roofwright"].set_index("model").forward_mac
         for row in each(self.cache.published("models")):
             asked = self._asked(row.model_key, 1)
             flop = asked.forward_flop

@@ -76,7 +76,7 @@ def opened(source: Path) -> Iterator[HandedIn]:
     Raises UserError for anything else, for no machine or several, and for what a zip or folder of tables never holds:
     names that lead out of it, links, passwords, files beyond the limits.
     """
-    with TemporaryDirectory(prefix="ridgepoint-") as temporary:
+    with TemporaryDirectory(prefix="roofwright-") as temporary:
         try:
             if source.is_dir():
                 handed_in = _copied(source, source.resolve().name, _in_folder(source), Path(temporary))

@@ -59,7 +59,7 @@ Sitting = Annotated[
     "the UTC time at which the command began that measured it: cells of one sitting were measured in one random order",
 ]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
-Version = Annotated[str | None, "the version of Ridgepoint that measured it, with the commit where it is a clone"]
+Version = Annotated[str | None, "the version of Roofwright that measured it, with the commit where it is a clone"]
 
 Load = Annotated[
     float | None,

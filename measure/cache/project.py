@@ -1,6 +1,6 @@
 """Where this project's own files lie: the sources of the paper, and the tables that are kept by hand.
 
-In a clone they are where everybody edits them. An installed copy has them in ``share/ridgepoint`` of its environment.
+In a clone they are where everybody edits them. An installed copy has them in ``share/roofwright`` of its environment.
 """
 
 import importlib.metadata
@@ -9,7 +9,7 @@ from pathlib import Path
 from measure.cache.schema import file_of
 from measure.errors import UserError
 
-DISTRIBUTION = "ridgepoint-report"
+DISTRIBUTION = "roofwright"
 """The name of this project for pip."""
 
 ROOT = Path(__file__).parents[2]

@@ -138,7 +138,7 @@ class ProgramCount:
     """
 
     environment_id: columns.EnvironmentId
-    program: Annotated[str, "the program; `ridgepoint`: this one"]
+    program: Annotated[str, "the program; `roofwright`: this one"]
     version: Annotated[str | None, "the program's version; empty of this one"]
     model: columns.Model
     family: columns.Family

@@ -40,7 +40,7 @@ def connected(address: str) -> Iterator[None]:
     try:
         import ray
     except ImportError:
-        raise UserError("--cluster: needs Ray; install it with pip install 'ridgepoint-report[cluster]'") from None
+        raise UserError("--cluster: needs Ray; install it with pip install 'roofwright[cluster]'") from None
     try:
         _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")

@@ -69,7 +69,7 @@ def _private_folder() -> Path:
 
     Its name can be guessed, and anyone may have put a folder or link of that name among the temporary files before.
     """
-    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"roofwright-{os.getuid()}"
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()

@@ -85,7 +85,7 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
     ncu = find()
     listed = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=QUERY_LIMIT_S)
     beat()
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
         table, said = Path(folder) / "kernels.csv", Path(folder) / "said.txt"
         line = command(ncu, metrics(listed.stdout), table, program)
         with said.open("wb") as output:

@@ -49,7 +49,7 @@ def current(device: Device, threads: int) -> Environment:
     """Describe this machine as it is now. Raises UserError if torch is missing or a variable changes precisions."""
     torch_version = installed_version("torch")
     if torch_version is None:
-        raise UserError("torch is not installed; install it with pip install 'ridgepoint-report[measure]'")
+        raise UserError("torch is not installed; install it with pip install 'roofwright[measure]'")
     identity = device.identity()
     hardware_id = _hash(identity, 12)
     check_precisions()

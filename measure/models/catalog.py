@@ -101,7 +101,7 @@ def _require(library: str) -> None:
     except ImportError:
         extra = "timm" if library == "timm" else "measure"
         raise UserError(
-            f"--models: the models of {library} need it; install it with pip install 'ridgepoint-report[{extra}]'"
+            f"--models: the models of {library} need it; install it with pip install 'roofwright[{extra}]'"
         ) from None
 
 

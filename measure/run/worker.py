@@ -143,11 +143,11 @@ LEFT_S = 24 * 3600
 
 def _log_file() -> Path:
     """Return a new file for what a process writes; those that runs which were killed left are removed."""
-    for left in Path(tempfile.gettempdir()).glob("ridgepoint-*.log"):
+    for left in Path(tempfile.gettempdir()).glob("roofwright-*.log"):
         with suppress(OSError):  # another user's, or just removed by another run
             if time.time() - left.stat().st_mtime > LEFT_S:
                 left.unlink()
-    descriptor, name = tempfile.mkstemp(prefix="ridgepoint-", suffix=".log")
+    descriptor, name = tempfile.mkstemp(prefix="roofwright-", suffix=".log")
     os.close(descriptor)
     return Path(name)
 

@@ -185,7 +185,7 @@ async function start(element, picture) {
 
 async function startAll() {
   // Vega measures texts as it draws: the charts' font must be there before.
-  await Promise.all(["normal", "bold"].map((weight) => document.fonts.load(`${weight} 11px "Ridgepoint Sans"`)));
+  await Promise.all(["normal", "bold"].map((weight) => document.fonts.load(`${weight} 11px "Roofwright Sans"`)));
   let picture = null;
   for (const element of document.querySelectorAll("img, svg, script.chart")) {
     if (element.matches("script.chart")) {

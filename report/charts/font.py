@@ -8,7 +8,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).with_name("fonts")
 
-FAMILY = "Ridgepoint Sans, Arial, Liberation Sans, Helvetica, sans-serif"
+FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"
 """That font, and those with the same widths for a chart that leaves the paper."""
 
 WIDTHS: dict[str, dict[str, float]] = json.loads((FOLDER / "widths.json").read_text(encoding="utf-8"))

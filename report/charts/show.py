@@ -73,7 +73,7 @@ def scripts() -> Display:
 def _font_faces() -> str:
     faces = []
     for style, weight in (("Regular", "normal"), ("Bold", "bold")):
-        font = base64.b64encode((FOLDER / f"RidgepointSans-{style}.woff2").read_bytes()).decode()
+        font = base64.b64encode((FOLDER / f"RoofwrightSans-{style}.woff2").read_bytes()).decode()
         source = f'url("data:font/woff2;base64,{font}") format("woff2")'
-        faces.append(f'@font-face {{ font-family: "Ridgepoint Sans"; font-weight: {weight}; src: {source}; }}')
+        faces.append(f'@font-face {{ font-family: "Roofwright Sans"; font-weight: {weight}; src: {source}; }}')
     return "\n".join(faces)

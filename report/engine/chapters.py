@@ -32,7 +32,7 @@ def left_out(project: Project) -> set[str]:
     chosen = project.chosen("chapters")
     for name in chosen:
         if name not in known:
-            raise unknown(f"--chapters, or ridgepoint: chapters in {SETTINGS_FILE}", name, known)
+            raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
     names = set(known) - set(chosen) if chosen else set()
     if names and FILTER not in map(Path, project.filters):
         raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")

@@ -19,7 +19,7 @@ from report.engine.project import Project, cannot_write, read_project
 from report.engine.references import Numbered, with_references
 from report.engine.source import Line, Places
 
-METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "ridgepoint")
+METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "roofwright")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.
 READER = ["--from=markdown", "--to=json", "--columns=100000"]
 

@@ -49,14 +49,14 @@ class Project:
         return self.root / self.output_folder
 
     @property
-    def ridgepoint(self) -> dict[str, Any]:
-        """The settings under `ridgepoint`, which only this project has."""
-        return dict(self.settings.get("ridgepoint") or {})
+    def roofwright(self) -> dict[str, Any]:
+        """The settings under `roofwright`, which only this project has."""
+        return dict(self.settings.get("roofwright") or {})
 
     def chosen(self, key: str) -> list[str]:
-        """Return the names that the variable RIDGEPOINT_KEY or else `ridgepoint: key:` chooses; none for all."""
-        given = os.environ.get(f"RIDGEPOINT_{key.upper()}", "")
-        return [name for name in given.split(",") if name] or list(self.ridgepoint.get(key, []))
+        """Return the names that the variable ROOFWRIGHT_KEY or else `roofwright: key:` chooses; none for all."""
+        given = os.environ.get(f"ROOFWRIGHT_{key.upper()}", "")
+        return [name for name in given.split(",") if name] or list(self.roofwright.get(key, []))
 
     @property
     def filters(self) -> list[str]:

@@ -97,7 +97,7 @@ def _selected(project: Project) -> Iterator[Project]:
 
 def _environment(data: Path) -> dict[str, str]:
     """Return the variables that Quarto sees; the date of its files is that of the newest machine in the data."""
-    environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "RIDGEPOINT_DATA": str(data)}
+    environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "ROOFWRIGHT_DATA": str(data)}
     times = [row.recorded_at for name in machine_names(data) for row in MachineFolder(data, name).environments()]
     with suppress(ValueError):  # no machine, or a text that is no time
         newest = datetime.fromisoformat(max(times))

@@ -24,7 +24,7 @@ from report.engine.project import Project
 FOLDER = "_cache"
 """Lies in the project; it can be deleted at any time."""
 
-FORCED = "RIDGEPOINT_FORCED"
+FORCED = "ROOFWRIGHT_FORCED"
 """Where this variable is set, all code runs."""
 
 PROSE = (".qmd", ".md", ".ipynb")
@@ -108,7 +108,7 @@ class Session:
     def _started(self) -> JupyterKernel:
         """Return the kernel, in which all cells ran that prepare something for the code at hand."""
         if self._kernel is None:
-            environment = {"RIDGEPOINT_DATA": str(self._data)}
+            environment = {"ROOFWRIGHT_DATA": str(self._data)}
             self._kernel = self._stack.enter_context(jupyter_kernel(self._project.root, environment))
         for code in self._pending:
             self._kernel.run(code)
@@ -167,7 +167,7 @@ def state(project: Project, data: Path) -> str:
 
 
 def _is_of_ours(name: str) -> bool:
-    return name.startswith("RIDGEPOINT_") and name not in (failures.FILE, FORCED)
+    return name.startswith("ROOFWRIGHT_") and name not in (failures.FILE, FORCED)
 
 
 def _listed(folder: str) -> Iterable[Path]:

@@ -1,5 +1,5 @@
--- Leaves out the chapters that are not chosen: by the environment variable RIDGEPOINT_CHAPTERS (names with commas
--- between them), else by `ridgepoint: chapters:` in the metadata. A chapter begins at a heading of the first level
+-- Leaves out the chapters that are not chosen: by the environment variable ROOFWRIGHT_CHAPTERS (names with commas
+-- between them), else by `roofwright: chapters:` in the metadata. A chapter begins at a heading of the first level
 -- whose label is its name after `sec-`. A reference into what is left out says so, where its number would stand.
 -- So does, in one edition, a reference to what only the other shows: `::: {.content-visible when-format="html"}`.
 -- Third, a sentence that stands in for what was not measured (of class `gap`) moves into one list, in the div `gaps`;
@@ -14,10 +14,10 @@ local EDITIONS = { html = "the HTML edition", typst = "the PDF" }
 
 local function chosen(metadata)
   local names = pandoc.List({})
-  for name in (os.getenv("RIDGEPOINT_CHAPTERS") or ""):gmatch("[^,]+") do
+  for name in (os.getenv("ROOFWRIGHT_CHAPTERS") or ""):gmatch("[^,]+") do
     names:insert(name)
   end
-  local settings = metadata.ridgepoint
+  local settings = metadata.roofwright
   if #names == 0 and settings and settings.chapters then
     for _, name in ipairs(settings.chapters) do
       names:insert(stringify(name))
@@ -142,7 +142,7 @@ local function select_chapters(document)
   end
   for _, name in ipairs(names) do
     if not known:includes(name) then
-      error("ridgepoint: chapters in _quarto.yml: '" .. name .. "' is not one of " .. table.concat(known, ", "))
+      error("roofwright: chapters in _quarto.yml: '" .. name .. "' is not one of " .. table.concat(known, ", "))
     end
   end
   document.blocks = without_references(kept, said)

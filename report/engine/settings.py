@@ -46,7 +46,7 @@ TYPST: Schema = {
     "margin": dict.fromkeys(("x", "y", "top", "bottom", "left", "right"), LENGTH),
     "font-paths": FILES, "include-in-header": HEADERS,
 }  # fmt: skip
-OWN = "ridgepoint"
+OWN = "roofwright"
 """The key below which a key that is unknown here is nobody's."""
 DOCUMENT_SCHEMA: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},

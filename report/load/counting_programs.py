@@ -7,10 +7,10 @@ import pandas as pd
 from measure.cache.words import PUBLISHED_MAC_STEP
 from report.text.quantities import percent
 
-OURS = "ridgepoint"
+OURS = "roofwright"
 
 NAMES = {
-    OURS: "Ridgepoint", "torch": "FlopCounterMode", "fvcore": "fvcore", "ptflops-aten": "ptflops (aten)",
+    OURS: "Roofwright", "torch": "FlopCounterMode", "fvcore": "fvcore", "ptflops-aten": "ptflops (aten)",
     "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo",
 }  # fmt: skip
 """The programs as the paper calls them, in its order."""

@@ -1,4 +1,4 @@
-"""What a reader sets of the paper beside its words: under `ridgepoint` in `_quarto.yml`, or by flags.
+"""What a reader sets of the paper beside its words: under `roofwright` in `_quarto.yml`, or by flags.
 
 The chapters' Python runs in the project's folder, under either engine, and finds both there: flags reach it, as they
 reach Quarto, by environment variables.
@@ -32,7 +32,7 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
         raise UserError(f"{data} holds no machine, so none can be chosen; measure one first with python -m measure")
     for name in names:
         if name not in known:
-            raise unknown(f"--machines, or ridgepoint: machines in {SETTINGS_FILE}", name, known)
+            raise unknown(f"--machines, or roofwright: machines in {SETTINGS_FILE}", name, known)
     return list(dict.fromkeys(names))
 
 
@@ -45,7 +45,7 @@ def models(known: Collection[str], root: Path = Path()) -> set[str]:
     names = project.chosen("models") if project else []
     for name in names:
         if not fnmatch.filter(known, name):
-            raise unknown(f"--models, or ridgepoint: models in {SETTINGS_FILE}", name, sorted(known))
+            raise unknown(f"--models, or roofwright: models in {SETTINGS_FILE}", name, sorted(known))
     return {model for name in names or ["*"] for model in fnmatch.filter(known, name)}
 
 
@@ -58,7 +58,7 @@ def cache_flags() -> tuple[str, str]:
 
     Neither for the project's own cache, which holds the usual models.
     """
-    return _flags(os.environ.get("RIDGEPOINT_DATA", ""), Path.cwd())
+    return _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd())
 
 
 @cache
@@ -75,7 +75,7 @@ def _flags(data: str, root: Path) -> tuple[str, str]:
 def figure_width(root: Path = Path()) -> int:
     """Return the width in pixels of a plot as wide as the text."""
     project = _project(root)
-    return int(project.ridgepoint.get("figure-width", FIGURE_WIDTH)) if project else FIGURE_WIDTH
+    return int(project.roofwright.get("figure-width", FIGURE_WIDTH)) if project else FIGURE_WIDTH
 
 
 def _project(root: Path) -> Project | None:

@@ -124,16 +124,16 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
 def load(
     data: Path | None = None, references: Path = Path("bib/references.bib"), chosen: Sequence[str] | None = None
 ) -> Paper:
-    """Read a data folder: the one given, else the one RIDGEPOINT_DATA names, else the project's ``data``.
+    """Read a data folder: the one given, else the one ROOFWRIGHT_DATA names, else the project's ``data``.
 
-    Tables kept by hand that the folder of RIDGEPOINT_DATA does not have are the project's: chips are the same on every
+    Tables kept by hand that the folder of ROOFWRIGHT_DATA does not have are the project's: chips are the same on every
     machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without
     it, those of ``report.load.options``. What is not there yet is empty.
 
     Raises UserError where a table cannot be read, and for a choice that means nothing in it.
     """
     projects = data or Path("data")
-    data = data or Path(os.environ.get("RIDGEPOINT_DATA") or projects)
+    data = data or Path(os.environ.get("ROOFWRIGHT_DATA") or projects)
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
     models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))

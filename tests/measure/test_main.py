@@ -433,7 +433,7 @@ def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(
     runs = MachineFolder(tmp_path, "box").runs()
     assert [run.round for run in runs] == list(range(rounds))
     assert len({(run.sitting, run.seed, run.version) for run in runs}) == 1
-    assert (runs[0].seed, runs[0].version.split()[0]) == (1, installed_version("ridgepoint-report"))
+    assert (runs[0].seed, runs[0].version.split()[0]) == (1, installed_version("roofwright"))
     assert call(*arguments) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
 

@@ -62,7 +62,7 @@ def test_help_imports_no_engine():
 
 
 def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
-    root = project("See `{python} __import__('os').environ['RIDGEPOINT_DATA'].rsplit('/', 1)[1]`.\n")
+    root = project("See `{python} __import__('os').environ['ROOFWRIGHT_DATA'].rsplit('/', 1)[1]`.\n")
     out = tmp_path / "elsewhere" / "site"
     assert main(["--formats", "html", "--out", str(out)], root) == 0
     printed = capsys.readouterr()
@@ -129,7 +129,7 @@ def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatc
 
 def test_quarto_where_there_is_none(project, no_quarto, capsys):
     message = refusal(capsys, project(), "--engine", "quarto")
-    assert "pip install 'ridgepoint-report[quarto]'" in message
+    assert "pip install 'roofwright[quarto]'" in message
     assert "quarto.org" in message
     assert "--engine embedded" in message
 
@@ -239,7 +239,7 @@ def chapters(project):
 
 @pytest.mark.parametrize(
     ("settings", "flags"),
-    [("", ["--chapters", "one"]), ("ridgepoint:\n  chapters: [one]\n", [])],
+    [("", ["--chapters", "one"]), ("roofwright:\n  chapters: [one]\n", [])],
     ids=["flag", "metadata"],
 )
 def test_a_chapter_that_is_not_chosen_vanishes(chapters, no_quarto, settings, flags):
@@ -276,10 +276,10 @@ def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
 @pytest.mark.parametrize(
     ("settings", "flags", "message"),
     [
-        ("", ["--chapters", "on"], "--chapters, or ridgepoint: chapters in _quarto.yml: 'on' is not one of one, two"),
-        ("ridgepoint:\n  chapters: [x]\n", [], "--chapters, or ridgepoint: chapters in _quarto.yml: 'x' is not one of"),
-        ("", ["--machines", "x"], "--machines, or ridgepoint: machines in _quarto.yml: 'x' is not one of a"),
-        ("ridgepoint:\n  figure-width: 9\n", [], "_quarto.yml:11: 'figure-width' must be a whole number from 400"),
+        ("", ["--chapters", "on"], "--chapters, or roofwright: chapters in _quarto.yml: 'on' is not one of one, two"),
+        ("roofwright:\n  chapters: [x]\n", [], "--chapters, or roofwright: chapters in _quarto.yml: 'x' is not one of"),
+        ("", ["--machines", "x"], "--machines, or roofwright: machines in _quarto.yml: 'x' is not one of a"),
+        ("roofwright:\n  figure-width: 9\n", [], "_quarto.yml:11: 'figure-width' must be a whole number from 400"),
         ("", ["--formats", "svg"], "--formats of render: 'svg' is not one of html, pdf"),
         ("", ["figures", "--formats", "html"], "--formats of figures: 'html' is not one of svg, png, pdf, json"),
         ("", ["--figures", "fig-a"], "--figures: works with python -m report figures only"),

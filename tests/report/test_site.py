@@ -243,7 +243,7 @@ def pdf(site):
 def test_the_pdf_has_title_abstract_and_references(pdf):
     whole = "\n".join(pdf)
     assert len(pdf) >= 8
-    assert "Ridgepoint: how deep networks run on a chip" in pdf[0]
+    assert "Roofwright: how deep networks run on a chip" in pdf[0]
     assert "Abstract" in pdf[0]
     assert "References" in whole
     assert "Williams" in whole

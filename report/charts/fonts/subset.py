@@ -14,7 +14,7 @@ from pathlib import Path
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
-FAMILY = "Ridgepoint Sans"
+FAMILY = "Roofwright Sans"
 STYLES = {"Regular": "regular", "Bold": "bold"}
 RANGES = (
     (0x20, 0x7E),  # ASCII
@@ -39,15 +39,15 @@ def main(folder: Path) -> None:
         subsetter.populate(unicodes=[code for first, last in RANGES for code in range(first, last + 1)])
         subsetter.subset(font)
         texts = {1: FAMILY, 2: style, 3: f"{FAMILY} {style}", 4: f"{FAMILY} {style}".removesuffix(" Regular")}
-        for number, text in (texts | {6: f"RidgepointSans-{style}"}).items():
+        for number, text in (texts | {6: f"RoofwrightSans-{style}"}).items():
             font["name"].setName(text, number, 3, 1, 0x409)
         advances, em = font["hmtx"], font["head"].unitsPerEm
         widths[name] = {
             chr(code): round(advances[glyph][0] / em, 4) for code, glyph in sorted(font.getBestCmap().items())
         }
-        font.save(here / f"RidgepointSans-{style}.ttf")
+        font.save(here / f"RoofwrightSans-{style}.ttf")
         font.flavor = "woff2"
-        font.save(here / f"RidgepointSans-{style}.woff2")
+        font.save(here / f"RoofwrightSans-{style}.woff2")
     text = json.dumps(widths, ensure_ascii=False, separators=(",", ":"))
     (here / "widths.json").write_text(text.replace('"bold"', '\n"bold"') + "\n", encoding="utf-8")
 

@@ -23,10 +23,10 @@ from helpers.places import ROOT, TESTS
 if TYPE_CHECKING:
     import pytest
 
-VARIABLE = "RIDGEPOINT_TEST_GPU"
+VARIABLE = "ROOFWRIGHT_TEST_GPU"
 """The name of the machine whose GPUs a process has."""
 
-PYTHON = "RIDGEPOINT_TEST_PYTHON"
+PYTHON = "ROOFWRIGHT_TEST_PYTHON"
 """The Python that ``bin/ncu`` is a program of."""
 
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")

@@ -18,7 +18,7 @@ from helpers.gpu import here
 from helpers.gpu.catalogue import Gpu
 from helpers.gpu.stream import STREAM, Kernel
 
-LAUNCHES = "RIDGEPOINT_TEST_LAUNCHES"
+LAUNCHES = "ROOFWRIGHT_TEST_LAUNCHES"
 """The variable that names the file for a program's kernels."""
 
 REFUSAL = (

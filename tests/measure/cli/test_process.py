@@ -9,17 +9,17 @@ from measure.cli.process import in_environment, without_garbage_search
 
 
 def test_the_environment_is_put_back(monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "a")
-    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
-    with in_environment({"RIDGEPOINT_MACHINES": "b", "RIDGEPOINT_CHAPTERS": "c"}):
-        assert (os.environ["RIDGEPOINT_MACHINES"], os.environ["RIDGEPOINT_CHAPTERS"]) == ("b", "c")
-    assert os.environ["RIDGEPOINT_MACHINES"] == "a"
-    assert "RIDGEPOINT_CHAPTERS" not in os.environ
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "a")
+    monkeypatch.delenv("ROOFWRIGHT_CHAPTERS", raising=False)
+    with in_environment({"ROOFWRIGHT_MACHINES": "b", "ROOFWRIGHT_CHAPTERS": "c"}):
+        assert (os.environ["ROOFWRIGHT_MACHINES"], os.environ["ROOFWRIGHT_CHAPTERS"]) == ("b", "c")
+    assert os.environ["ROOFWRIGHT_MACHINES"] == "a"
+    assert "ROOFWRIGHT_CHAPTERS" not in os.environ
 
 
 def test_a_process_that_is_started_within_has_it_too():
-    with in_environment({"RIDGEPOINT_CHAPTERS": "c"}):
-        script = "import os; print(os.environ['RIDGEPOINT_CHAPTERS'])"
+    with in_environment({"ROOFWRIGHT_CHAPTERS": "c"}):
+        script = "import os; print(os.environ['ROOFWRIGHT_CHAPTERS'])"
         assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "c\n"
 
 

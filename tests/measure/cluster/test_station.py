@@ -47,7 +47,7 @@ def test_a_flag_that_is_wrong_is_said_where_the_station_begins():
 
 def test_locks_lie_in_a_folder_of_this_user_alone(tmp_path):
     folder = Station("cpu", None, Sampling()).lock().parent
-    assert folder == tmp_path / f"ridgepoint-{os.getuid()}"
+    assert folder == tmp_path / f"roofwright-{os.getuid()}"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -74,7 +74,7 @@ ROOT_ALONE = pytest.mark.skipif(os.getuid() != 0, reason="only root gives folder
     ],
 )
 def test_a_foreign_folder_for_locks_is_refused(tmp_path, prepare):
-    folder, elsewhere = tmp_path / f"ridgepoint-{os.getuid()}", tmp_path / "elsewhere"
+    folder, elsewhere = tmp_path / f"roofwright-{os.getuid()}", tmp_path / "elsewhere"
     elsewhere.mkdir()
     prepare(folder, elsewhere)
     with pytest.raises(UserError, match=f"{folder}: is not a folder that this user alone can write into; remove it or"):

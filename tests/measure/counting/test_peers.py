@@ -61,10 +61,10 @@ def resnet18():
     return pytest.importorskip("torchvision").models.resnet18()
 
 
-def test_ridgepoint_counts_products_only(macs):
-    assert macs("ridgepoint", resnet18(), 3, 224, 224) == RESNET18
-    assert macs("ridgepoint", Attention(), 5, 8) == Attention.PROJECTIONS + Attention.PRODUCTS
-    assert macs("ridgepoint", nn.LayerNorm(8), 5, 8) == 0
+def test_roofwright_counts_products_only(macs):
+    assert macs("roofwright", resnet18(), 3, 224, 224) == RESNET18
+    assert macs("roofwright", Attention(), 5, 8) == Attention.PROJECTIONS + Attention.PRODUCTS
+    assert macs("roofwright", nn.LayerNorm(8), 5, 8) == 0
 
 
 def test_torch_counts_products_only_on_the_meta_device(macs):

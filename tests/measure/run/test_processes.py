@@ -10,7 +10,7 @@ from measure.run.processes import Processes
 
 pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 
-VARIABLE = "RIDGEPOINT_PROBE"
+VARIABLE = "ROOFWRIGHT_PROBE"
 pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks on Linux alone")
 
 

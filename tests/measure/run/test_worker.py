@@ -339,12 +339,12 @@ def test_threads_of_the_process_speak_one_after_another():
 def test_files_that_killed_runs_left_are_removed(monkeypatch, tmp_path):
     monkeypatch.setattr(worker.tempfile, "tempdir", str(tmp_path))
     yesterday = time.time() - 2 * worker.LEFT_S
-    for name in ("ridgepoint-a.log", "ridgepoint-b.log", "other.log"):
+    for name in ("roofwright-a.log", "roofwright-b.log", "other.log"):
         (tmp_path / name).touch()
-    for name in ("ridgepoint-a.log", "other.log"):
+    for name in ("roofwright-a.log", "other.log"):
         os.utime(tmp_path / name, (yesterday, yesterday))
     file = worker._log_file()
-    assert {each.name for each in tmp_path.iterdir()} == {"ridgepoint-b.log", "other.log", file.name}
+    assert {each.name for each in tmp_path.iterdir()} == {"roofwright-b.log", "other.log", file.name}
 
 
 def test_a_run_longer_than_a_day_keeps_its_log_and_starts_processes_without_it(process):

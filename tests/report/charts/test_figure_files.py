@@ -51,7 +51,7 @@ TWO = '# Two {#sec-two}\n\n```{python}\n#| label: fig-two\n#| fig-cap: "T"\nshow
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
+    monkeypatch.delenv("ROOFWRIGHT_CHAPTERS", raising=False)
 
     def run(*labels, formats=(), two="2"):
         (tmp_path / "_quarto.yml").write_text("filters:\n  - at: pre-ast\n    path: report/engine/selection.lua\n")
@@ -86,7 +86,7 @@ def test_a_figure_in_every_format(write, tmp_path):
 
 
 def test_figures_of_chosen_chapters(write, monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")
     assert write()[0] == ["fig-two.csv"]
     with pytest.raises(UserError, match=r"^--figures: 'fig-one' is not one of fig-two"):
         write("fig-one")

@@ -9,7 +9,7 @@ from report.charts.font import FOLDER, text_width
 
 @pytest.mark.parametrize("weight", ["regular", "bold"])
 def test_texts_are_as_wide_as_their_font_draws_them(weight):
-    font = ImageFont.truetype(FOLDER / f"RidgepointSans-{weight.title()}.ttf", 1000)
+    font = ImageFont.truetype(FOLDER / f"RoofwrightSans-{weight.title()}.ttf", 1000)
     for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
         assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
 

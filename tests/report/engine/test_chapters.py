@@ -35,23 +35,23 @@ def test_none_is_left_out_without_a_choice(project):
 
 
 def test_what_is_not_chosen_is_left_out(project):
-    names = left_out(project("ridgepoint:\n  chapters: [one]\n"))
+    names = left_out(project("roofwright:\n  chapters: [one]\n"))
     assert names == {"two"}
     assert is_left_out("part/two.qmd", names)
     assert not is_left_out("index.qmd", names)
 
 
 def test_the_environment_chooses_before_the_settings(project, monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two,one")
-    assert left_out(project("ridgepoint:\n  chapters: [one]\n")) == set()
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
-    assert left_out(project("ridgepoint:\n  chapters: [one]\n")) == {"one"}
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two,one")
+    assert left_out(project("roofwright:\n  chapters: [one]\n")) == set()
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")
+    assert left_out(project("roofwright:\n  chapters: [one]\n")) == {"one"}
 
 
 def test_a_name_that_is_no_chapter(project):
     said = r"chapters in _quarto\.yml: 'won' is not one of one, two"
     with pytest.raises(UserError, match=said):
-        left_out(project("ridgepoint:\n  chapters: [won]\n"))
+        left_out(project("roofwright:\n  chapters: [won]\n"))
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_a_name_that_is_no_chapter(project):
 )
 def test_a_chapter_without_its_label_cannot_be_left_out(project, two):
     with pytest.raises(UserError, match=r"^part/two\.qmd:1: to be left out, .* '# Title \{#sec-two\}'"):
-        left_out(project("ridgepoint:\n  chapters: [one]\n", two))
+        left_out(project("roofwright:\n  chapters: [one]\n", two))
     left_out(project(two=two))  # as long as it stays, nothing is asked of it
 
 
 def test_without_the_filter_none_can_be_left_out(project):
     with pytest.raises(UserError, match=r"^_quarto\.yml: to leave chapters out, add report/engine/selection\.lua"):
-        left_out(project("ridgepoint:\n  chapters: [one]\n", with_filter=""))
+        left_out(project("roofwright:\n  chapters: [one]\n", with_filter=""))
 
 
 def test_every_chapter_of_the_paper_can_be_left_out(monkeypatch):
     paper = read_project(ROOT)
     first, *others = chapters(paper)
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", first)
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", first)
     assert left_out(paper) == set(others)
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", others[0])
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", others[0])
     assert first in left_out(paper)
 
 

@@ -123,7 +123,7 @@ def test_a_label_is_taken_before_anything_runs(tmp_path):
 
 
 def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "one")
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "one")
     (tmp_path / FILTER.parent).mkdir(parents=True)
     (tmp_path / FILTER).touch()
     (tmp_path / "one.qmd").write_text("# One {#sec-one}\n`{python} 1 + 1`\n")

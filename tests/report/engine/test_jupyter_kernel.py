@@ -10,7 +10,7 @@ from report.engine.jupyter_kernel import CellError, Output, jupyter_kernel
 def kernel(tmp_path_factory):
     directory = tmp_path_factory.mktemp("kernel")
     (directory / "beside.py").write_text("def fail():\n    raise ValueError('broken')\n")
-    with jupyter_kernel(directory, {"RIDGEPOINT_DATA": "some/data"}) as started:
+    with jupyter_kernel(directory, {"ROOFWRIGHT_DATA": "some/data"}) as started:
         yield started
 
 
@@ -32,9 +32,9 @@ def test_the_state_lasts(kernel):
 def test_it_runs_where_it_should_with_the_environment_that_it_should(kernel):
     import sys
 
-    assert kernel.evaluate("__import__('os').environ['RIDGEPOINT_DATA']") == {"text/plain": "'some/data'"}
+    assert kernel.evaluate("__import__('os').environ['ROOFWRIGHT_DATA']") == {"text/plain": "'some/data'"}
     assert kernel.evaluate("__import__('sys').executable") == {"text/plain": repr(sys.executable)}
-    assert "RIDGEPOINT_DATA" not in os.environ or os.environ["RIDGEPOINT_DATA"] != "some/data"
+    assert "ROOFWRIGHT_DATA" not in os.environ or os.environ["ROOFWRIGHT_DATA"] != "some/data"
 
 
 def test_an_error_names_the_line_of_the_cell(kernel):

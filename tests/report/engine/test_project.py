@@ -67,13 +67,13 @@ def test_a_file_that_is_not_there(project):
 
 
 def test_choices_come_from_the_environment_first(project, monkeypatch):
-    monkeypatch.delenv("RIDGEPOINT_MACHINES", raising=False)
+    monkeypatch.delenv("ROOFWRIGHT_MACHINES", raising=False)
     assert project("title: A\n").chosen("machines") == []
-    read = project("ridgepoint:\n  machines: [b, a]\n")
+    read = project("roofwright:\n  machines: [b, a]\n")
     assert read.chosen("machines") == ["b", "a"]
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "c,d")
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "c,d")
     assert read.chosen("machines") == ["c", "d"]
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "")
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "")
     assert read.chosen("machines") == ["b", "a"]
 
 

@@ -17,7 +17,7 @@ SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pd
 FAKE = """\
 #!{python}
 import json, os, pathlib, sys
-names = ("QUARTO_PYTHON", "RIDGEPOINT_DATA", "SOURCE_DATE_EPOCH")
+names = ("QUARTO_PYTHON", "ROOFWRIGHT_DATA", "SOURCE_DATE_EPOCH")
 if sys.argv[1:] == ["--version"]:
     print(os.environ.get("VERSION", "1.9.38"))
     sys.exit()
@@ -103,7 +103,7 @@ def test_it_renders_what_is_asked_for_with_this_python(quarto, project, tmp_path
         "arguments": ["render", str(project), "--to", "html"],
         "directory": str(project),
         "QUARTO_PYTHON": sys.executable,
-        "RIDGEPOINT_DATA": "/some/data",
+        "ROOFWRIGHT_DATA": "/some/data",
         "SOURCE_DATE_EPOCH": None,
         "document": "text\n",
         "files": ["_quarto.yml", "index.qmd"],
@@ -172,7 +172,7 @@ def test_no_code_of_a_chapter_that_is_left_out_runs(quarto, project, tmp_path, m
     for name in ("one", "two"):
         (project / f"{name}.qmd").write_text(CHAPTER.format(name=name, title=name.title()))
     (project / "index.qmd").write_text("See @fig-one.\n\n{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n")
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")
     assert render(quarto, project, ["html"], project / "_site") == [project / "_site" / "index.html"]
     called = call(tmp_path)
     assert called["directory"] != str(project)

@@ -92,7 +92,7 @@ def test_prose_hidden_files_and_what_a_render_makes_are_no_state(tmp_path, monke
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     assert state(project, tmp_path) == before
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "a")
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "a")
     assert state(project, tmp_path) != before
 
 

@@ -54,13 +54,13 @@ $$ x $$ {#eq-two}
 
 @pytest.fixture(autouse=True)
 def no_choice(monkeypatch):
-    monkeypatch.delenv("RIDGEPOINT_CHAPTERS", raising=False)
+    monkeypatch.delenv("ROOFWRIGHT_CHAPTERS", raising=False)
 
 
 def selected(tmp_path, *chapters, text=DOCUMENT):
     """The document as plain text after the filter, which finds these chapters in the metadata."""
     metadata = tmp_path / "metadata.json"
-    metadata.write_text(json.dumps({"ridgepoint": {"chapters": [*chapters]}} if chapters else {}))
+    metadata.write_text(json.dumps({"roofwright": {"chapters": [*chapters]}} if chapters else {}))
     arguments = ["--from=markdown", "--to=markdown", "--wrap=none", f"--metadata-file={metadata}"]
     return run_pandoc([*arguments, f"--lua-filter={ROOT / FILTER}"], text, tmp_path)
 
@@ -230,9 +230,9 @@ def test_a_chapter_goes_with_its_headings_and_all_below_them(tmp_path):
 
 
 def test_the_environment_chooses_before_the_metadata(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two")
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")
     assert "# One" not in headings(selected(tmp_path, "one"))
-    monkeypatch.setenv("RIDGEPOINT_CHAPTERS", "two,one")
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two,one")
     assert headings(selected(tmp_path, "one")) == headings(selected(tmp_path))
 
 

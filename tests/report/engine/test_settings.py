@@ -18,8 +18,8 @@ def test_nothing():
 
 def test_what_is_the_papers_own():
     own = {"chapters": ["chips"], "machines": ["a", "b"], "figure-width": 400}
-    assert read("ridgepoint:\n  chapters: [chips]\n  machines: [a, b]\n  figure-width: 400\n") == {"ridgepoint": own}
-    assert read("ridgepoint:\n  # nothing\n") == {"ridgepoint": None}
+    assert read("roofwright:\n  chapters: [chips]\n  machines: [a, b]\n  figure-width: 400\n") == {"roofwright": own}
+    assert read("roofwright:\n  # nothing\n") == {"roofwright": None}
 
 
 @pytest.mark.parametrize(
@@ -32,32 +32,32 @@ def test_what_is_the_papers_own():
         ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
         ("title: A\ntitle: [\n", "_quarto.yml:3: this is not valid YAML"),
         (
-            "ridgepoint:\n  figure-width: 300\n",
+            "roofwright:\n  figure-width: 300\n",
             "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
         ),
         (
-            "ridgepoint:\n  figure-width: wide\n",
+            "roofwright:\n  figure-width: wide\n",
             "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
         ),
         (
-            "ridgepoint:\n  figure-width: 560.5\n",
+            "roofwright:\n  figure-width: 560.5\n",
             "_quarto.yml:2: 'figure-width' must be a whole number from 400 to 1200, not",
         ),
         (
-            "ridgepoint:\n  chapters: chips\n",
+            "roofwright:\n  chapters: chips\n",
             "_quarto.yml:2: 'chapters' must be a list of names, such as [a, b], not 'chips'",
         ),
-        ("ridgepoint:\n  machines: []\n", "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not []"),
+        ("roofwright:\n  machines: []\n", "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not []"),
         (
-            "ridgepoint:\n  machines: [1]\n",
+            "roofwright:\n  machines: [1]\n",
             "_quarto.yml:2: 'machines' must be a list of names, such as [a, b], not [1]",
         ),
         (
-            "ridgepoint:\n  machine: [a]\n",
+            "roofwright:\n  machine: [a]\n",
             "_quarto.yml:2: unknown key 'machine'; known here are chapters, machines, models, figure-width",
         ),
         (
-            "ridgepoint: [a]\n",
+            "roofwright: [a]\n",
             "_quarto.yml:1: expected a mapping of chapters, machines, models, figure-width, found ['a']",
         ),
     ],
@@ -90,7 +90,7 @@ def test_what_quarto_alone_knows_is_told_and_passed_over():
     ]
 
 
-@pytest.mark.parametrize("text", ["ridgepoint:\n  chapter: [a]\n", "number-sections: maybe\n", "citeproc: false\n"])
+@pytest.mark.parametrize("text", ["roofwright:\n  chapter: [a]\n", "number-sections: maybe\n", "citeproc: false\n"])
 def test_what_neither_engine_takes_is_refused(text):
     with pytest.raises(UserError, match=r"^_quarto\.yml:\d: "):
         read_settings(text, "_quarto.yml", 1, DOCUMENT_SCHEMA, [])

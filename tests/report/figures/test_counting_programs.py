@@ -14,9 +14,9 @@ def test_deviations():
     vit = [row for row in marks if row["model"] == "vit_b_16" and row["off"] < -1]
     assert [(row["off"], row["line"], plain(row["counted"])) for row in vit] == [(-36, "ViT", "6,400,000,000 MAC")]
     assert titles(chart) == [
-        "Ridgepoint", "FlopCounterMode", "fvcore", "thop",
+        "Roofwright", "FlopCounterMode", "fvcore", "thop",
     ]  # fmt: skip
-    assert "Ridgepoint 4, FlopCounterMode 4, fvcore 1 and thop 2" in plain(chart["description"])
+    assert "Roofwright 4, FlopCounterMode 4, fvcore 1 and thop 2" in plain(chart["description"])
 
 
 def test_a_model_of_no_known_line_has_a_row_of_its_own():

@@ -14,7 +14,7 @@ def only(*programs):
 
 def test_exactness():
     assert "Of all 4 classification models" in plain(findings.counting_programs.exactness(tiny()))
-    wrong = tiny().counting_programs.replace({"program": {"fvcore": "ridgepoint", "ridgepoint": "other"}})
+    wrong = tiny().counting_programs.replace({"program": {"fvcore": "roofwright", "roofwright": "other"}})
     text = plain(findings.counting_programs.exactness(replace(tiny(), counting_programs=wrong)))
     assert "within their rounding for 0, and our parameters exactly for 4" in text
 
@@ -25,7 +25,7 @@ def test_ranking():
         "Of 3 other programs FlopCounterMode comes within 1 % of what is published, or within its rounding, for 4 of "
         "these models, the most, and fvcore for 1."
     )
-    assert "No other counting program" in findings.counting_programs.ranking(only("ridgepoint"))
+    assert "No other counting program" in findings.counting_programs.ranking(only("roofwright"))
 
 
 def test_weighing():
@@ -34,7 +34,7 @@ def test_weighing():
         "In the median of each line of models, what fvcore counts is farthest from what is published for ViT "
         "(−36.0 %), ShuffleNet v2 (+5.00 %) and ResNet (+2.00 %), and nearest for VGG (+0.500 %)."
     )
-    without = findings.counting_programs.weighing(only("ridgepoint"), "fvcore")
+    without = findings.counting_programs.weighing(only("roofwright"), "fvcore")
     assert isinstance(without, Missing)
     assert "fvcore was not installed when the models were counted; python benchmarks/counting_programs.py" in without
 
@@ -44,7 +44,7 @@ def test_pace():
     text = plain(findings.counting_programs.pace(tiny()))
     assert "are counted in 2.00 s, in a process that holds 300 MB at most" in text
     assert "alone take FlopCounterMode 0.500, fvcore 2.00 and thop 3.00 times as long" in text
-    assert findings.counting_programs.pace(only("ridgepoint")).endswith("at most.")
+    assert findings.counting_programs.pace(only("roofwright")).endswith("at most.")
 
 
 def test_place():

@@ -149,14 +149,14 @@ def test_of_each_kind_the_first_is_shown():
 
 
 def test_machines_are_chosen_by_the_environment_too(monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_MACHINES", "example-gpu")
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "example-gpu")
     assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
     assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
 
 
 def test_models_are_chosen_by_names_and_globs(monkeypatch):
     whole = load(TESTS / "data", REFERENCES)
-    monkeypatch.setenv("RIDGEPOINT_MODELS", "lean,d*p")
+    monkeypatch.setenv("ROOFWRIGHT_MODELS", "lean,d*p")
     some = load(TESTS / "data", REFERENCES)
     assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
     for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
@@ -164,19 +164,19 @@ def test_models_are_chosen_by_names_and_globs(monkeypatch):
             rows, all_rows = getattr(machine, name), getattr(all_of_it, name)
             assert len(rows) == all_rows.model.isin(["lean", "deep"]).sum(), name
     assert some.chips.equals(whole.chips)
-    monkeypatch.setenv("RIDGEPOINT_MODELS", "lea")
+    monkeypatch.setenv("ROOFWRIGHT_MODELS", "lea")
     with pytest.raises(UserError, match=r"--models, .*: 'lea' is not one of .*; did you mean lean\?"):
         load(TESTS / "data", REFERENCES)
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch):
-    monkeypatch.setenv("RIDGEPOINT_DATA", str(TESTS / "data"))
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(TESTS / "data"))
     assert load(references=REFERENCES).chips.chip.nunique() == 4
 
 
 def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("RIDGEPOINT_DATA", str(tmp_path))
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
     found, project = load(references=REFERENCES), load(ROOT / "data", REFERENCES)
     assert found.machines == ()
     assert found.chips.equals(project.chips)

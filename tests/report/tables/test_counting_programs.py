@@ -12,7 +12,7 @@ def by_program(table):
 
 def test_accuracy():
     rows = by_program(counting_programs.accuracy(tiny()))
-    assert rows["Ridgepoint"] == ["4", "4", "4", "0", "−0.0400 % (resnet18)", "+1.20 % (shufflenet_v2_x0_5)"]
+    assert rows["Roofwright"] == ["4", "4", "4", "0", "−0.0400 % (resnet18)", "+1.20 % (shufflenet_v2_x0_5)"]
     assert rows["FlopCounterMode"][2] == "–"
     assert rows["fvcore"] == ["1", "0", "4", "0", "−36.0 % (vit_b_16)", "+5.00 % (shufflenet_v2_x0_5)"]
     assert rows["thop"] == ["2", "1", "2", "1", "0 % (vgg11)", "+10.0 % (shufflenet_v2_x0_5)"]
@@ -31,5 +31,5 @@ def test_a_counter_that_was_not_installed():
 
 def test_effort():
     rows = by_program(counting_programs.effort(tiny()))
-    assert rows["Ridgepoint"] == ["–", "2.00 s", "400 ms", "300 MB"]
+    assert rows["Roofwright"] == ["–", "2.00 s", "400 ms", "300 MB"]
     assert rows["thop"] == ["0.2", "6.00 s", "300 ms", "600 MB"]

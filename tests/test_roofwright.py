@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT, TESTS
 
 from measure.machine.environment import version
-from ridgepoint import main
+from roofwright import main
 
 
 def test_each_part_has_its_own_command_line(capsys):
@@ -21,14 +21,14 @@ def test_each_part_has_its_own_command_line(capsys):
 
 def test_its_version_names_the_commit(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"ridgepoint {version()}\n"
+    assert capsys.readouterr().out == f"roofwright {version()}\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mesure"], "ridgepoint: part: 'mesure' is not one of measure, report; did you mean measure?"),
-        (["--data", "x", "report"], "ridgepoint: there is no flag --data; see ridgepoint --help"),
+        (["mesure"], "roofwright: part: 'mesure' is not one of measure, report; did you mean measure?"),
+        (["--data", "x", "report"], "roofwright: there is no flag --data; see roofwright --help"),
     ],
 )
 def test_words_that_name_no_part(words, message, capsys):
@@ -39,7 +39,7 @@ def test_words_that_name_no_part(words, message, capsys):
 def test_alone_it_says_what_it_takes(capsys):
     assert main([]) == 2
     said = capsys.readouterr().err
-    assert "ridgepoint measure --help" in said
+    assert "roofwright measure --help" in said
     assert "_site" in said
 
 
@@ -67,11 +67,11 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture
-def ridgepoint(installed, tmp_path):
+def roofwright(installed, tmp_path):
     """Runs the installed command in an empty folder, as the only copy of the program."""
     (packages,) = installed.glob("lib/python*/site-packages")
     command = next(
-        path for path in (installed / "bin" / "ridgepoint", installed / "local/bin/ridgepoint") if path.exists()
+        path for path in (installed / "bin" / "roofwright", installed / "local/bin/roofwright") if path.exists()
     )
     environment = {**os.environ, "PYTHONPATH": str(packages)}
 
@@ -84,10 +84,10 @@ def ridgepoint(installed, tmp_path):
 
 
 @pytest.mark.long
-def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(ridgepoint, installed, tmp_path):
+def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofwright, installed, tmp_path):
     shutil.copytree(TESTS / "data" / "machines", tmp_path / "data" / "machines")
     shutil.copytree(TESTS / "data" / "workload", tmp_path / "data" / "workload")
-    done = ridgepoint("report", "--engine", "embedded", "--formats", "html", "--chapters", "introduction", "chips")
+    done = roofwright("report", "--engine", "embedded", "--formats", "html", "--chapters", "introduction", "chips")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[0] == "rendering the paper of data"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data"]
@@ -98,29 +98,29 @@ def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(ridge
 
 
 @pytest.mark.long
-def test_an_installed_copy_measures_into_the_folder_it_is_called_in(ridgepoint, tmp_path):
+def test_an_installed_copy_measures_into_the_folder_it_is_called_in(roofwright, tmp_path):
     asked = ["--device", "cpu", "--sections", "workload", "--models", "alexnet", "--batch-sizes", "1"]
-    done = ridgepoint("measure", *asked)
+    done = roofwright("measure", *asked)
     assert done.returncode == 0, done.stderr
     assert " into data/machines/" in done.stdout.splitlines()[0]
     assert (tmp_path / "data" / "workload" / "models.csv").is_file()
 
 
 @pytest.mark.long
-def test_a_model_of_ones_own_lies_in_the_folder_it_is_called_in(ridgepoint, tmp_path):
+def test_a_model_of_ones_own_lies_in_the_folder_it_is_called_in(roofwright, tmp_path):
     """And no file there stands in for the program's own."""
     pytest.importorskip("torch", reason="a model is one of torch's")
     (tmp_path / "mine.py").write_text(
         "import torch\n\ndef net(batch):\n    return torch.nn.Linear(4, 2), torch.randn(batch, 4)\n"
     )
     (tmp_path / "measure.py").write_text("raise SystemExit('not this one')\n")
-    done = ridgepoint("measure", "--device", "cpu", "--sections", "workload", "--models", "mine:net", "--plan")
+    done = roofwright("measure", "--device", "cpu", "--sections", "workload", "--models", "mine:net", "--plan")
     assert done.returncode == 0, done.stderr
     assert "mine:net" in done.stdout
 
 
-def test_an_installed_copy_says_what_is_missing(ridgepoint):
-    done = ridgepoint("report")
+def test_an_installed_copy_says_what_is_missing(roofwright):
+    done = roofwright("report")
     assert done.returncode == 2
     assert done.stderr == (
         "python -m report: there is no data folder data; measure first with python -m measure, or give --data\n"

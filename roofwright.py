@@ -1,4 +1,4 @@
-"""The command ``ridgepoint``: both command lines under one name, as ``python -m ridgepoint`` in a clone."""
+"""The command ``roofwright``: both command lines under one name, as ``python -m roofwright`` in a clone."""
 
 import os
 import sys
@@ -29,9 +29,9 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {"measure": _measure, "report
 def parser() -> CommandLine:
     """Return the flags, up to the part that the rest of the words belongs to."""
     flags = CommandLine(
-        prog="ridgepoint",
+        prog="roofwright",
         description="Measure how deep networks run on this machine, and render the paper about it.",
-        epilog="See ridgepoint measure --help and ridgepoint report --help. What is measured lies in the folder data "
+        epilog="See roofwright measure --help and roofwright report --help. What is measured lies in the folder data "
         "below the current one, the paper in _site.",
     )
     flags.add_argument("--version", action="store_true", help="print the version and exit")
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words and words[0] in PARTS:
         return PARTS[words[0]](words[1:])
-    return answer("ridgepoint", lambda: run(words))
+    return answer("roofwright", lambda: run(words))
 
 
 def run(words: Sequence[str]) -> int:
@@ -54,7 +54,7 @@ def run(words: Sequence[str]) -> int:
     if flags.parse_args(words).version:
         from measure.machine.environment import version
 
-        print(f"ridgepoint {version()}")
+        print(f"roofwright {version()}")
         return 0
     flags.print_help(sys.stderr)
     return 2
