@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from measure.cli.flags import CommandLine
-from measure.cli.terminal import answer
+from measure.verbs.flags import CommandLine
+from measure.verbs.terminal import answer
 
 
 def _measure(words: Sequence[str]) -> int:

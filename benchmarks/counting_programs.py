@@ -27,10 +27,10 @@ from process import apart, peak_byte, prepare
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache import table
-from measure.cache.models import Model
 from measure.cache.schema import file_of
-from measure.cache.words import shape_name
 from measure.cache.workload_records import ProgramCount
+from measure.domain.models import Model
+from measure.domain.words import shape_name
 from measure.errors import UserError
 
 TABLE = file_of(ProgramCount, Path(__file__).parents[1] / "data")

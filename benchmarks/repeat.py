@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.comparing import sides
-from measure.comparing.comparison import FASTER, RUNS, SLOWER, Comparison, compare
-from measure.comparing.comparison_text import show
+from measure.domain import comparison
+from measure.domain.comparison import FASTER, RUNS, SLOWER, Comparison, compare
+from measure.verbs.compare import show
 
 ROOT = Path(__file__).parents[1]
 CELLS = (
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
                 measure(each, further)
         except subprocess.CalledProcessError as problem:
             return problem.returncode
-        a, b = sides.find(str(data[0]), str(data[1]), Path(folder))
+        a, b = comparison.find(str(data[0]), str(data[1]), Path(folder))
         rows = compare(a, b)
     show(a, b, rows)
     print(f"\n{verdict(rows)}")

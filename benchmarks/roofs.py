@@ -23,7 +23,7 @@ from process import prepare
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.records import Environment
-from measure.cache.words import STREAM_ARRAYS, SUSTAINED
+from measure.domain.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, environment, processor
 from measure.roofs import roofs
 from report.load import bibliography, hand_tables

@@ -26,13 +26,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell
-from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current, folder_name
 from measure.models import catalog
-from measure.run import arguments, plan, runner
-from measure.run.memory_fit import Memory
+from measure.run import plan, runner
+from measure.run import request as arguments
+from measure.run.estimate import Memory
 from measure.run.progress import RunProgress
 from measure.run.task import Cache
 from measure.run.worker import Worker

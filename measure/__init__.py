@@ -7,7 +7,7 @@ that is at hand in Python.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from measure.answering.notebook import model
+    from measure.verbs.model import model
 
 __all__ = ["model"]
 
@@ -15,6 +15,6 @@ __all__ = ["model"]
 def __getattr__(name: str) -> Any:
     if name != "model":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from measure.answering.notebook import model
+    from measure.verbs.model import model
 
     return model

@@ -4,10 +4,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from measure.cli.suggestion import did_you_mean
-from measure.cli.terminal import answer
-from measure.cli.verbs import VERBS, module_of
-from measure.errors import UserError
+from measure.errors import UserError, did_you_mean
+from measure.verbs.flags import VERBS, module_of
+from measure.verbs.terminal import answer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +21,7 @@ def run(words: Sequence[str]) -> int:
 
     What the command needs is imported here, where Ctrl-C is answered already.
     """
-    module, rest = "measure.measuring", words
+    module, rest = "measure.verbs.measure", words
     if words and not words[0].startswith("-"):
         verb, *rest = words
         if verb not in VERBS:

@@ -11,10 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache.project import ROOT, project_folder
-from measure.cli.flags import CommandLine
-from measure.cli.suggestion import unknown
-from measure.cli.terminal import answer
-from measure.errors import UserError
+from measure.errors import UserError, unknown
+from measure.verbs.flags import CommandLine
+from measure.verbs.terminal import answer
 
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
 """The formats that each verb writes."""
@@ -105,12 +104,12 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
-    from measure.cache import soundness
+    from measure.cache import folders
     from report.load.paper import load
     from report.text.quantities import SPACE, number
 
     _require(project, data)
-    soundness.check(data)
+    folders.check(data)
     paper = load(data, project / "bib" / "references.bib", chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
@@ -197,7 +196,7 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from measure.cli.process import in_environment, without_garbage_search
+    from measure.verbs.terminal import in_environment, without_garbage_search
     from report import closing, failures
     from report.engine.remembering import FORCED
 

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from helpers.places import ROOT
 
-from measure.cli.process import in_environment
-from measure.machine.tuning import PRECISION, SPEED
+from measure.machine.processor import PRECISION, SPEED
+from measure.verbs.terminal import in_environment
 from report import failures
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

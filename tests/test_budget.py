@@ -14,11 +14,11 @@ from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.models import QUICK, STORY
+from measure.domain.models import QUICK, STORY
 from measure.run import plan, runner
-from measure.run.arguments import make_request, make_sampling, parser
 from measure.run.cell_tasks import RoundTask
-from measure.run.memory_fit import Memory
+from measure.run.estimate import Memory
+from measure.run.request import make_request, make_sampling, parser
 from measure.run.task import Cache, Sitting
 
 pytestmark = pytest.mark.long

@@ -23,15 +23,16 @@ from helpers.places import ROOT, TESTS
 
 import roofwright
 from measure import __main__ as measure_command
-from measure import count_published, doctor, import_ncu, one_model
-from measure.answering import notebook
 from measure.cache import dictionary, table
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.rates import Rates
-from measure.cli.verbs import VERBS, module_of
+from measure.domain.roofs import Rates
 from measure.machine import devices
-from measure.predicting.devices import of_chips as devices_of_chips
-from measure.run.arguments import parser as measure_parser
+from measure.predicting.demand import of_chips as devices_of_chips
+from measure.run.request import parser as measure_parser
+from measure.verbs import count_published, doctor, import_ncu
+from measure.verbs import model as notebook
+from measure.verbs import model as one_model
+from measure.verbs.flags import VERBS, module_of
 from report import __main__ as report_command
 
 DOCUMENTS = sorted(

@@ -19,7 +19,7 @@ SHARED = (
     "measure.domain",
     "measure.errors",
     "measure.predicting",
-    "measure.timing.statistics",
+    "measure.domain.statistics",
 )
 """What ``report`` may import of ``measure``."""
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from helpers.places import ROOT
 
-from measure.run.arguments import check_together, make_request, parse_time, parser
+from measure.run.request import check_together, make_request, parse_time, parser
 
 
 def gpu_check(folder, tests, measuring):

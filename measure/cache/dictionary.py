@@ -3,7 +3,8 @@
 import inspect
 from decimal import Decimal
 
-from measure.cache import hand_kept, predictions, published_counts, records, workload_records
+from measure.cache import hand_kept, predictions, records, workload_records
+from measure.cache import workload_records as published_counts
 from measure.cache.schema import MOST, TABLES, Column
 
 DECLARING = (records, workload_records, published_counts, predictions, hand_kept)

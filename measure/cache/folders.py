@@ -4,6 +4,8 @@ A round of a cell is written as its samples first and its run last: the row in `
 likewise, after the times of its operators and kernels, or what the counters said of them. A run that is killed loses
 at most the round that it was in: a torn last line is set aside, and samples that no run committed are not read. The run
 of a training step is written after those of its stages, and commits them.
+
+Reads tables strictly: what was cut off, emptied or came from elsewhere is said, instead of being left out.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +14,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.cache.child_table import ChildTable
-from measure.cache.lock import in_turn, locked
-from measure.cache.models import OWN
 from measure.cache.records import (
     CELL,
     ROUND,
@@ -29,9 +28,10 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import append, merged, read, set_torn_line_aside, write
-from measure.cache.words import STAGES, STEP, same_shape
-from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
+from measure.cache.table import ChildTable, append, in_turn, locked, merged, numbered, read, set_torn_line_aside, write
+from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
+from measure.domain.models import OWN
+from measure.domain.words import STAGES, STEP, same_shape
 from measure.errors import UserError
 
 Record = TypeVar("Record")
@@ -345,3 +345,57 @@ def _commit(path: Path, known: Sequence[Tried], rows: Sequence[Tried]) -> None:
 def machine_names(data: Path) -> list[str]:
     """Return the names of the machines in a data folder, sorted."""
     return sorted(path.parent.name for path in (data / "machines").glob(f"*/{FILES[Environment]}"))
+
+
+NEEDS: dict[type[Any], type[Any]] = {
+    Sample: Run,
+    OperatorTime: Profile,
+    KernelTime: Profile,
+    KernelCounters: HardwareCounterProfile,
+    Layer: Workload,
+    Operator: Workload,
+}
+"""Tables of which no row is read without the row of another that it belongs to, and which that is."""
+
+Rows = dict[type[Any], list[tuple[int, Any]]]
+"""The rows of tables, each with its line."""
+
+
+def check(data: Path) -> None:
+    """Raise UserError for the first table of a cache, of those that are measured or counted, that is damaged."""
+    read_workloads(data)
+    _read({ProgramCount: file_of(ProgramCount, data)})
+    tables = (data / "machines").glob("[!.]*/*.csv")
+    for machine in sorted({path.parent for path in tables if path.name in FILE_NAMES}):
+        read_machine(machine)
+
+
+def read_workloads(data: Path) -> Rows:
+    """Return the rows of the tables of workloads. Raises UserError for a damaged one."""
+    workloads = Workloads(data)
+    found = [
+        _read({Workload: each.models_path, Layer: each.layers_path, Operator: each.operators_path})
+        for each in (workloads.shared, workloads.own)
+    ]
+    return {record: [row for tables in found for row in tables[record]] for record in (Workload, Layer, Operator)}
+
+
+def read_machine(folder: Path) -> Rows:
+    """Return the rows of a machine's tables. Raises UserError for a damaged one, and where the machine is not known."""
+    tables = _read({record: folder / name for record, name in FILES.items()})
+    if not tables[Environment]:
+        raise UserError(f"{folder / FILES[Environment]}: has no row, so the machine is not known; measure again")
+    return tables
+
+
+def _read(files: Mapping[type[Any], Path]) -> Rows:
+    """Return the rows of tables. Raises UserError for a damaged one, and for one without a row that others need."""
+    tables = {record: numbered(path, record, strict=True) for record, path in files.items()}
+    for record, needed in NEEDS.items():
+        if tables.get(record) and not tables[needed]:
+            path = files[record]
+            raise UserError(
+                f"{files[needed]}: has no row, and without one the {len(tables[record])} of {path.name} are not read; "
+                f"restore the file or delete {path.name}"
+            )
+    return tables

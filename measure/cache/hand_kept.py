@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
-from measure.cache.words import INFERENCE, STEP, VECTOR_EXTENSIONS
+from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
 """Kinds of chip and how the paper writes them."""

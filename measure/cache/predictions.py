@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from measure.cache.schema import NUMBER, Column, one_of, table
-from measure.cache.words import INFERENCE, LAYER_KINDS, STEP
+from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 
 PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
 """The kinds of layer that multiply matrices."""

@@ -1,9 +1,13 @@
 """Where this project's own files lie: the sources of the paper, and the tables that are kept by hand.
 
 In a clone they are where everybody edits them. An installed copy has them in ``share/roofwright`` of its environment.
+
+Discovery of the modules of a package, so that a new figure, variant or section is one file and no list names it.
 """
 
+import importlib
 import importlib.metadata
+import pkgutil
 from pathlib import Path
 
 from measure.cache.schema import file_of
@@ -37,3 +41,12 @@ def kept_by_hand(record: type, data: Path) -> Path:
     """Return the path of a table kept by hand: the data folder's own, else this project's."""
     own = file_of(record, data)
     return own if own.exists() else file_of(record, project_folder() / "data")
+
+
+def import_modules(package: str) -> list[str]:
+    """Import every module of a package and return their names, sorted."""
+    path = importlib.import_module(package).__path__
+    names = sorted(module.name for module in pkgutil.iter_modules(path))
+    for name in names:
+        importlib.import_module(f"{package}.{name}")
+    return names

@@ -10,10 +10,9 @@ What a column holds is said on its field, or in ``columns`` where several tables
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from measure.cache import columns
-from measure.cache.columns import DAY_S, DEVICE, duration
-from measure.cache.schema import MACHINE, NUMBER, Column, one_of, several, some_of, table
-from measure.cache.words import (
+from measure.cache import schema
+from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, duration, one_of, several, some_of, table
+from measure.domain.words import (
     BURST,
     EAGER,
     EIGHT_BITS,
@@ -64,10 +63,10 @@ ROUND = (*CELL, "round")
 class Environment:
     """A machine as it was when it measured: hardware, driver, library versions, threads.
 
-    Of a machine whose counters were imported (``measure/import_ncu.py``) only the device and its name are known.
+    Of a machine whose counters were imported (``measure/verbs/import_ncu.py``) only the device and its name are known.
     """
 
-    environment_id: columns.EnvironmentId
+    environment_id: schema.EnvironmentId
     hardware_id: Annotated[str, "hash of the hardware alone"]
     device: Annotated[str, Column("what was measured", form=DEVICE)]
     name: Annotated[str, "the name that the chip gives itself"]
@@ -96,7 +95,7 @@ class Environment:
     tuning: Annotated[
         str | None,
         Column(
-            "variables that are set and decide how fast libraries run (`measure/machine/tuning.py`)",
+            "variables that are set and decide how fast libraries run (`measure/machine/processor.py`)",
             form=several(r"[A-Z_]+=[^;]+", "NAME=value"),
         ),
     ] = None
@@ -107,7 +106,7 @@ class Environment:
     huge_pages: Annotated[
         str | None, Column("whether the system backs memory by huge pages by itself", form=one_of(HUGE_PAGES))
     ] = None
-    capability: columns.Capability = None
+    capability: schema.Capability = None
 
     @property
     def label(self) -> str:
@@ -129,14 +128,14 @@ class RoofMeasurement:
     The rate is the work divided by ``latency_s``, which is empty with its interval where the status is not ``ok``.
     """
 
-    environment_id: columns.EnvironmentId
+    environment_id: schema.EnvironmentId
     roof_kernel: Annotated[str, Column("what ran", form=one_of(ROOF_KERNELS))]
     precision: Annotated[str, Column("what is computed in", form=one_of((*PRECISIONS, *EIGHT_BITS, "fp64", "int64")))]
     size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
     flop: Annotated[int, "the arithmetic of one call; of products at int8 their operations, which are no FLOP"]
     byte: Annotated[int, "what a program reads or writes in one call, each array once, whatever a cache moves besides"]
-    status: columns.Status
-    reason: columns.Reason
+    status: schema.Status
+    reason: schema.Reason
     latency_s: Annotated[float | None, duration("median time of one call")]
     latency_low_s: Annotated[
         float | None, duration("lower end of its 95 % interval; the least of fewer than six samples")
@@ -156,35 +155,35 @@ class RoofMeasurement:
         Column("counts the rounds from 0 of a stream through memory, whose rate is a roof; empty of all else", NUMBER),
     ] = None
     recorded_at: Annotated[str | None, "the UTC time of the record"] = None
-    sitting: columns.Sitting = None
-    seed: columns.Seed = None
-    version: columns.Version = None
-    load: columns.Load = None
+    sitting: schema.Sitting = None
+    seed: schema.Seed = None
+    version: schema.Version = None
+    load: schema.Load = None
 
 
 @dataclass(frozen=True)
 class OfCell:
     """The columns that say which cell of which environment a row is of."""
 
-    environment_id: columns.EnvironmentId
-    model: columns.Model
-    batch: columns.Batch
-    precision: columns.Precision
-    phase: columns.Phase
-    variant: columns.Variant
+    environment_id: schema.EnvironmentId
+    model: schema.Model
+    batch: schema.Batch
+    precision: schema.Precision
+    phase: schema.Phase
+    variant: schema.Variant
 
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
     """The columns that say how it went to run a cell, at which shape of input, and in which sitting."""
 
-    status: columns.Status
-    reason: columns.Reason
-    recorded_at: columns.RecordedAt
-    sitting: columns.Sitting = None
-    seed: columns.Seed = None
-    version: columns.Version = None
-    input_shape: columns.MeasuredShape = None
+    status: schema.Status
+    reason: schema.Reason
+    recorded_at: schema.RecordedAt
+    sitting: schema.Sitting = None
+    seed: schema.Seed = None
+    version: schema.Version = None
+    input_shape: schema.MeasuredShape = None
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)
@@ -198,7 +197,7 @@ class Run(Attempt):
     at another one, it loses those at the shape before.
     """
 
-    round: columns.Round = 0
+    round: schema.Round = 0
     flags: Annotated[
         str | None,
         Column(
@@ -225,11 +224,11 @@ class Sample(OfCell):
     sample: Annotated[int, Column("counts the samples of a round from 0", NUMBER)]
     block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
     latency_s: Annotated[float, duration("the host's time of one call")]
-    round: columns.Round
+    round: schema.Round
     event_s: Annotated[
         float | None, Column("the device's time of one call (events of CUDA, HIP or Metal)", most=DAY_S)
     ] = None
-    load: columns.Load = None
+    load: schema.Load = None
     clock_hz: Annotated[float | None, Column("as the device says at the end", least=1e6, most=1e11)] = None
     temperature_c: Annotated[float | None, Column("likewise", least=-100, most=300)] = None
     power_w: Annotated[float | None, Column("likewise", most=1e5)] = None
@@ -263,20 +262,20 @@ class Profile(Attempt):
         ),
     ] = None
     page_faults: Annotated[float | None, Column("page faults of such a call, likewise", NUMBER)] = None
-    load: columns.Load = None
+    load: schema.Load = None
 
 
 @dataclass(frozen=True)
 class OfOperator(OfCell):
     """The columns that say which operator in which module of a profiled cell a row is of."""
 
-    stage: columns.Stage
+    stage: schema.Stage
     path: Annotated[
         str | None,
         "the module that called it, as in `Layer`; a backward operator belongs to the module of its forward one; "
         "empty where that is unknown, as for the optimiser's",
     ]
-    operator: columns.OperatorName
+    operator: schema.OperatorName
 
 
 @table(f"{MACHINE}/operators.csv", key=(*CELL, "stage", "path", "operator"))
@@ -288,8 +287,8 @@ class OperatorTime(OfOperator):
     on a GPU that of the kernels that they launched.
     """
 
-    calls: columns.Calls
-    time_s: columns.Seconds
+    calls: schema.Calls
+    time_s: schema.Seconds
 
 
 @table(f"{MACHINE}/kernels.csv", key=(*CELL, "stage", "path", "operator", "kernel"))
@@ -301,9 +300,9 @@ class KernelTime(OfOperator):
     an operator sum to its time.
     """
 
-    kernel: columns.KernelName
-    calls: columns.Calls
-    time_s: columns.Seconds
+    kernel: schema.KernelName
+    calls: schema.Calls
+    time_s: schema.Seconds
 
 
 @table(f"{MACHINE}/hardware_counter_profiles.csv", key=CELL)
@@ -315,7 +314,7 @@ class HardwareCounterProfile(Attempt):
     """
 
     tool: Annotated[str | None, "what read the counters, and its version where that is known"] = None
-    capability: columns.Capability = None
+    capability: schema.Capability = None
     steps: Annotated[int | None, Column("calls that were counted", NUMBER, least=1)] = None
     tensor_gap: Annotated[str | None, "why the FLOP of tensor cores are not known, where they are not"] = None
 
@@ -329,8 +328,8 @@ class KernelCounters(OfCell):
     not counted.
     """
 
-    kernel: columns.KernelName
-    calls: columns.Calls
+    kernel: schema.KernelName
+    calls: schema.Calls
     time_s: Annotated[float, Column("sum of its `gpu__time_duration`, each run alone and with cold caches", most=DAY_S)]
     dram_read_byte: Annotated[float | None, "read from memory"] = None
     dram_write_byte: Annotated[float | None, "written to memory"] = None

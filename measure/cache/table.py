@@ -1,20 +1,32 @@
 """Tables as CSV files: typed rows read, written whole, and appended, so that a writer may die at any moment.
 
 A table is a dataclass whose field names are the header, in order: see ``schema``.
+
+Child tables, whose rows belong to the rows of another table: samples to a run, layers to a workload.
+
+The children of a row are written before it: the row commits them. What a killed writer left without its row is
+not read, and is replaced when it is measured again.
+
+One holder at a time: locks that the system releases when their holder dies.
 """
 
 import csv
 import errno
 import io
+import itertools
 import os
+import platform
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from measure.cache.schema import TABLES
+from measure.domain.quantities import now
 from measure.errors import UserError
 
 Record = TypeVar("Record")
@@ -287,3 +299,144 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     key = attrgetter(*TABLES[type(new[0])].key)
     fresh = set(map(key, new))
     return [*(row for row in old if key(row) not in fresh), *new]
+
+
+Child = TypeVar("Child")
+
+
+class ChildTable(Generic[Child]):
+    """One child table. The columns ``key`` name the row that a child belongs to."""
+
+    def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
+        self.path = path
+        self._record = record
+        self._names = key
+        self._key = attrgetter(*key)
+        self._owners: set[Any] | None = None
+
+    def _read(self) -> list[Child]:
+        return read(self.path, self._record)
+
+    def of(self, rows: Collection[Any]) -> list[Child]:
+        """Return the children of these rows of the other table."""
+        owners = set(map(self._key, rows))
+        return [child for child in self._read() if self._key(child) in owners]
+
+    def has(self, row: Any) -> bool:
+        """Return whether a row of the other table has children."""
+        return self._key(row) in self._known()
+
+    def _known(self) -> set[Any]:
+        if self._owners is None:
+            self._owners = set(map(self._key, read_firsts(self.path, self._record, self._names)))
+        return self._owners
+
+    def forget(self) -> None:
+        """Read the table anew for what comes next: another process may have written into it."""
+        self._owners = None
+
+    def leave_out(self, models: Collection[str]) -> None:
+        """Remove the children of rows of these models."""
+        rows = self._read()
+        model = attrgetter("model")
+        stay = [row for row in rows if model(row) not in models]
+        if len(stay) < len(rows):
+            write(self.path, self._record, stay)
+        self.forget()
+
+    def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
+        """Add the children of some rows of the other table, or replace them where they stand."""
+        known = self._known()
+        again = {self._key(row): rows for row, rows in children if self._key(row) in known}
+        new = [child for row, rows in children if self._key(row) not in again for child in rows]
+        if again:
+            left = dict(again)
+            together: list[Child] = []
+            for owner, old in itertools.groupby(self._read(), key=self._key):
+                together += left.pop(owner, ()) if owner in again else list(old)
+            write(self.path, self._record, together)
+        append(self.path, self._record, new)
+        known |= set(map(self._key, new))
+        known -= {owner for owner, rows in again.items() if not rows}
+
+
+NAME = ".lock"
+"""The file that is locked, and that says by whom; without a holder its text means nothing."""
+
+TRIES, PAUSE_S = 100, 0.01
+"""Who has just begun to hold a file says so a moment later: a file without text is looked at again, so often."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock. Raises UserError that names the process which holds it already."""
+
+    def refusal(holder: str) -> str:
+        return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
+
+    with held(folder / NAME, refusal):
+        yield
+
+
+@contextmanager
+def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
+    """Hold a file; where another process does, raise UserError with what ``refusal`` says of that process."""
+    with _opened(path) as file:
+        tries = 1
+        while not _taken(path, file):
+            file.seek(0)
+            holder = file.read().decode(errors="replace").strip()
+            if holder or tries == TRIES:
+                raise UserError(refusal(holder or "another process"))
+            tries += 1
+            time.sleep(PAUSE_S)
+        _say(file, f"process {os.getpid()} on {platform.node()}, since {now()},")
+        try:
+            yield
+        finally:
+            _say(file, "")
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder that several processes write into, each for a moment: the others wait."""
+    with _opened(folder / NAME) as file:
+        _taken(folder / NAME, file, wait=True)
+        yield
+
+
+def _opened(path: Path) -> FileIO:
+    """Open a file to be locked, which need not be there; not through a link: what that leads to would be emptied.
+
+    Raises UserError where it cannot be opened.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+    except OSError as problem:
+        raise _refusal(path, "it is a link" if problem.errno == errno.ELOOP else problem.strerror) from None
+
+
+def _taken(path: Path, file: FileIO, wait: bool = False) -> bool:
+    """Take the file, and return whether nobody else held it. Raises UserError where it cannot be locked at all."""
+    import fcntl  # only where something is written: a paper renders on systems without it
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as problem:
+        raise _refusal(path, problem.strerror) from None
+    return True
+
+
+def _say(file: FileIO, text: str) -> None:
+    """Write who holds a file into it, as far as a full disk takes it: the lock itself does not depend on it."""
+    with suppress(OSError):
+        file.truncate(0)  # what a holder left that was killed
+        file.seek(0)
+        file.write(text.encode())
+
+
+def _refusal(path: Path, why: str | None) -> UserError:
+    return UserError(f"{path}: cannot be locked ({why}); mend that or name another --data")

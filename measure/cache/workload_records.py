@@ -1,10 +1,17 @@
-"""The tables of what models ask for on any device, and of what other programs count: see ``records``."""
+"""The tables of what models ask for on any device, and of what other programs count: see ``records``.
+
+The tables of what models ask for that others timed: counted once, on the meta device, at those sizes.
+
+They are apart from the workloads of ``workload_records``, which are those of models measured here: one row a model, at
+one input and fp32, without layers.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from measure.cache import columns
-from measure.cache.schema import NUMBER, Column, several, table
+from measure.cache import schema
+from measure.cache.schema import NUMBER, Column, one_of, several, table
+from measure.domain.words import LAYER_KINDS
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 
@@ -22,22 +29,22 @@ class Workload:
     backward pass alone, without what is computed again in it.
     """
 
-    model: columns.Model
+    model: schema.Model
     source: Annotated[str, "the library that builds the model; `own`: the user's own code"]
-    family: columns.Family
-    input_shape: columns.InputShape
-    batch: columns.Batch
-    precision: columns.Precision
-    autocast: columns.Autocast
-    status: columns.Status
-    reason: columns.Reason
+    family: schema.Family
+    input_shape: schema.InputShape
+    batch: schema.Batch
+    precision: schema.Precision
+    autocast: schema.Autocast
+    status: schema.Status
+    reason: schema.Reason
     parameter_count: Annotated[int | None, "the model's parameters"] = None
     parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
     buffer_byte: Annotated[int | None, "bytes of the buffers, such as running means"] = None
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
-    traffic_byte: Annotated[int | None, "what every operator reads and writes (`measure/counting/traffic.py`)"] = None
+    traffic_byte: Annotated[int | None, "what every operator reads and writes (`measure/counting/memory.py`)"] = None
     inference_peak_byte: Annotated[int | None, "the most memory alive at once in inference"] = None
     forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
     forward_other_flop: Annotated[int | None, "everything else (`measure/counting/scalars.py`)"] = None
@@ -68,11 +75,11 @@ class Workload:
 class WorkloadPart:
     """The columns that say which workload a row is part of."""
 
-    model: columns.Model
-    input_shape: columns.InputShape
-    batch: columns.Batch
-    precision: columns.Precision
-    autocast: columns.Autocast
+    model: schema.Model
+    input_shape: schema.InputShape
+    batch: schema.Batch
+    precision: schema.Precision
+    autocast: schema.Autocast
 
 
 @table("workload/layers.csv", key=(*WORKLOAD, "position"))
@@ -91,7 +98,7 @@ class Layer(WorkloadPart):
     ]
     path: Annotated[str, "the module's name in the model; `.`: the model itself"]
     type: Annotated[str, "the module's class"]
-    layer_kind: columns.LayerKind
+    layer_kind: schema.LayerKind
     calls: Annotated[int, Column("how often the module ran in one forward pass", NUMBER)]
     parameter_count: Annotated[int, "the layer's parameters"]
     parameter_byte: Annotated[int, "bytes of the parameters"]
@@ -118,9 +125,9 @@ class Operator(WorkloadPart):
     and ``traffic_byte``, ``backward`` to the backward columns.
     """
 
-    stage: columns.Stage
-    layer_kind: columns.LayerKind
-    operator: columns.OperatorName
+    stage: schema.Stage
+    layer_kind: schema.LayerKind
+    operator: schema.OperatorName
     flop: Annotated[int, "convolutions, matrix products and attention of one call"]
     other_flop: Annotated[int, "everything else that one call computes"]
     recompute_flop: Annotated[int, "what one call computes again"]
@@ -137,14 +144,14 @@ class ProgramCount:
     multiply-add (``_mac``) is 2 FLOP. All rows but those with the status ``ok`` have a reason and no counts.
     """
 
-    environment_id: columns.EnvironmentId
+    environment_id: schema.EnvironmentId
     program: Annotated[str, "the program; `roofwright`: this one"]
     version: Annotated[str | None, "the program's version; empty of this one"]
-    model: columns.Model
-    family: columns.Family
-    input_shape: columns.InputShape
-    status: columns.Status
-    reason: columns.Reason
+    model: schema.Model
+    family: schema.Family
+    input_shape: schema.InputShape
+    status: schema.Status
+    reason: schema.Reason
     published_parameter_count: Annotated[int, "the parameters that torchvision publishes"]
     published_mac: Annotated[int, Column("what torchvision publishes, rounded to `PUBLISHED_MAC_STEP`", least=1)]
     parameter_count: Annotated[int | None, "the parameters counted; empty where it counts none"] = None
@@ -152,3 +159,59 @@ class ProgramCount:
     build_s: Annotated[float | None, "the time of building the network and its input"] = None
     count_s: Annotated[float | None, "the time of counting alone"] = None
     peak_byte: Annotated[int | None, "the most memory that the process held, with its libraries"] = None
+
+
+InputSize = Annotated[
+    int | None, Column("pixels on each side of an input; empty: the model's own size", NUMBER, least=1)
+]
+
+
+@table("published/measurements/counts.csv", key=("model", "input_size"))
+@dataclass(frozen=True)
+class PublishedCount:
+    """What one input asks of a model that others timed: a forward pass, and the backward pass of a training step.
+
+    All rows but those with the status ``ok`` have a reason and no counts. An ``ok`` row whose backward columns are
+    empty has as reason why the backward pass could not be counted. Columns are those of ``Workload``.
+    """
+
+    model: schema.Model
+    input_size: InputSize
+    status: schema.Status
+    reason: schema.Reason
+    family: Annotated[str | None, "torchvision's: the family as in `Workload`; timm's: the module that builds it"] = (
+        None
+    )
+    input_shape: Annotated[str | None, "the shape of one input, joined by `x`"] = None
+    parameter_count: Annotated[int | None, "the model's parameters"] = None
+    parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
+    input_byte: Annotated[int | None, "bytes of the inputs"] = None
+    output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
+    activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
+    traffic_byte: Annotated[int | None, "what every operator reads and writes"] = None
+    forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
+    forward_other_flop: Annotated[int | None, "everything else"] = None
+    backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
+    backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
+    backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
+    uncounted: Annotated[str | None, "operators that do arithmetic and have no formula, as in `Workload`"] = None
+
+
+@table("published/measurements/counted_kinds.csv", key=("model", "input_size", "stage", "layer_kind"))
+@dataclass(frozen=True)
+class PublishedKind:
+    """The operators of one kind of layer in such a model, together: their calls sum to the model's row.
+
+    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: parameters are read
+    once. That is exact for one input and for 64.
+    """
+
+    model: schema.Model
+    input_size: InputSize
+    stage: schema.Stage
+    layer_kind: Annotated[str, Column("what the layers are", form=one_of(LAYER_KINDS))]
+    calls: Annotated[int, Column("how many operators ran", NUMBER)]
+    flop: Annotated[int, "convolutions, matrix products and attention of them all"]
+    other_flop: Annotated[int, "everything else that they compute"]
+    byte: Annotated[int, "what they all read and write"]
+    further_byte: Annotated[int, "what each further input of a batch of 64 adds to `byte`"]

@@ -4,20 +4,19 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from measure.cli.flags import data_flag
-from measure.cli.terminal import INTERRUPTED
 from measure.cluster import places
 from measure.cluster.crew import Manned, connected, dismiss, manned
 from measure.cluster.fleet import Fleet, Kind, kinds_of
 from measure.cluster.station import Station
 from measure.errors import UserError
-from measure.run.arguments import make_fresh_request, make_sampling, make_seed
-from measure.run.destination import check_writable
 from measure.run.plan import SECTIONS, further_tasks
+from measure.run.progress import lines, resumption
+from measure.run.request import check_writable, make_fresh_request, make_sampling, make_seed
 from measure.run.runner import Summary
-from measure.run.summary import lines, resumption
 from measure.run.task import Request
 from measure.timing.sampling import Sampling
+from measure.verbs.flags import data_flag
+from measure.verbs.terminal import INTERRUPTED
 
 
 class Crew:

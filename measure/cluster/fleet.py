@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import Workloads
-from measure.cli.quantities import duration
 from measure.cluster.crew import Manned
 from measure.cluster.queue import Queue, Remote
+from measure.domain.quantities import duration
 from measure.errors import UserError
 from measure.run import runner
-from measure.run.destination import machine_folder
-from measure.run.memory_fit import Memory
+from measure.run.estimate import Memory
 from measure.run.plan import tasks_to_do
 from measure.run.progress import TimeLeft
+from measure.run.request import machine_folder
 from measure.run.task import Cache, Request, Sitting, Task
 
 

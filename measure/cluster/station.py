@@ -9,12 +9,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from measure.cache.lock import held
 from measure.cache.records import Environment
+from measure.cache.table import held
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.run.arguments import parse_threads
+from measure.run.request import parse_threads
 from measure.run.task import Task
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling

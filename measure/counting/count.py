@@ -2,19 +2,27 @@
 
 The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
 operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and which ask for the same.
+
+The registry of formulas: what an operator computes, by its name.
+
+A multiply-add is 2 FLOP; any other scalar operation (an addition, a comparison, an exponential, a square root) is 1.
+Integers and booleans are not counted: their arithmetic is not in floating point.
+
+Whether a user's own model is still what was counted under its name: its code may have changed since.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.cache.call import Call, without_values
-from measure.cache.models import Model
-from measure.cache.words import shape_name
 from measure.cache.workload_records import Layer, Operator, Workload
-from measure.errors import in_short
+from measure.domain.models import OWN, Model
+from measure.domain.words import shape_name
+from measure.errors import UserError, in_short
+from measure.models.call import Call, without_values
 from measure.models.catalog import prepare_on_meta
+from measure.models.isolated import Isolated, RaisedError
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +74,7 @@ def count_all(
     model: Model, batches: Sequence[int], precision: str, autocast: str | None, beat: Callable[[], None] = lambda: None
 ) -> list[Count]:
     """Do the same at several batch sizes, building a library's network once; ``beat`` is called after each."""
-    from measure.models.casting import casting
+    from measure.models.call import casting
 
     counted = []
     calls = zip(batches, prepare_on_meta(model, batches), strict=True)
@@ -104,8 +112,8 @@ def count_network(
     normalisation of one value, say), its columns are None and ``reason`` says why.
     """
     from measure.counting.layers import call_rows, layer_rows
+    from measure.counting.memory import tensors_in
     from measure.counting.recorder import record_inference, record_training
-    from measure.counting.traffic import tensors_in
 
     keywords = keywords or {}
     inference, output = record_inference(network, inputs, keywords)
@@ -179,3 +187,94 @@ def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None
             byte[name] += operator.byte
     listed = [f"{name}:{calls[name]}:{byte[name] / traffic:.2g}" for name in sorted(calls)]
     return ";".join(listed) or None
+
+
+class Work(NamedTuple):
+    """The FLOP of one call: of convolutions, matrix products and attention; of the rest; and, in neither, those that a
+    backward operator computes again because the forward one did not keep the result.
+    """
+
+    flop: int = 0
+    other_flop: int = 0
+    recompute_flop: int = 0
+
+
+Args = Sequence[Any]
+Kwargs = Mapping[str, Any]
+
+Formula = Callable[[Args, Kwargs, Any], Work]
+"""From an operator's arguments, keyword arguments and output to its work. Only shapes and types are looked at."""
+
+OtherFlop = Callable[[Args, Any], int]
+"""From the arguments and output of an operator without products to its other FLOP."""
+
+NOTHING = Work()
+
+FORMULAS: dict[str, Formula] = {}
+"""Every formula by its operator's qualified name."""
+
+
+def formula(*names: str) -> Callable[[Formula], Formula]:
+    """Register a formula for operators by their qualified names, without overload (``aten::add``)."""
+
+    def register(function: Formula) -> Formula:
+        for name in names:
+            if name in FORMULAS:
+                raise ValueError(f"two formulas for {name}")
+            FORMULAS[name] = function
+        return function
+
+    return register
+
+
+def register_other_flop(counts: Mapping[str, OtherFlop]) -> None:
+    """Register the other FLOP of torch's operators; a key holds the names that share a count, separated by spaces."""
+    for names, count in counts.items():
+        formula(*(f"aten::{name}" for name in names.split()))(_of_other_flop(count))
+
+
+def _of_other_flop(count: OtherFlop) -> Formula:
+    return lambda args, _kwargs, out: Work(0, count(args, out))
+
+
+TELLING = {
+    "input_shape": "input shape",
+    "input_byte": "bytes of inputs",
+    "parameter_count": "parameters",
+    "forward_flop": "FLOP",
+}
+"""The columns of a workload that tell one network from another, whatever the version of torch."""
+
+
+def check(models: Iterable[Model], counted: Iterable[Workload], own: Isolated) -> None:
+    """Raise UserError for an own model that is not what was counted: its measurements would be of two networks.
+
+    It is counted again for that, in a process apart, at the smallest batch size that it was counted at; one that was
+    not passes. A change that leaves parameters, inputs and FLOP as they were is not seen.
+    """
+    rows = [row for row in counted if row.status == "ok" and row.autocast is None]
+    for model in models:
+        known = [row for row in rows if row.model == model.name]
+        if model.source == OWN and known:
+            _check(model, min(known, key=lambda row: row.batch), own)
+
+
+def _check(model: Model, then: Workload, own: Isolated) -> None:
+    try:
+        now = own.call(model.name, _counted, model, then.batch, then.precision)
+    except RaisedError as problem:
+        changed = f"it raises {problem}"
+    else:
+        differing = [name for name in TELLING if getattr(then, name) != getattr(now, name)]
+        if not differing:
+            return
+        name = differing[0]
+        changed = f"{TELLING[name]} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
+    raise UserError(
+        f"--models: the code of {model.name} has changed ({changed}); give the new one a name of its own, or measure "
+        "all of it again with --force"
+    )
+
+
+def _counted(model: Model, batch: int, precision: str) -> Workload:
+    return count(model, batch, precision).workload

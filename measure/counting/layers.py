@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from measure.cache.words import BACKWARD, FORWARD, INFERENCE
-from measure.counting.passes import Call, Part
-from measure.counting.recorder import Recorder
-from measure.counting.traffic import storage_key
+from measure.counting.memory import storage_key
+from measure.counting.recorder import Call, Part, Recorder
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
 MODEL_ITSELF = "."
 """The path of operators and parameters that stand in no module but the model."""

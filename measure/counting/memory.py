@@ -2,11 +2,24 @@
 
 This needs no knowledge of the framework: on the meta device, as on any other, the recorded program frees a tensor when
 its last reference goes.
+
+Operators that compute nothing: they allocate, copy, choose or rearrange. Their work is bytes.
+
+Random numbers are among them: the cost of a generator is not a property of the model.
+
+The bytes that an operator reads and writes, were nothing fused and nothing kept in a cache.
+
+Each tensor that goes in is read once, each that comes out is written once; one that is changed in place is read and
+written. A view moves nothing. An operator that fills does not read what stood there; one that looks rows up reads as
+much as it writes, and its indices.
 """
 
+import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+from measure.counting.count import NOTHING, Args, Kwargs, Work, formula
 
 
 class Block(NamedTuple):
@@ -69,3 +82,105 @@ class LiveMemory:
 
     def _free(self, key: int) -> None:
         self.byte -= self._blocks.pop(key).byte
+
+
+ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""They touch no memory: what is written into it later is counted there."""
+
+FILLS = (
+    "arange", "bernoulli", "eye", "fill", "full", "full_like", "linspace", "new_full", "new_ones", "new_zeros",
+    "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "scalar_tensor", "uniform", "zero", "zeros", "zeros_like",
+)  # fmt: skip
+"""They write and read nothing: in place, what stood there before is not looked at."""
+
+CHOICES = ("embedding", "gather", "index", "index_select", "masked_select", "take")
+"""They read as much of their first tensor as they write, and their indices."""
+
+COPIES = ("copy", "_foreach_copy")
+"""In place, their first tensor is written and not read."""
+
+REARRANGEMENTS = (
+    "_conj_physical", "_local_scalar_dense", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "as_strided_scatter", "cat", "channel_shuffle",
+    "clone", "constant_pad_nd", "complex", "diagonal_backward", "flip", "im2col", "index_copy", "lift_fresh_copy",
+    "masked_fill", "masked_scatter", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d", "resize", "roll", "scatter", "select_backward", "select_scatter",
+    "slice_backward", "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
+)  # fmt: skip
+"""They read what they are given and write what they give; a view does neither, and is not among them."""
+
+
+@formula(*(f"aten::{name}" for name in (*ALLOCATIONS, *FILLS, *CHOICES, *COPIES, *REARRANGEMENTS)))
+def no_work(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return NOTHING
+
+
+UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
+"""Views that torch's schemas call new tensors."""
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """Return all tensors in a value: a tensor, or tuples, lists and dictionaries of them."""
+    if hasattr(value, "untyped_storage"):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return []
+
+
+def tensor_byte(tensor: Any) -> int:
+    """Count the bytes of distinct elements: an expanded dimension once, overlapping windows share theirs."""
+    elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+    return min(elements * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+def storage_key(tensor: Any) -> int:
+    """Return what identifies the memory behind a tensor, while it is alive."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+class Signature:
+    """An operator's use of memory by its schema: which arguments it writes, whether its output is a view."""
+
+    def __init__(self, operator: Any) -> None:
+        from torch import Tag
+
+        schema = operator._schema
+        name = schema.name.partition("::")[2].removesuffix("_")
+        changes_outline = Tag.inplace_view in operator.tags
+        self.is_view = operator.is_view or changes_outline or name in UNDECLARED_VIEWS
+        self.aliases = self.is_view or any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
+        self.allocates = name in ALLOCATIONS
+        self._looks_up = name in CHOICES
+        self._fills = name in FILLS
+        self._overwrites = name in COPIES
+        self._written = [
+            (place, argument.name)
+            for place, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+
+    def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """Return the tensors that are changed in place."""
+        found = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
+        return tensors_in(found)
+
+    def byte(self, inputs: Iterable[Any], written: Sequence[Any], outputs: Sequence[Any]) -> int:
+        """Count the bytes that one call reads and writes."""
+        changed = {id(tensor) for tensor in written}
+        new = [tensor for tensor in outputs if id(tensor) not in changed]
+        writes = sum(map(tensor_byte, (*written, *new)))
+        if self._fills:
+            return writes
+        once = {id(tensor): tensor for tensor in inputs}
+        if self._overwrites:
+            once = {key: tensor for key, tensor in once.items() if key not in changed}
+        reads = list(once.values())
+        if self._looks_up and reads:
+            return writes + sum(map(tensor_byte, new)) + sum(map(tensor_byte, reads[1:]))
+        return writes + sum(map(tensor_byte, reads))

@@ -1,15 +1,27 @@
-"""Records the operators of a forward and a backward pass, each under the module that it belongs to.
+"""torch's operators whatever their arguments: name, formula, and use of memory.
+
+The work and memory of a recorded pass, module by module.
+
+Calls operators on the meta device, each once for inputs of the same shapes.
+
+A network calls the same operator on the same shapes many times over, and torch derives the output's shape in Python
+for many operators (for a batch normalisation in about a hundred primitive steps). Only shape, strides and type of an
+output matter here, so they are derived once.
+
+Records the operators of a forward and a backward pass, each under the module that it belongs to.
 
 Works on any device; on the meta device nothing is computed and nothing allocated. The recorder stands between torch
 and its operators (a dispatch mode), below autograd, so that backward operators are seen as they run.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,13 +29,159 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from measure.counting import shapes
-from measure.counting.attention import kept_whole
-from measure.counting.flops import NOTHING, Work
-from measure.counting.memory import LiveMemory
-from measure.counting.operators import Operator, operator_of
-from measure.counting.passes import Call, Pass, Uncounted
-from measure.counting.traffic import storage_key, tensors_in
+from measure.counting import memory, products, recurrent, scalars, windows  # noqa: F401 - each registers its formulas
+from measure.counting.count import FORMULAS, NOTHING, Formula, Work
+from measure.counting.memory import LiveMemory, Signature, storage_key, tensors_in
+from measure.counting.products import kept_whole
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def formula_of(name: str) -> Formula | None:
+    """Return the formula of an operator, or None. An operation in place has that of its twin."""
+    return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+
+
+class Operator:
+    def __init__(self, operator: Any) -> None:
+        name = operator._schema.name
+        self.name = name.removeprefix("aten::").replace("::", ".")
+        self.signature = Signature(operator)
+        self.formula = formula_of(name)
+        self.is_pure = not self.signature.aliases
+        self.is_ignored = self.signature.is_view or name.startswith("prim::")
+
+    def work(self, args: Any, kwargs: Any, output: Any) -> Work | None:
+        """Return what one call computes; None for arithmetic without a formula."""
+        if self.formula is not None:
+            try:
+                return self.formula(args, kwargs, output)
+            except LookupError:  # a formula, but not for complex numbers
+                return None
+        floating = (tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output]))
+        return None if any(floating) else NOTHING
+
+
+@cache
+def operator_of(overload: Any) -> Operator:
+    """Return the operator of an overload such as ``torch.ops.aten.add.Tensor``."""
+    return Operator(overload)
+
+
+@dataclass
+class Part:
+    """One module's share of a pass, without its submodules'."""
+
+    calls: int = 0
+    flop: int = 0
+    other_flop: int = 0
+    recompute_flop: int = 0
+    traffic_byte: int = 0
+    activation_byte: int = 0
+    saved_byte: int = 0
+
+
+class Call(NamedTuple):
+    """One call of an operator: its name, what it computes, and the bytes that it reads and writes."""
+
+    operator: str
+    work: Work
+    byte: int
+
+
+@dataclass
+class Uncounted:
+    """Calls and bytes of an operator that does arithmetic and has no formula."""
+
+    calls: int = 0
+    byte: int = 0
+
+
+@dataclass
+class Pass:
+    """One recorded pass: the parts by module, in the order in which they first ran, and what could not be counted.
+
+    ``calls`` counts those of each module that are alike, in the order of the first; the parts are their sums.
+    """
+
+    parts: "dict[nn.Module, Part]" = field(default_factory=dict)
+    calls: "Counter[tuple[nn.Module, Call]]" = field(default_factory=Counter)
+    uncounted: dict[str, Uncounted] = field(default_factory=dict)
+
+    def part(self, module: "nn.Module") -> Part:
+        if module not in self.parts:
+            self.parts[module] = Part()
+        return self.parts[module]
+
+    def book(self, module: "nn.Module", call: Call) -> None:
+        part = self.part(module)
+        part.flop += call.work.flop
+        part.other_flop += call.work.other_flop
+        part.recompute_flop += call.work.recompute_flop
+        part.traffic_byte += call.byte
+        self.calls[module, call] += 1
+
+    def total(self, column: str) -> int:
+        return sum(getattr(part, column) for part in self.parts.values())
+
+
+Outline = tuple[torch.Size, tuple[int, ...], torch.dtype]
+"""A tensor without its memory: shape, strides and type."""
+
+_OUTLINES: dict[Any, Any] = {}
+
+
+class _NotRemembered(Exception):  # noqa: N818 - an answer, not an error
+    """A call whose output does not follow from shapes alone."""
+
+
+def _outline(tensor: torch.Tensor) -> Outline:
+    if not tensor.is_meta or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise _NotRemembered
+    return tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _form(value: Any) -> Any:
+    """Return, hashable, what of an argument decides the output."""
+    if isinstance(value, torch.Tensor):
+        return _outline(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_form, value))
+    return type(value), value  # 1, 1.0 and True are equal and not the same
+
+
+def _outlines(output: Any) -> Any:
+    """Return an output's outlines, in a list where it has several tensors or none."""
+    if isinstance(output, torch.Tensor):
+        return _outline(output)
+    if isinstance(output, (list, tuple)):
+        return [None if part is None else _outlines(part) for part in output]
+    raise _NotRemembered
+
+
+def _drawn(outlines: Any) -> Any:
+    """Make tensors of these outlines."""
+    if isinstance(outlines, list):
+        return tuple(None if part is None else _drawn(part) for part in outlines)
+    shape, strides, dtype = outlines
+    return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+
+def call(operator: Any, args: Any, kwargs: Any) -> Any:
+    """Call an operator that changes and aliases none of its inputs; on the meta device its output may be remade."""
+    try:
+        form = (operator, _form(args), tuple((name, _form(value)) for name, value in kwargs.items()))
+        known = _OUTLINES.get(form)
+    except (_NotRemembered, TypeError):  # TypeError: an argument that has no hash
+        return operator(*args, **kwargs)
+    if known is not None:
+        return _drawn(known)
+    output = operator(*args, **kwargs)
+    with suppress(_NotRemembered):
+        _OUTLINES[form] = _outlines(output)
+    return output
+
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 """The keyword arguments of a call that has none."""
@@ -135,7 +293,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         operator = operator_of(func)
-        output = shapes.call(func, args, kwargs) if operator.is_pure else func(*args, **kwargs)
+        output = call(func, args, kwargs) if operator.is_pure else func(*args, **kwargs)
         if not operator.is_ignored:
             self._record(operator, args, kwargs, output)
         return output

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from measure.cache import rates
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.rates import Rates
 from measure.cache.records import Environment
-from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 from measure.cache.workload_records import Workload
-from measure.cli.quantities import latency, percent, plain, si
-from measure.domain.cells import TimedCell, timed_cells
+from measure.domain import roofs
+from measure.domain.latency import TimedCell, timed_cells
+from measure.domain.quantities import latency, percent, plain, si
+from measure.domain.roofs import Rates
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 
 SURPRISING = 1.1
 """A model of fewer FLOP surprises where it takes longer by this factor: less may be chance."""
@@ -39,7 +39,7 @@ class Counted:
 def headline(folder: MachineFolder, environment: Environment, workloads: Workloads) -> list[str]:
     """Return two lines about a machine; one where no model was timed. Raises UserError for an unreadable table."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
-    roof = rates.measured(rows)
+    roof = roofs.measured(rows)
     cells = counted(timed_cells(folder, environment), workloads.models())
     first = f"{environment.name}: {_roof(roof)}"
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]

@@ -1,16 +1,29 @@
-"""The devices of this machine, by the names that torch gives them: its processor, an Apple GPU, and CUDA's."""
+"""The devices of this machine, by the names that torch gives them: its processor, an Apple GPU, and CUDA's.
+
+The GPU of an Apple chip, as macOS tells of it.
+"""
 
 import platform
 import re
+import subprocess
 from collections.abc import Callable
 
-from measure.cli.suggestion import did_you_mean
-from measure.errors import UserError
-from measure.machine import apple, processor
+from measure.errors import UserError, did_you_mean
+from measure.machine import processor
 from measure.machine.cuda import Nvidia, Rocm, hip_version, rocm_gpu_count
-from measure.machine.device import Device, swept
-from measure.machine.events import Events, MpsEvents
+from measure.machine.device import Device, Events, MpsEvents, swept
 from measure.machine.nvidia import nvidia_handles
+
+
+def gpu_cores() -> int | None:
+    """Return the number of the GPU's cores, in which chips of one name differ; None where it is not told."""
+    asked = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return None
+    told = re.search(r'"gpu-core-count" = (\d+)', answer)
+    return int(told[1]) if told else None
 
 
 class Cpu(Device):
@@ -60,7 +73,7 @@ class Mps(Device):
     is_asynchronous = True
 
     def identity(self) -> dict[str, str]:
-        chip, cores = Cpu().identity(), apple.gpu_cores()
+        chip, cores = Cpu().identity(), gpu_cores()
         name = f"{chip['name']} GPU" if cores is None else f"{chip['name']} GPU ({cores} cores)"
         return {**chip, "name": name, "gpu": "mps"}
 

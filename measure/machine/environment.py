@@ -1,21 +1,59 @@
-"""This machine as it is now: the row of ``machine.csv``, its identity, and the name of its folder."""
+"""This machine as it is now: the row of ``machine.csv``, its identity, and the name of its folder.
+
+The system below this process: its C library, its hypervisor, how it backs memory.
+"""
 
 import hashlib
 import importlib.metadata
+import os
 import platform
 import re
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from measure.cache.memory_levels import text_of
 from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
+from measure.domain.quantities import now
+from measure.domain.roofs import text_of
 from measure.errors import UserError
-from measure.machine import processor, system
+from measure.machine import processor
 from measure.machine.device import Device
-from measure.machine.tuning import check_precisions, tuning
-from measure.utc import now
+from measure.machine.processor import check_precisions, content_of, described, tuning
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def c_library() -> str | None:
+    """Return the C library and its version, such as ``glibc 2.36``; None where it is not told."""
+    return " ".join(filter(None, platform.libc_ver())) or None
+
+
+def huge_pages() -> str | None:
+    """Return Linux's setting of transparent huge pages; None where there is none."""
+    chosen = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
+    return chosen[1] if chosen else None
+
+
+def hypervisor() -> str | None:
+    """Return what a virtual machine runs on, ``none`` for a real one; None where the processor does not say.
+
+    A virtual processor has the flag ``hypervisor`` (AMD64 Architecture Programmer's Manual, volume 3: CPUID function 1,
+    ECX bit 31). The name is the one that lscpu reads from the hypervisor's own CPUID function, where lscpu is there.
+    """
+    flags = described().get("flags")
+    if flags is None:
+        return None
+    if "hypervisor" not in flags.split():
+        return "none"
+    english = os.environ | {"LC_ALL": "C"}
+    try:
+        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env=english).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    named = re.search(r"^Hypervisor vendor:\s*(.+)$", said, re.MULTILINE)
+    return named[1] if named else "unknown"
 
 
 def _hash(facts: dict[str, Any], length: int) -> str:
@@ -54,9 +92,9 @@ def current(device: Device, threads: int) -> Environment:
     hardware_id = _hash(identity, 12)
     check_precisions()
     cpu_vendor, cpu_family, cpu_model = processor.numbers()
-    c_library, huge_pages, tuned = system.c_library(), system.huge_pages(), tuning()
+    library, pages, tuned = c_library(), huge_pages(), tuning()
     checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
-    checked |= {"c_library": c_library, "huge_pages": huge_pages}
+    checked |= {"c_library": library, "huge_pages": pages}
     if tuned:  # not otherwise, so that the identity of what was never tuned stays
         checked["tuning"] = tuned
     return Environment(
@@ -81,9 +119,9 @@ def current(device: Device, threads: int) -> Environment:
         physical_cores=processor.physical_cores(),
         caches=text_of(processor.caches()) if device.kind == "cpu" else None,
         tuning=tuned,
-        c_library=c_library,
-        hypervisor=system.hypervisor(),
-        huge_pages=huge_pages,
+        c_library=library,
+        hypervisor=hypervisor(),
+        huge_pages=pages,
         capability=device.capability(),
     )
 

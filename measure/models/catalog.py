@@ -11,11 +11,10 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.call import Call
-from measure.cache.models import BUILT_IN, OWN, Model
-from measure.cli.suggestion import nearest
-from measure.errors import UserError
-from measure.models import language_models, meta, own_models, timm_models, torchaudio_models, torchvision_models
+from measure.domain.models import BUILT_IN, OWN, Model
+from measure.errors import UserError, nearest
+from measure.models import call, language_models, own_models, timm_models, torchaudio_models, torchvision_models
+from measure.models.call import Call
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +125,7 @@ def build(model: Model) -> "nn.Module":
 
 def build_on_meta(model: Model) -> "nn.Module":
     """Build a library's network without memory for its weights, to count on."""
-    with meta.allocating_nothing():
+    with call.allocating_nothing():
         return build(model).to("meta")
 
 

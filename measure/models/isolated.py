@@ -10,7 +10,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Self, TypeVar
 
-from measure.cache.models import Model
+from measure.domain.models import Model
 from measure.errors import UserError, in_short
 from measure.models import own_models
 

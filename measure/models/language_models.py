@@ -1,4 +1,8 @@
-"""Language models of common sizes, a model for each task and number of tokens (``measure.cache.language``).
+"""The networks of language models: GPT-2, BERT and Llama, layer by layer as their papers have them.
+
+Attention is torch's own operator, so that each device runs its fastest kernel.
+
+Language models of common sizes, a model for each task and number of tokens (``measure.domain.models``).
 
 The networks are written in ``transformers``, after their papers, with the sizes that were published with their weights.
 """
@@ -6,12 +10,207 @@ The networks are written in ``transformers``, after their papers, with the sizes
 import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.language import DECODE, SIZES, Task, task_of
-from measure.cache.models import Model
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from measure.domain.models import DECODE, SIZES, Model, Size, Task, task_of
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+ROTATION_BASE = 500_000.0
+"""Llama 3's (Grattafiori et al. 2024, section 3.2)."""
+
+
+class Attention(nn.Module):
+    """Self-attention with several heads, of which several may share keys and values (Ainslie et al. 2023).
+
+    With a ``cache`` of shape (2, batch, heads of keys, positions, width) the one token's key and value go to its last
+    position, and all of it is read.
+    """
+
+    def __init__(self, size: Size, has_bias: bool, is_causal: bool) -> None:
+        super().__init__()
+        self._heads, self._key_heads, self._is_causal = size.heads, size.key_heads, is_causal
+        self._width = size.width // size.heads
+        self.query = nn.Linear(size.width, size.width, has_bias)
+        self.key = nn.Linear(size.width, size.key_heads * self._width, has_bias)
+        self.value = nn.Linear(size.width, size.key_heads * self._width, has_bias)
+        self.output = nn.Linear(size.width, size.width, has_bias)
+
+    def forward(self, tokens: Tensor, rotation: Tensor | None, cache: Tensor | None) -> Tensor:
+        query, key, value = (
+            layer(tokens).unflatten(-1, (-1, self._width)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        if rotation is not None:
+            query, key = rotated(query, rotation), rotated(key, rotation)
+        shared = self._heads // self._key_heads
+        if cache is not None:
+            cache[0, :, :, -1:], cache[1, :, :, -1:] = key, value
+            # The heads that share a key are rows of one product, so that it is read once for all of them.
+            query = query.view(len(query), self._key_heads, shared, self._width)
+            mixed = functional.scaled_dot_product_attention(query, cache[0], cache[1])
+            return self.output(mixed.reshape(len(tokens), 1, -1))
+        if shared > 1:
+            key, value = (each.repeat_interleave(shared, dim=1) for each in (key, value))
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=self._is_causal)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+def rotated(heads: Tensor, rotation: Tensor) -> Tensor:
+    """Turn pairs of numbers by angles that grow with the position (Su et al. 2021); ``rotation``: cosines, sines."""
+    first, second = heads.chunk(2, dim=-1)
+    return heads * rotation[0] + torch.cat([-second, first], dim=-1) * rotation[1]
+
+
+class Perceptron(nn.Module):
+    """Two layers with a Gaussian error linear unit between them."""
+
+    def __init__(self, size: Size, approximate: str) -> None:
+        super().__init__()
+        self.wide = nn.Linear(size.width, size.inner)
+        self.unit = nn.GELU(approximate)
+        self.narrow = nn.Linear(size.inner, size.width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.narrow(self.unit(self.wide(tokens)))
+
+
+class GatedPerceptron(nn.Module):
+    """A layer gated by another (Shazeer 2020)."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.gate = nn.Linear(size.width, size.inner, bias=False)
+        self.wide = nn.Linear(size.width, size.inner, bias=False)
+        self.unit = nn.SiLU()
+        self.narrow = nn.Linear(size.inner, size.width, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.narrow(self.unit(self.gate(tokens)) * self.wide(tokens))
+
+
+class PreNormBlock(nn.Module):
+    """Attention and a perceptron, each of normalised tokens, added to them."""
+
+    def __init__(self, norms: tuple[nn.Module, nn.Module], attention: Attention, perceptron: nn.Module) -> None:
+        super().__init__()
+        self.attention_norm, self.perceptron_norm = norms
+        self.attention, self.perceptron = attention, perceptron
+
+    def forward(self, tokens: Tensor, rotation: Tensor | None, cache: Tensor | None) -> Tensor:
+        tokens = tokens + self.attention(self.attention_norm(tokens), rotation, cache)
+        return tokens + self.perceptron(self.perceptron_norm(tokens))
+
+
+class PostNormBlock(nn.Module):
+    """The same, normalised after each addition, as BERT and the first transformer have it."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.attention, self.perceptron = Attention(size, has_bias=True, is_causal=False), Perceptron(size, "none")
+        self.attention_norm, self.perceptron_norm = nn.LayerNorm(size.width, 1e-12), nn.LayerNorm(size.width, 1e-12)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        tokens = self.attention_norm(tokens + self.attention(tokens, None, None))
+        return self.perceptron_norm(tokens + self.perceptron(tokens))
+
+
+class Decoder(nn.Module):
+    """The scores of the token after the last one, in training too: a text that is only read asks for no others."""
+
+    def __init__(self, size: Size, blocks: list[PreNormBlock], norm: nn.Module) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(size.vocabulary, size.width)
+        self.blocks, self.norm = nn.ModuleList(blocks), norm
+        self.head = nn.Linear(size.width, size.vocabulary, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor, cache: Tensor | None = None) -> Tensor:
+        if self.training and cache is not None:
+            raise NotImplementedError("a token is decoded in inference alone; train the prefill")
+        hidden = self.placed(self.embedding(tokens))
+        for number, block in enumerate(self.blocks):
+            hidden = block(hidden, self.rotation(), None if cache is None else cache[number])
+        return self.head(self.norm(hidden[:, -1]))
+
+    def placed(self, tokens: Tensor) -> Tensor:
+        """Return embedded tokens with what tells their places, if that is added to them."""
+        return tokens
+
+    def rotation(self) -> Tensor | None:
+        """Return what turns queries and keys by their places, if anything does."""
+        return None
+
+
+class Gpt2(Decoder):
+    def __init__(self, task: Task) -> None:
+        size = task.size
+
+        def block() -> PreNormBlock:
+            norms = nn.LayerNorm(size.width), nn.LayerNorm(size.width)
+            return PreNormBlock(norms, Attention(size, has_bias=True, is_causal=True), Perceptron(size, "tanh"))
+
+        super().__init__(size, [block() for _ in range(size.depth)], nn.LayerNorm(size.width))
+        self.places = nn.Embedding(size.positions, size.width)
+        self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
+
+    def placed(self, tokens: Tensor) -> Tensor:
+        return tokens + self.places(self._read)
+
+
+class Llama(Decoder):
+    def __init__(self, task: Task) -> None:
+        size = task.size
+
+        def block() -> PreNormBlock:
+            norms = nn.RMSNorm(size.width, 1e-5), nn.RMSNorm(size.width, 1e-5)
+            return PreNormBlock(norms, Attention(size, has_bias=False, is_causal=True), GatedPerceptron(size))
+
+        super().__init__(size, [block() for _ in range(size.depth)], nn.RMSNorm(size.width, 1e-5))
+        width = size.width // size.heads
+        frequencies = ROTATION_BASE ** (-torch.arange(0, width, 2) / width)
+        angles = torch.arange(task.positions)[-task.read :, None] * frequencies
+        angles = torch.cat([angles, angles], dim=-1)
+        self.register_buffer("_rotation", torch.stack([angles.cos(), angles.sin()]), persistent=False)
+
+    def rotation(self) -> Tensor:
+        return self._rotation
+
+
+class Bert(nn.Module):
+    """The last layer's tokens, and what its first one is turned into to stand for the text."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        size = task.size
+        self.words = nn.Embedding(size.vocabulary, size.width)
+        self.places = nn.Embedding(size.positions, size.width)
+        self.segments = nn.Embedding(2, size.width)
+        self.norm = nn.LayerNorm(size.width, 1e-12)
+        self.blocks = nn.ModuleList(PostNormBlock(size) for _ in range(size.depth))
+        self.pooler = nn.Linear(size.width, size.width)
+        self.unit = nn.Tanh()
+        self.register_buffer("_read", torch.arange(task.length), persistent=False)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.words(tokens) + self.places(self._read) + self.segments(torch.zeros_like(tokens))
+        hidden = self.norm(hidden)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return hidden, self.unit(self.pooler(hidden[:, 0]))
+
+
+NETWORKS: dict[str, type[Gpt2] | type[Bert] | type[Llama]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
+
+
+def build_transformer(name: str, task: Task) -> nn.Module:
+    """Build the network of a size's name for a task, with random weights."""
+    return NETWORKS[name](task)
+
 
 LENGTHS = (128, 512, 2048)
 """The tokens that globs select; any other number can be named."""
@@ -50,10 +249,8 @@ def _task(name: str) -> Task:
 
 def build(model: Model) -> "nn.Module":
     """Build the network with random weights."""
-    from measure.models import transformers
-
     task = _task(model.name)
-    return transformers.build(model.name.partition(f"_{task.phase}_")[0], task)
+    return build_transformer(model.name.partition(f"_{task.phase}_")[0], task)
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:

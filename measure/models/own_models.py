@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.call import Call, mapped
-from measure.cache.models import OWN, Model
-from measure.cli.suggestion import nearest
-from measure.errors import UserError, in_short
-from measure.models import meta
+from measure.domain.models import OWN, Model
+from measure.errors import UserError, in_short, nearest
+from measure.models import call as meta
+from measure.models.call import Call, mapped
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.models import IMAGE, Model
+from measure.domain.models import IMAGE, Model
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.models import SOUND, Model
+from measure.domain.models import SOUND, Model
 
 if TYPE_CHECKING:
     import torch

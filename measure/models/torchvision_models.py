@@ -6,7 +6,7 @@ The quantized ones are left out: they are the classification models again, in in
 import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.models import IMAGE, Model
+from measure.domain.models import IMAGE, Model
 
 if TYPE_CHECKING:
     import torch

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from measure.cache.predictions import Setting
-from measure.cache.words import EAGER, INFERENCE, PRECISION_BYTE, STEP, stored_as
 from measure.cache.workload_records import Workload
-from measure.predicting.demand import Demand, How, Roof
-from measure.predicting.devices import PredictedDevice
+from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, STEP, stored_as
+from measure.predicting.demand import Demand, How, PredictedDevice, Roof
 from measure.predicting.model import LatencyModel
 from measure.predicting.prediction import Basis, Predictor
 from measure.predicting.timings import Counted, Key, TimedCall

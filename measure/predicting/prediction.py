@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from measure.answering.demands import ARITHMETIC, MEMORY
 from measure.cache.predictions import (
     ALL_BATCHES,
     BY_DEVICE,
@@ -19,13 +18,11 @@ from measure.cache.predictions import (
     Setting,
     release,
 )
-from measure.predicting.demand import Demand, How, Roof
-from measure.predicting.devices import PredictedDevice
-from measure.predicting.fitting import Numbers
+from measure.domain.demands import ARITHMETIC, MEMORY
+from measure.predicting.demand import Demand, How, Numbers, PredictedDevice, Roof
 from measure.predicting.model import LatencyModel, with_neighbours, without_neighbours
-from measure.predicting.sample import sample
 from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
-from measure.predicting.timings import TimedCall
+from measure.predicting.timings import TimedCall, sample
 
 FITTED, SCALED, DATASHEET = BASES = ("fitted", "scaled", "datasheet")
 """What a prediction rests on: models timed on the device under that setting, some times on it, its datasheet alone."""

@@ -1,30 +1,130 @@
-"""A cell under torch's profiler: what operators, and on a GPU kernels, of a forward pass or a step take by module."""
+"""A cell under torch's profiler: what operators, and on a GPU kernels, of a forward pass or a step take by module.
 
-from collections.abc import Callable, Mapping
+Which of the steps under torch's profiler are recorded whole: on a GPU the first ones may lack kernels.
+
+In CUDA 12.6 Update 2 to 13.0, CUPTI, which tells the profiler of kernels, gives some of them invalid times (NVIDIA's
+release notes of CUPTI, "Updates in CUDA 13.1"), and the profiler leaves out what lies outside of its session: kernels
+at the beginning of a session are lost (https://github.com/pytorch/pytorch/issues/192021). Steps do the same work, so
+one with fewer kernels than the last is not whole.
+
+What a call asks of the operating system's kernel: the time it takes there, and the page faults that it causes.
+
+Memory that an allocator gives back to the system comes again page by page, each with a fault that the kernel serves by
+clearing the page: on a processor, operators with large outputs may spend more time on that than on arithmetic.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from math import ceil
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from measure.cache import variants
-from measure.cache.models import Model
 from measure.cache.records import Cell
-from measure.cache.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
+from measure.domain import variants
+from measure.domain.models import Model
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
-from measure.profiling.attribution import AttributedKernel, AttributedTime, attribute, busy_s, launched
-from measure.profiling.ranges import STAGE, ModuleRanges
-from measure.profiling.system_use import Observed, SystemUse
-from measure.profiling.whole_steps import recorded_whole
-from measure.timing import first_call, forward, training
+from measure.profiling.attribution import (
+    STAGE,
+    AttributedKernel,
+    AttributedTime,
+    ModuleRanges,
+    attribute,
+    busy_s,
+    is_kernel,
+    launched,
+)
+from measure.timing import forward, training
+from measure.timing import stopwatch as first_call
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from torch.autograd.profiler_util import FunctionEvent
+
+FEWEST = 2
+"""So many steps must agree: a single one may have lost kernels too."""
+
+
+def recorded_whole(events: "Iterable[FunctionEvent]", first_stage: str) -> "tuple[list[FunctionEvent], int]":
+    """Return the events of the steps that are whole, and how many steps these are: the last, and those before it.
+
+    A step begins with the range of its first stage. Kernels are counted with the operators that launched them, on the
+    host's clock, since their own times may be off; they run in the order of the steps. Steps without kernels, as a
+    processor's are, are whole.
+
+    Raises NotImplementedError where fewer than two steps agree, or one before them has more kernels.
+    """
+    on_host: list[FunctionEvent] = []
+    kernels: list[FunctionEvent] = []
+    for event in events:
+        if event.device_type.name == "CPU":
+            on_host.append(event)
+        elif is_kernel(event):
+            kernels.append(event)
+    starts = sorted(event.time_range.start for event in on_host if event.name == STAGE + first_stage)
+    launched = [0] * len(starts)
+    for event in on_host:
+        step = bisect_right(starts, event.time_range.start) - 1
+        if step >= 0:
+            launched[step] += len(event.kernels)
+    whole = len(list(takewhile(lambda count: count == launched[-1], reversed(launched))))
+    if whole < FEWEST or max(launched) > launched[-1]:
+        raise NotImplementedError(
+            f"torch's profiler saw {', '.join(map(str, launched))} kernels in steps of the same work: it loses some, "
+            "or the model chooses them by its data"
+        )
+    before = len(starts) - whole
+    kernels.sort(key=lambda kernel: kernel.time_range.start)
+    later = [event for event in on_host if event.time_range.start >= starts[before]]
+    return [*later, *kernels[sum(launched[:before]) :]], whole
+
+
+class SystemUse(NamedTuple):
+    """Of one call: the processors' time in the system's kernel (s), of all threads together, and the page faults.
+
+    Faults are the minor ones, which no disk is read for.
+    """
+
+    system_s: float
+    page_faults: float
+
+
+class Observed:
+    """A call that keeps what each time it is called asks of the kernel, on behalf of the whole process."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._uses: list[SystemUse] = []
+
+    def __call__(self) -> None:
+        opening = _so_far()
+        self._call()
+        closing = _so_far()
+        if opening is not None and closing is not None:
+            self._uses.append(SystemUse(*(end - begin for begin, end in zip(opening, closing, strict=True))))
+
+    def use(self) -> SystemUse | None:
+        """Return the mean of all calls but the first, which sets up; None if there is none, or the system is silent."""
+        later = self._uses[1:]
+        return SystemUse(*map(fmean, zip(*later, strict=True))) if later else None
+
+
+def _so_far() -> SystemUse | None:
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return SystemUse(used.ru_stime, used.ru_minflt)
+
 
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 """How a cell is timed without the profiler, to warm it up and to say what the profiler costs.

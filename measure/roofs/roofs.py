@@ -8,26 +8,25 @@ from importlib import import_module
 from math import ceil, inf, log2
 from typing import NamedTuple
 
-from measure.cache.conventions import (
+from measure.domain.roofs import Rates
+from measure.domain.statistics import estimate_median
+from measure.domain.words import (
+    BURST,
     BURST_BLOCK_S,
     CACHE_MULTIPLE,
-    HEAT_S,
-    LOAD,
-    MEMORY_BYTE,
-    REST_S,
-    ROUNDS,
-    SUSTAINED_BLOCK_S,
-)
-from measure.cache.rates import Rates
-from measure.cache.words import (
-    BURST,
     EIGHT_BITS,
     FP8,
     FULL_PRECISION,
+    HEAT_S,
     INT8,
+    LOAD,
+    MEMORY_BYTE,
     PRECISION_BYTE,
+    REST_S,
+    ROUNDS,
     STREAM_ARRAYS,
     SUSTAINED,
+    SUSTAINED_BLOCK_S,
     TF32,
     stored_as,
 )
@@ -36,7 +35,6 @@ from measure.machine import processor
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
 from measure.timing.sampling import Sampling, Timing, sample
-from measure.timing.statistics import estimate_median
 from measure.timing.stopwatch import Stopwatch
 
 _log = logging.getLogger(__name__)
@@ -143,8 +141,8 @@ def _working_sets(device_kind: str) -> list[int]:
     return [*(round(units) * unit for units in smaller), ceil(largest) * unit]
 
 
-LIBRARY, TRITON = "library_kernels", "triton_kernels"
-"""The modules of a GPU's kernels."""
+LIBRARY, TRITON, NUMBA = "torch_kernels", "triton_kernels", "processor_kernels"
+"""The modules of kernels, which are imported when one of theirs is measured."""
 
 
 def _home(kernel: str, device_kind: str) -> str:
@@ -153,7 +151,7 @@ def _home(kernel: str, device_kind: str) -> str:
         return LIBRARY
     if device_kind == "cuda":
         return TRITON
-    return {"chain": "clock", "fma": "multiply_add"}.get(kernel, "streams")
+    return NUMBA
 
 
 @cache
@@ -213,7 +211,7 @@ def _clock(kernel: str) -> Callable[[], int]:
     if kernel == "chain":
         import torch
 
-        from measure.roofs.clock import processor_ns
+        from measure.roofs.processor_kernels import processor_ns
 
         return partial(processor_ns, torch.get_num_threads())
     return time.perf_counter_ns

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from measure.cache.words import STREAM_ARRAYS
+from measure.domain.words import STREAM_ARRAYS
 
 CHAINS, UNROLLED, ROUNDS = 1024, 16, 32
 """Numbers in a program of ``fma``, eight to a thread; multiply-adds of each in a round of its loop; rounds. So a

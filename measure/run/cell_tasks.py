@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache import variants
-from measure.cache.models import Model
 from measure.cache.records import Cell, Run, Sample
-from measure.cache.words import INFERENCE, STEP, same_shape, shape_name
-from measure.cli.quantities import latency
+from measure.domain import variants
+from measure.domain.models import Model
+from measure.domain.quantities import latency
+from measure.domain.statistics import estimate_median, estimate_rounds
+from measure.domain.words import INFERENCE, STEP, same_shape, shape_name
 from measure.models import catalog
 from measure.run.task import Cache, Columns, Failure, Request, Task, Tier
 from measure.timing.sampling import Timing
-from measure.timing.statistics import estimate_median, estimate_rounds
 
 _log = logging.getLogger(__name__)
 

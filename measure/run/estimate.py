@@ -2,24 +2,28 @@
 
 A run with a budget is ordered by it, and the plan of one says by it what is expected to be reached. Once tasks have
 been done ``progress.TimeLeft`` knows better.
+
+Whether a cell can fit into a device's memory, by what the workload table says that it needs.
 """
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from math import inf, log
 
-from measure.cache import rates
 from measure.cache.hand_kept import Chip, chip_names, folded
 from measure.cache.project import kept_by_hand
-from measure.cache.rates import Rates
 from measure.cache.records import Cell, Sample
 from measure.cache.table import read
-from measure.cache.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.cache.workload_records import Workload
+from measure.domain import roofs, variants
+from measure.domain.roofs import Rates
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
-from measure.run.task import Cache, Request, Task
+from measure.run.task import Cache, Failure, Request, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
 
@@ -151,6 +155,58 @@ def _rates(cache: Cache) -> tuple[dict[str, float], float]:
     """Return the rates of arithmetic, by precision, and of memory: measured ones first, then those of a datasheet."""
     kind = cache.environment.device
     sheet = datasheet(cache) or Rates({}, UNKNOWN_BYTE_PER_S[kind], None)
-    found = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    found = roofs.measured(cache.rows(cache.folder.roof_measurements()))
     flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind], **sheet.flop_per_s, **found.flop_per_s}
     return flop_per_s, found.byte_per_s or sheet.byte_per_s or UNKNOWN_BYTE_PER_S[kind]
+
+
+_log = logging.getLogger(__name__)
+
+
+class Memory:
+    """The memory of a device, in bytes, and what the counted workloads need of it."""
+
+    def __init__(self, device_byte: int, workloads: Callable[[], Iterable[Workload]]) -> None:
+        self._device_byte = device_byte
+        self._workloads = workloads
+
+    @cached_property
+    def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
+        """Looked up late: the run that needs them may have counted them first."""
+        return {
+            (row.model, row.input_shape, row.batch, row.precision): row
+            for row in self._workloads()
+            if row.autocast is None
+        }
+
+    def refusal(self, task: Task) -> Failure | None:
+        """Return why a task of a cell need not be tried; None where it fits, or its workload was not counted.
+
+        What is counted are tensors alone: a library's workspace comes on top, so that what just fits may still fail.
+        """
+        if not isinstance(task, CellTask):
+            return None
+        cell = task.cell
+        key = (cell.model, shape_name(task.model.input_shape), cell.batch, stored_as(cell.precision))
+        row = self._counted.get(key)
+        needed = None if row is None else _peak_byte(cell, row)
+        if needed is None:
+            _log.info("%s: what memory it needs was not counted; it is tried", task.label)
+            return None
+        _log.info("%s: its tensors need %.2f of %.2f GB", task.label, needed / 1e9, self._device_byte / 1e9)
+        if needed <= self._device_byte:
+            return None
+        return Failure(
+            "oom", f"not tried: its tensors need {needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB"
+        )
+
+
+def _peak_byte(cell: Cell, row: Workload) -> int | None:
+    """Return what a call of the cell takes at most; None where that was not counted."""
+    if cell.phase == INFERENCE:
+        return row.inference_peak_byte
+    if variants.ADAM not in variants.parts(cell.variant) or row.training_peak_byte is None:
+        return row.training_peak_byte
+    assert row.momentum_byte is not None
+    assert row.adam_byte is not None
+    return row.training_peak_byte - row.momentum_byte + row.adam_byte

@@ -3,6 +3,8 @@
 To import torch and a library of models takes seconds, a fork milliseconds. The process that is forked is called a
 zygote, as Android calls its own. It has used no device and run no operator: neither a driver's state nor the threads of
 a library live on in a fork.
+
+How many processes the system has killed because memory ran out.
 """
 
 import gc
@@ -10,9 +12,10 @@ import importlib
 import multiprocessing
 import os
 import platform
+import re
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -20,8 +23,9 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any
 
-from measure.cli.process import in_environment
+from measure.machine.processor import content_of
 from measure.run.task import Task
+from measure.verbs.terminal import in_environment
 
 FORKS = platform.system() == "Linux"
 """Whether processes are forks here: Windows has none, and the libraries of macOS do not survive one."""
@@ -210,3 +214,14 @@ def _leave_terminal(log: Path) -> None:
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
+
+
+COUNTERS = tuple(
+    map(Path, ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"))
+)
+"""Where Linux counts them: on the whole machine (since 4.13), in this control group (of version 2, of version 1)."""
+
+
+def oom_kills(counters: Iterable[Path] = COUNTERS) -> int:
+    """Return the sum of these counters, which tells only whether any has moved; 0 where the system has none."""
+    return sum(int(count) for path in counters for count in re.findall(r"^oom_kill (\d+)$", content_of(path), re.M))

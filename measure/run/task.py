@@ -10,18 +10,17 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Self
 
-from measure.cache.conventions import ROUNDS, TARGET
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.models import QUICK, STORY, Model
 from measure.cache.records import Cell, Environment
-from measure.cache.variants import SGD, usual, with_optimizer
-from measure.cache.words import EAGER, INFERENCE, shape_name
+from measure.domain.models import QUICK, STORY, Model
+from measure.domain.quantities import now
+from measure.domain.variants import SGD, usual, with_optimizer
+from measure.domain.words import EAGER, INFERENCE, ROUNDS, TARGET, shape_name
 from measure.errors import one_line
-from measure.machine import precisions
+from measure.machine import device as precisions
 from measure.machine.device import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
-from measure.utc import now
 
 BEFORE, AFTER = -1, 10**9
 """The blocks of what is done before all rounds, and after them."""

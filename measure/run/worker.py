@@ -21,8 +21,7 @@ from typing import Any
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
 from measure.models.isolated import END_LIMIT_S, MOST_MESSAGE_BYTE, START_LIMIT_S, end_with_parent
-from measure.run.oom_kills import oom_kills
-from measure.run.processes import Fork, Processes
+from measure.run.processes import Fork, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 

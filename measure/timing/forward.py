@@ -5,14 +5,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.cache import variants
-from measure.cache.models import Model
 from measure.cache.records import Cell
-from measure.cache.words import FULL_PRECISION, TF32, stored_as
+from measure.domain import variants
+from measure.domain.models import Model
+from measure.domain.words import FULL_PRECISION, TF32, stored_as
 from measure.machine.device import Device
 from measure.models import catalog
-from measure.models.casting import torch_dtype
-from measure.timing import first_call
+from measure.models.call import torch_dtype
+from measure.timing import stopwatch as first_call
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 
-from measure.cache.conventions import CALL_LIMIT_S, LOAD, TARGET
-from measure.cache.words import CAPPED, DRIFTING, LOADED, THROTTLED, WIDE
+from measure.domain.statistics import estimate_median, is_drifting
+from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
 from measure.machine.sensors import NVIDIA_THROTTLING, NoSensors, Sensors
-from measure.timing.statistics import estimate_median, is_drifting
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
 _log = logging.getLogger(__name__)

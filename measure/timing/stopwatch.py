@@ -1,11 +1,19 @@
-"""How long calls and their stages take, by the host's clock and the device's, and the conditions meanwhile."""
+"""How long calls and their stages take, by the host's clock and the device's, and the conditions meanwhile.
 
+The first call of a variant that sets something up in it: it compiles, or tries algorithms, for minutes perhaps.
+
+No other call may be silent for so long, so this one has a limit of its own and shows signs of life meanwhile.
+"""
+
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
-from measure.machine.events import Events
+from measure.domain import variants
+from measure.machine.device import Device, Events
 from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
 
 CLOCK_READINGS = 21
@@ -153,3 +161,39 @@ class Windows:
         if self._open:
             self._close(Conditions.at(self._sensors.read()))
         return tuple(self._closed)
+
+
+EVERY_S = 1.0
+"""The time between two signs of life."""
+
+
+def make(call: Callable[[], object], variant: str, device: Device, beat: Callable[[], None]) -> None:
+    """Run a call once, before it is timed, if its variant sets something up in the first one."""
+    limit_s = variants.first_call_s(variant)
+    if limit_s:
+        with beating(beat, limit_s):
+            call()
+            device.synchronize()
+
+
+@contextmanager
+def beating(beat: Callable[[], None], limit_s: float) -> Iterator[None]:
+    """Show signs of life while a block runs, from a thread of their own, but for no longer than the limit.
+
+    Whoever waits for them ends the process after the limit, and after what else a call may take.
+    """
+    has_ended = threading.Event()
+
+    def show() -> None:
+        for _ in range(round(limit_s / EVERY_S)):
+            if has_ended.wait(EVERY_S):
+                return
+            beat()
+
+    signs = threading.Thread(target=show, name=__name__, daemon=True)
+    signs.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        signs.join()

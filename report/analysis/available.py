@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
-from measure.cache.words import stored_as
+from measure.domain.words import stored_as
 from report import failures
 from report.analysis.product_lines import FEWEST, LINES, Series, members
 from report.analysis.product_lines import growing as enough_for_growth

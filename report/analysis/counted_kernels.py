@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.words import STEP, stored_as
+from measure.domain.words import STEP, stored_as
 from report.analysis import available, operator_shares
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.operator_groups import GROUPS, OTHER, group_of_kernel

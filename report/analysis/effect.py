@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from measure.timing.statistics import CONFIDENCE, estimate_median
+from measure.domain.statistics import CONFIDENCE, estimate_median
 from report.text.quantities import significant
 
 Interval = tuple[float, float]
@@ -67,7 +67,7 @@ def _end(value: float, digits: int) -> str:
 
 
 def median_of(factors: Iterable[float], confidence: float = CONFIDENCE) -> Effect:
-    """Return the median of factors, with the distribution-free interval of ``measure.timing.statistics``."""
+    """Return the median of factors, with the distribution-free interval of ``measure.domain.statistics``."""
     values = [float(factor) for factor in factors]
 
     def interval_at(confidence: float) -> Interval | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE, STEP
+from measure.domain.words import INFERENCE, STEP
 from report.analysis.available import DataMissingError, at_least_one
 from report.load.paper import Paper
 

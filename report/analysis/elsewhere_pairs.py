@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE, STEP
+from measure.domain.words import INFERENCE, STEP
 from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.correlations import Coefficient

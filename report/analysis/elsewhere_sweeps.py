@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis import elsewhere, saturation
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.elsewhere import ADD, CONDITIONS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import expm1, log, log1p, sqrt
 from statistics import fmean, linear_regression
 
-from measure.timing.statistics import CONFIDENCE, critical
+from measure.domain.statistics import CONFIDENCE, critical
 
 
 @dataclass(frozen=True)

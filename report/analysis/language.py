@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.language import DECODE, ENCODE, PREFILL, task_of, tokens
+from measure.domain.models import DECODE, ENCODE, PREFILL, task_of, tokens
 from report.analysis import available
 from report.load.paper import Machine
 from report.text.frame_rows import each

@@ -13,7 +13,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.cache.words import BACKWARD, EAGER, FORWARD, STEP
+from measure.domain.words import BACKWARD, EAGER, FORWARD, STEP
 from report.analysis import available
 from report.analysis.available import Missing
 from report.analysis.predictors import common_batches

@@ -16,7 +16,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.cache.words import UPDATE
+from measure.domain.words import UPDATE
 
 OTHER = "other"
 """What no rule matches."""

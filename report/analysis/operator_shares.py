@@ -10,7 +10,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.cache.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stored_as
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stored_as
 from report.analysis import available
 from report.analysis.operator_groups import grouped, kinds_of
 from report.load.paper import BASE_PRECISION, Machine, Paper

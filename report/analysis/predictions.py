@@ -24,7 +24,7 @@ from measure.cache.predictions import (
     Setting,
     newest,
 )
-from measure.cache.words import EAGER, STEP
+from measure.domain.words import EAGER, STEP
 from measure.predicting.study import pool_of
 from report.analysis import available
 from report.analysis.available import DataMissingError, at_least_one

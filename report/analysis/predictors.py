@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis import available, correlations, power_law
 from report.analysis.correlations import Coefficient
 from report.analysis.power_law import PowerLaw

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from measure.timing.statistics import CONFIDENCE
+from measure.domain.statistics import CONFIDENCE
 from report.analysis.growth import Growth, fit
 from report.load.chips import KINDS, comparable, of_dies, on_chip
 from report.text.frame_rows import matching

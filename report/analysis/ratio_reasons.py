@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import CELL, OUTSIDE, pivoted
 from report.load.paper import BASE_PRECISION, Machine, Paper

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from measure.timing.statistics import CONFIDENCE, critical
+from measure.domain.statistics import CONFIDENCE, critical
 
 Numbers = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.words import EAGER
+from measure.domain.words import EAGER
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Machine
 from report.text.frame_rows import highest, matching

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from measure.cache.variants import VARIANTS
-from measure.cache.words import EAGER
+from measure.domain.variants import VARIANTS
+from measure.domain.words import EAGER
 from report.analysis import available
 from report.analysis.long_lists import evenly
 from report.load.paper import BASE_PRECISION, Machine, Paper

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis.elsewhere import CONDITIONS
 from report.load.elsewhere import RATES, under_roof
 from report.load.paper import BASE_PRECISION, Paper

@@ -20,7 +20,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.cache.words import EAGER, INFERENCE
+from measure.domain.words import EAGER, INFERENCE
 from report.analysis import available
 from report.analysis.operator_groups import grouped, kinds_of
 from report.load import operator_bounds

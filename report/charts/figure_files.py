@@ -9,8 +9,7 @@ from typing import Any
 
 import vl_convert
 
-from measure.cli.suggestion import unknown
-from measure.errors import UserError
+from measure.errors import UserError, unknown
 from report.charts import figure_data
 from report.charts.drawing import picture
 from report.engine.cells import Cell, read_cell

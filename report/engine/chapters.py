@@ -7,8 +7,7 @@ Its heading's label is that name after `sec-`: by it `selection.lua` takes the c
 import re
 from pathlib import Path
 
-from measure.cli.suggestion import unknown
-from measure.errors import UserError
+from measure.errors import UserError, unknown
 from report.engine.project import SETTINGS_FILE, Project, read_text
 from report.engine.source import INLINE, Prose, included, read_source
 

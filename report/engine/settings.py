@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from measure.cli.suggestion import did_you_mean
-from measure.errors import UserError
+from measure.errors import UserError, did_you_mean
 
 Schema = dict[str, Any]
 """What each key may hold: a type, the set of its values, those that are `Honoured`, their range, their `Form`,

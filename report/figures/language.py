@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.cache.language import DECODE, ENCODE, PREFILL
+from measure.domain.models import DECODE, ENCODE, PREFILL
 from report.analysis import available, language
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis

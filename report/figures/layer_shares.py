@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.cache.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import OUTSIDE, PASSES, QUANTITIES, shares_by_kind
 from report.analysis.long_lists import evenly, left_out

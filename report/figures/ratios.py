@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.cache.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available
 from report.analysis.layer_costs import shown_batch
 from report.analysis.long_lists import evenly, left_out

@@ -1,6 +1,6 @@
 """The answer of each chapter in a sentence or two: they stand first, and turn when the data do."""
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis import available, elsewhere, elsewhere_pairs, operator_shares, remedies
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.analysis.effect import median_of

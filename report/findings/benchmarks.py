@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.words import EAGER
+from measure.domain.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import Missing, on_each_machine, or_missing
 from report.analysis.long_lists import ALWAYS

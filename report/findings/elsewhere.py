@@ -1,8 +1,8 @@
 """What others' measurements of GPUs say, beside their datasheets and the exact counts of their models."""
 
-from measure.cache.published_counts import PublishedCount
 from measure.cache.schema import TABLES
-from measure.cache.words import STEP
+from measure.cache.workload_records import PublishedCount
+from measure.domain.words import STEP
 from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.language import DECODE, PREFILL
+from measure.domain.models import DECODE, PREFILL
 from report.analysis import available, language
 from report.analysis.available import on_each_machine
 from report.load.paper import Machine, Paper

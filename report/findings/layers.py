@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import finding, on_each_machine, or_missing
 from report.analysis.layer_costs import OUTSIDE, shares_by_kind

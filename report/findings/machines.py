@@ -7,8 +7,8 @@ from math import expm1, sqrt
 
 import pandas as pd
 
-from measure.cache.conventions import LOAD, MOST_ROUNDS, ROUNDS, TARGET
-from measure.timing.statistics import CONFIDENCE_OF_ROUNDS, critical
+from measure.domain.statistics import CONFIDENCE_OF_ROUNDS, critical
+from measure.domain.words import LOAD, MOST_ROUNDS, ROUNDS, TARGET
 from report.analysis import available, fleet, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.analysis.long_lists import ALWAYS

@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from measure.cache import conventions, memory_levels
-from measure.cache.variants import VARIANTS
-from measure.timing import statistics
+from measure.domain import roofs as memory_levels
+from measure.domain import statistics, words
+from measure.domain.variants import VARIANTS
 from report.analysis import saturation
 from report.load import roofs
 from report.published import agreement
@@ -17,32 +17,32 @@ CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
 FEWEST_SAMPLES = Prose(next(number for number in count(1) if statistics.order_statistic_ranks(number)))
 """So many samples have an interval of their median."""
 
-TARGET = Prose(f"±{percent(conventions.TARGET, 1)}")
+TARGET = Prose(f"±{percent(words.TARGET, 1)}")
 """The width that an interval is measured to, by default."""
 
-FEWEST_ROUNDS = Prose(conventions.ROUNDS)
+FEWEST_ROUNDS = Prose(words.ROUNDS)
 
 CONFIDENCE_OF_ROUNDS = Prose(percent(statistics.CONFIDENCE_OF_ROUNDS))
 """Of the interval between rounds, as it is computed."""
 
-CALL_LIMIT = Prose(si(conventions.CALL_LIMIT_S, "s", 2))
+CALL_LIMIT = Prose(si(words.CALL_LIMIT_S, "s", 2))
 """A call that takes longer is aborted, by default."""
 
-BLOCK = Prose(si(conventions.SUSTAINED_BLOCK_S, "s", 2))
+BLOCK = Prose(si(words.SUSTAINED_BLOCK_S, "s", 2))
 """How long a block of calls lasts at least, where a roof is measured."""
 
-HEAT = Prose(si(conventions.HEAT_S, "s", 1))
+HEAT = Prose(si(words.HEAT_S, "s", 1))
 """So long a chip has worked before a sustained rate is taken."""
 
-BURST_BLOCK = Prose(si(conventions.BURST_BLOCK_S, "s", 1))
+BURST_BLOCK = Prose(si(words.BURST_BLOCK_S, "s", 1))
 
-BURST_REST = Prose(si(conventions.REST_S, "s", 2))
+BURST_REST = Prose(si(words.REST_S, "s", 2))
 """Before each block of a burst."""
 
-MEMORY_SET = Prose(si(conventions.MEMORY_BYTE, "B"))
+MEMORY_SET = Prose(si(words.MEMORY_BYTE, "B"))
 """No smaller is a working set that a roof's slope is read from."""
 
-CACHE_MULTIPLE = Prose(conventions.CACHE_MULTIPLE)
+CACHE_MULTIPLE = Prose(words.CACHE_MULTIPLE)
 
 SWEEP_STEP = Prose(significant(roofs.STEP))
 """From one working set of a sweep to the next."""
@@ -59,7 +59,7 @@ SATURATED = Prose(percent(saturation.SHARE))
 AGREEMENT = Prose(percent(agreement.TOLERANCE, 1))
 """Up to this two figures agree, where that is more than the printed one's rounding."""
 
-FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(conventions.FLOP_PER_INSTRUCTION["7.0"])
+FLOP_PER_INSTRUCTION_ON_VOLTA = Prose(words.FLOP_PER_INSTRUCTION["7.0"])
 """Of the instructions of its tensor cores."""
 
 WAYS = [f"`{variant.name}` {variant.words}" for variant in sorted(VARIANTS, key=lambda each: not each.tried_on)]

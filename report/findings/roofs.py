@@ -1,6 +1,6 @@
 """What the measured roofs are made of, kernels and levels of memory, and whether a burst would tell them."""
 
-from measure.cache.words import EIGHT_BITS
+from measure.domain.words import EIGHT_BITS
 from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine, or_missing
 from report.load import roofs

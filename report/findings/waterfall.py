@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis import available, remedies, waterfall
 from report.analysis.available import DataMissingError, finding, on_each_machine
 from report.analysis.effect import median_of

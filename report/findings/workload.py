@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.language import DECODE, Task, task_of
-from measure.cache.models import MEASURED_SHAPES, SOUND
+from measure.domain.models import DECODE, MEASURED_SHAPES, SOUND, Task, task_of
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache.conventions import TARGET
 from measure.cache.records import CELL
-from measure.cache.words import DRIFTING, EAGER, INFERENCE, WIDE, stored_as
-from measure.timing.statistics import estimate_rounds
+from measure.domain.statistics import estimate_rounds
+from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE, stored_as
 from report.load import operator_bounds
 from report.load.roofs import TIMES, Roof
 from report.text.frame_rows import each, matching

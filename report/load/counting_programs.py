@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 
-from measure.cache.words import PUBLISHED_MAC_STEP
+from measure.domain.words import PUBLISHED_MAC_STEP
 from report.text.quantities import percent
 
 OURS = "roofwright"

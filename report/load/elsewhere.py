@@ -10,9 +10,9 @@ import pandas as pd
 
 from measure.cache import table
 from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming, chip_names, folded
-from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import TABLES, file_of
-from measure.cache.words import STEP
+from measure.cache.workload_records import PublishedCount, PublishedKind
+from measure.domain.words import STEP
 from report.load import hand_tables
 from report.load.roofs import Roof
 from report.text.frame_rows import each

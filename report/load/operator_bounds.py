@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from measure.cache.words import stored_as
+from measure.domain.words import stored_as
 from report.load.roofs import Roof
 from report.text.frame_rows import each, matching
 

@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from measure.cache.folders import Workloads, machine_names
-from measure.cli.suggestion import unknown
-from measure.errors import UserError
+from measure.errors import UserError, unknown
 from report.engine.project import SETTINGS_FILE, Project, read_project
 
 FIGURE_WIDTH = 560

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.cache import rates, records, workload_records
+from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import FlopPerCycle
-from measure.cache.memory_levels import Cache, caches_of
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from measure.cache.words import EAGER, same_shape
-from measure.cli.process import without_garbage_search
+from measure.domain import roofs as rates
+from measure.domain.roofs import Cache, caches_of
+from measure.domain.words import EAGER, same_shape
+from measure.verbs.terminal import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
 from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere

@@ -10,9 +10,10 @@ from measure.cache import table
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.predictions import Coefficient, KindCost, OfSetting, PredictionError
 from measure.cache.schema import TABLES, file_of
-from measure.predicting import devices, timings
+from measure.predicting import demand as devices
+from measure.predicting import timings
 from measure.predicting.choices import Choices, choices
-from measure.predicting.devices import PredictedDevice
+from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import Predictor
 
 

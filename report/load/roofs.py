@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache.memory_levels import Cache, Level, levels
-from measure.cache.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
-from measure.timing.statistics import Estimate, estimate_rounds, quotient
+from measure.domain.roofs import Cache, Level, levels
+from measure.domain.statistics import Estimate, estimate_rounds, quotient
+from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from report.text.frame_rows import matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}

@@ -2,7 +2,7 @@
 
 The ratio of the backward pass's time to the forward pass's is taken sample by sample: both times of a sample are of
 the same steps, so that what slows a step down for a while cancels. The ratios of all rounds are joined as latencies
-are (``measure.timing.statistics.estimate_rounds``).
+are (``measure.domain.statistics.estimate_rounds``).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from functools import reduce
 import pandas as pd
 
 from measure.cache.records import CELL
-from measure.cache.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
+from measure.domain.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
 from report.load.cells import above, estimated, joined, latencies, with_workload
 from report.load.roofs import TIMES, Roof

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.models import MEASURED_SHAPES
 from measure.cache.records import Attempt
 from measure.cache.workload_records import WORKLOAD
+from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
 
 SUMMED = (

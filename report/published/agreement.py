@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from measure.timing.statistics import Estimate, quotient
+from measure.domain.statistics import Estimate, quotient
 from report.analysis.effect import Effect, with_interval
 from report.text.quantities import change, percent, significant
 

@@ -1,6 +1,6 @@
 """The table of language models."""
 
-from measure.cache.language import cache_byte
+from measure.domain.models import cache_byte
 from report.analysis import available, language
 from report.analysis.available import or_missing
 from report.load.paper import Paper

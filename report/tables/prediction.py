@@ -13,7 +13,7 @@ from measure.cache.predictions import (
     ONE_KNOWN,
     OURS,
 )
-from measure.cache.words import EAGER, INFERENCE, PRECISION_BYTE
+from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import How
 from report.analysis import predictions
 from report.analysis.available import DataMissingError, or_missing

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import isnan
 from operator import attrgetter
 
-from measure.cache.conventions import COSTS, ELEMENTARY, TANH_GELU
+from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
 from report.analysis.available import or_missing
 from report.analysis.bounds import Demand, NamedRoof, held_against_chips

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isinf
 
-from measure.cache.words import operation
+from measure.domain.words import operation
 
 SPACE = "\u00a0"
 """Stands between a number and its unit, so that no line breaks there."""

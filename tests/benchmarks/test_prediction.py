@@ -9,9 +9,9 @@ from helpers.places import TESTS
 
 from measure import __main__ as command
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cache.table import write
+from measure.cache.workload_records import PublishedCount, PublishedKind
 
 
 @pytest.fixture(scope="module")

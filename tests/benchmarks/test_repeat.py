@@ -1,6 +1,6 @@
 import repeat
 
-from measure.comparing.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.domain.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
 
 
 def cells(count, change):

@@ -1,7 +1,7 @@
 """Cells of one model, as answers about it hold them."""
 
 from helpers.comparing import CELL
-from measure.domain.cells import TimedCell
+from measure.domain.latency import TimedCell
 
 
 def timed(batch=1, latency_s=2.0, variant="eager"):

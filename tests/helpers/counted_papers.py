@@ -15,8 +15,8 @@ from helpers.places import ROOT
 from helpers.profiled_papers import profiled
 from helpers.rows import cell_columns
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
-from measure.cache.words import EAGER, INFERENCE, STEP
-from measure.import_ncu import unknown_but
+from measure.domain.words import EAGER, INFERENCE, STEP
+from measure.verbs.import_ncu import unknown_but
 from report.load import bibliography, hand_tables
 from report.load.paper import Machine, Paper, frame
 

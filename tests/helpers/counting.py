@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from measure.counting.flops import Work
-from measure.counting.operators import formula_of
-from measure.counting.passes import Part
+from measure.counting.count import Work
+from measure.counting.recorder import Part, formula_of
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
 recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")

@@ -14,9 +14,9 @@ from pathlib import Path
 from helpers.papers import REFERENCES, wide
 from measure.cache import table
 from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
-from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
-from measure.cache.words import INFERENCE, STEP
+from measure.cache.workload_records import PublishedCount, PublishedKind
+from measure.domain.words import INFERENCE, STEP
 from report.load import bibliography, elsewhere
 from report.load.paper import Paper
 

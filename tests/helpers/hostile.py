@@ -13,8 +13,8 @@ from measure.cache.hand_kept import Chip
 from measure.cache.predictions import ALL_BATCHES, BY_MODEL, METHODS, Coefficient, KindCost, PredictionError, Setting
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
-from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator
+from measure.domain.words import EAGER, INFERENCE
 from report.load.counting_programs import OURS
 from report.load.hand_tables import CITING
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from measure.cache import table
-from measure.cache.lock import NAME
+from measure.cache.table import NAME
 
 
 def is_held(folder: Path) -> bool:

@@ -8,8 +8,8 @@ from helpers.training_papers import OK
 from helpers.whole_cache import write_whole
 from measure.cache.records import OperatorTime, Profile, Run, Sample
 from measure.cache.table import append
-from measure.cache.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP
 from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP
 
 FAMILIES = ("plain", "residual", "compact", "transformer", "audio")
 BATCHES = (1, 4, 16)

@@ -7,7 +7,7 @@ its activations as much each ``moved``.
 import numpy as np
 
 from measure.cache.predictions import Setting
-from measure.cache.words import INFERENCE, LAYER_KINDS
+from measure.domain.words import INFERENCE, LAYER_KINDS
 from measure.predicting.demand import PLACE, Demand, How, Roof
 from measure.predicting.timings import TimedCall
 

@@ -31,7 +31,7 @@ from measure.cache.predictions import (
     Setting,
 )
 from measure.cache.schema import file_of
-from measure.cache.words import EAGER, INFERENCE
+from measure.domain.words import EAGER, INFERENCE
 from report.load import predictions
 from report.load.predictions import Sources
 

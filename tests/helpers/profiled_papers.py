@@ -14,8 +14,8 @@ from helpers.rows import cell_columns, operator
 from measure.cache.folders import MachineFolder
 from measure.cache.records import OperatorTime, Profile
 from measure.cache.table import write
-from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator
+from measure.domain.words import EAGER, INFERENCE
 from report.load.paper import Paper, load
 
 COUNTED = {

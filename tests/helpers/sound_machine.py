@@ -1,8 +1,8 @@
 """A machine with nothing to mend, as the doctor sees it."""
 
-from measure.diagnosis.gpus import Gpu, Nvidia
-from measure.diagnosis.host import Memory, Processor
-from measure.diagnosis.libraries import NAMES, Libraries
+from measure.machine.gpus import Gpu, Nvidia
+from measure.machine.host import Memory, Processor
+from measure.machine.libraries import NAMES, Libraries
 
 IDEAL = Processor(
     logical_cores=8,

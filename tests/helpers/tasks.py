@@ -3,9 +3,7 @@
 import dataclasses
 
 from measure.cache.records import Cell
-from measure.run.sections.hardware_counters import HardwareCounterTask
-from measure.run.sections.operators import ProfileTask
-from measure.run.sections.rounds import InferenceTask, TrainingTask
+from measure.run.sections import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 
 
 def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):

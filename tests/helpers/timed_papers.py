@@ -10,8 +10,8 @@ import pandas as pd
 
 from helpers.papers import tiny
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.published_counts import PublishedCount
 from measure.cache.schema import TABLES
+from measure.cache.workload_records import PublishedCount
 from report.load import elsewhere
 from report.load.paper import Paper
 

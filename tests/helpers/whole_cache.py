@@ -19,8 +19,8 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.cache.records import Sample
 from measure.cache.schema import file_of
 from measure.cache.table import append
-from measure.cache.words import EAGER, INFERENCE
 from measure.cache.workload_records import Operator, Workload
+from measure.domain.words import EAGER, INFERENCE
 
 MACHINES = {"example-cpu": "cpu-new", "example-gpu": "gpu-1"}
 """The folders of the machines, with their newest environments."""

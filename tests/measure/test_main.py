@@ -15,7 +15,7 @@ from measure.cache.records import Run
 from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
-from measure.run.arguments import make_request, parse_percent, parse_time, parser
+from measure.run.request import make_request, parse_percent, parse_time, parser
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
@@ -357,7 +357,7 @@ SLOW = """
 import sys, time
 class Slow:
     def find_spec(self, name, *_):
-        if name == "measure.measuring":
+        if name == "measure.verbs.measure":
             print("importing", flush=True)
             time.sleep(60)
 sys.meta_path.insert(0, Slow())

@@ -30,7 +30,7 @@ from helpers.whole_cache import (
     write_whole,
 )
 
-from measure.cache.words import INFERENCE, STAGES, STEP
+from measure.domain.words import INFERENCE, STAGES, STEP
 from report import failures
 from report.load.paper import load
 

@@ -4,8 +4,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
-from measure.cache.words import PUBLISHED_MAC_STEP
-from measure.predicting.checks import HIGH, LOW
+from measure.domain.words import PUBLISHED_MAC_STEP
+from measure.predicting.study import HIGH, LOW
 from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
-from measure.cache.discovery import import_modules
-from measure.timing.statistics import CONFIDENCE
+from measure.cache.project import import_modules
+from measure.domain.statistics import CONFIDENCE
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
 from report.analysis.effect import Effect, adjusted_confidence

@@ -6,7 +6,7 @@ from functools import lru_cache, wraps
 
 import pandas as pd
 
-from measure.timing.statistics import CONFIDENCE
+from measure.domain.statistics import CONFIDENCE
 from report.analysis import available
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import common_batches, comparable

@@ -1,6 +1,6 @@
 """What the operators of a model cost beyond what the roof allows: in all, by running one by one, by their kind."""
 
-from measure.cache.words import INFERENCE
+from measure.domain.words import INFERENCE
 from report.analysis import available, operator_shares, remedies
 from report.analysis.available import Missing, missing, missing_on, or_missing
 from report.findings.conclusions.conclusion import (

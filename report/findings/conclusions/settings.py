@@ -5,7 +5,7 @@ from statistics import median_low
 
 import pandas as pd
 
-from measure.cache.words import EAGER
+from measure.domain.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import missing_on
 from report.analysis.effect import Effect

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from measure.timing.statistics import CONFIDENCE
+from measure.domain.statistics import CONFIDENCE
 from report.analysis import resampling
 from report.analysis.effect import Effect, Interval
 from report.analysis.resampling import Numbers

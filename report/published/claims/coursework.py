@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from measure.cache.hand_kept import LATENCY
-from measure.cache.words import EAGER
+from measure.domain.words import EAGER
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
 from report.analysis.correlations import Coefficient

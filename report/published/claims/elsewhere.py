@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from measure.cache.words import INFERENCE, STEP, TF32
-from measure.timing.statistics import is_drifting
+from measure.domain.statistics import is_drifting
+from measure.domain.words import INFERENCE, STEP, TF32
 from report.analysis import available, correlations, elsewhere, elsewhere_sweeps
 from report.analysis.available import DataMissingError
 from report.analysis.correlations import Coefficient

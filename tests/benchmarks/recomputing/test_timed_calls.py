@@ -9,10 +9,10 @@ from helpers.places import ROOT, TESTS
 from recomputing.timed_calls import TERMS, read_calls
 
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cache.table import write
-from measure.cache.words import LAYER_KINDS
+from measure.cache.workload_records import PublishedCount, PublishedKind
+from measure.domain.words import LAYER_KINDS
 
 OAK = "timm:oak1.in1k"
 KINDS = [

@@ -1,9 +1,8 @@
 import pytest
 from helpers.rows import run, samples
 
-from measure.cache.child_table import ChildTable
 from measure.cache.records import ROUND, Sample
-from measure.cache.table import append
+from measure.cache.table import ChildTable, append
 
 
 @pytest.fixture

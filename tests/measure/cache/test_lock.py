@@ -10,14 +10,14 @@ import threading
 import pytest
 from helpers.places import ROOT
 
-from measure.cache.lock import NAME, held, in_turn, locked
+from measure.cache.table import NAME, held, in_turn, locked
 from measure.errors import UserError
 
 HOLDER = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from measure.cache.lock import locked
+from measure.cache.table import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -134,7 +134,7 @@ def test_a_file_system_without_locks_is_no_holder(tmp_path, monkeypatch, number)
 FULL = """
 import resource, sys
 from pathlib import Path
-from measure.cache.lock import locked
+from measure.cache.table import locked
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # no file takes a byte
 with locked(Path(sys.argv[1])):
     print("held")

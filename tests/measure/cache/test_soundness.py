@@ -2,8 +2,7 @@ import pytest
 from helpers.places import ROOT, TESTS
 from helpers.rows import layer, machine_in, operator, workload
 
-from measure.cache.folders import Workloads
-from measure.cache.soundness import check
+from measure.cache.folders import Workloads, check
 from measure.errors import UserError
 
 

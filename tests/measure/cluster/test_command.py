@@ -13,7 +13,7 @@ from helpers.places import ROOT
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cluster import command
 from measure.errors import UserError
-from measure.run.arguments import parser
+from measure.run.request import parser
 
 ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402

@@ -2,7 +2,7 @@ import pytest
 from helpers.counting import meta, nn, recorder, torch, total, trained
 from torch.nn import functional
 
-from measure.counting.attention import kept_whole
+from measure.counting.products import kept_whole
 
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 Q, K, V = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)

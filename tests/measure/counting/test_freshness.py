@@ -4,7 +4,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
-from measure.counting import count, freshness
+from measure.counting import count
+from measure.counting import count as freshness
 from measure.errors import UserError, in_short
 from measure.models import catalog
 from measure.models.isolated import RaisedError

@@ -2,8 +2,8 @@ import pytest
 from helpers.counting import meta, nn, recorder, torch
 from torch.utils.checkpoint import checkpoint
 
-from measure.cache.words import LAYER_KINDS
 from measure.counting.layers import MODEL_ITSELF, call_rows, kind_of, layer_rows
+from measure.domain.words import LAYER_KINDS
 
 ops = pytest.importorskip("torchvision.ops", reason="some kinds are torchvision's")
 

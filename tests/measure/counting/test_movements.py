@@ -1,8 +1,8 @@
 import pytest
 from helpers.counting import Case, case, meta, named, torch
 
-from measure.counting.flops import NOTHING
-from measure.counting.traffic import Signature
+from measure.counting.count import NOTHING
+from measure.counting.memory import Signature
 
 # None of them computes, whatever it is called with: an output's shape is enough.
 CASES = [

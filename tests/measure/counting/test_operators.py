@@ -1,7 +1,7 @@
 from helpers.counting import meta, torch
 
-from measure.counting.flops import NOTHING, Work
-from measure.counting.operators import operator_of
+from measure.counting.count import NOTHING, Work
+from measure.counting.recorder import operator_of
 
 aten = torch.ops.aten
 WHOLE = meta(3, 5, dtype=torch.int64)

@@ -2,7 +2,7 @@ import pytest
 from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
 from torch.nn import functional
 
-from measure.counting.flops import Work
+from measure.counting.count import Work
 from measure.counting.products import ATTENTION
 
 aten = torch.ops.aten

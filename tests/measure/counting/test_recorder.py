@@ -4,7 +4,7 @@ from torch.nn import functional
 from torch.nn.modules import module as hooks
 from torch.utils.checkpoint import checkpoint
 
-from measure.models.casting import casting
+from measure.models.call import casting
 
 # 4 rows of 3 through a Linear of 3 to 5: 2 * 4 * 3 * 5 = 120 FLOP of product, 20 additions of the bias; backward 120
 # for each gradient that is asked for, and the bias's (4 - 1) * 5 = 15 additions.

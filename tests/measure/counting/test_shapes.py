@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import meta, torch
 
-from measure.counting import shapes
+from measure.counting import recorder
 
 aten = torch.ops.aten
 
@@ -9,7 +9,7 @@ aten = torch.ops.aten
 @pytest.fixture
 def calls(monkeypatch):
     """Operators by name that note each call."""
-    monkeypatch.setattr(shapes, "_OUTLINES", {})
+    monkeypatch.setattr(recorder, "_OUTLINES", {})
     seen = []
 
     def noting(operator):
@@ -46,14 +46,14 @@ def described(output):
 )  # fmt: skip
 def test_what_was_called_before_is_drawn(calls, operator, args, kwargs):
     seen, noting = calls
-    first = shapes.call(noting(operator), args, kwargs)
-    second = shapes.call(noting(operator), args, kwargs)
+    first = recorder.call(noting(operator), args, kwargs)
+    second = recorder.call(noting(operator), args, kwargs)
     assert len(seen) == 1
     assert described(first) == described(second) == described(operator(*args, **kwargs))
 
 
 def test_a_drawn_output_has_memory_of_its_own(calls):
-    first, second = (shapes.call(calls[1](aten.neg.default), (meta(3),), {}) for _ in range(2))
+    first, second = (recorder.call(calls[1](aten.neg.default), (meta(3),), {}) for _ in range(2))
     assert first.untyped_storage()._cdata != second.untyped_storage()._cdata
 
 
@@ -70,16 +70,16 @@ def test_a_drawn_output_has_memory_of_its_own(calls):
 )
 def test_another_form_is_called(calls, other):
     seen, noting = calls
-    shapes.call(noting(aten.add.Scalar if not other[1] else aten.add.Tensor), (meta(3, 5), 1), {})
+    recorder.call(noting(aten.add.Scalar if not other[1] else aten.add.Tensor), (meta(3, 5), 1), {})
     args, kwargs = other
-    shapes.call(noting(aten.add.Scalar if not kwargs else aten.add.Tensor), args, kwargs)
+    recorder.call(noting(aten.add.Scalar if not kwargs else aten.add.Tensor), args, kwargs)
     assert len(seen) == 2
 
 
 def test_real_tensors_and_numbers_are_computed_each_time_once(calls):
     seen, noting = calls
     for _ in range(2):
-        assert shapes.call(noting(aten.add.Scalar), (torch.ones(2), 1), {}).tolist() == [2.0, 2.0]
-        assert shapes.call(noting(aten._local_scalar_dense.default), (torch.tensor(3),), {}) == 3
-        shapes.call(noting(aten.rand.default), ([2],), {})
+        assert recorder.call(noting(aten.add.Scalar), (torch.ones(2), 1), {}).tolist() == [2.0, 2.0]
+        assert recorder.call(noting(aten._local_scalar_dense.default), (torch.tensor(3),), {}) == 3
+        recorder.call(noting(aten.rand.default), ([2],), {})
     assert len(seen) == 6

@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import meta, nn, recorder, torch
 
-from measure.counting.traffic import tensor_byte, tensors_in
+from measure.counting.memory import tensor_byte, tensors_in
 
 aten = torch.ops.aten
 INDEX = {"dtype": torch.int64}

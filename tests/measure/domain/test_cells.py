@@ -2,7 +2,7 @@ import dataclasses
 
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.domain.cells import timed_cell, timed_cells
+from measure.domain.latency import timed_cell, timed_cells
 
 
 def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):

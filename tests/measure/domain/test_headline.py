@@ -8,9 +8,9 @@ from helpers.comparing import CELL, ENVIRONMENT, machine
 from helpers.rows import RECORDED_AT, roof_measurement, workload
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.rates import Rates
 from measure.cache.records import Run, Sample
 from measure.domain.headline import Counted, counted, headline, surprise
+from measure.domain.roofs import Rates
 
 ROOF = Rates({"fp32": 1000.0}, 100.0, "stream_triad")
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure.machine import apple
+from measure.machine import devices
 
 SAID = """+-o AGXAcceleratorG16G  <class AGXAcceleratorG16G, id 0x10000039c, registered, matched, active>
     {
@@ -19,7 +19,7 @@ SAID = """+-o AGXAcceleratorG16G  <class AGXAcceleratorG16G, id 0x10000039c, reg
 @pytest.mark.parametrize(("said", "cores"), [(SAID, 10), ("", None), ('"model" = "Apple M4"', None)])
 def test_a_gpus_cores_are_those_that_macos_counts(monkeypatch, said, cores):
     monkeypatch.setattr(subprocess, "run", lambda asked, **_: SimpleNamespace(stdout=said if "ioreg" in asked else ""))
-    assert apple.gpu_cores() == cores
+    assert devices.gpu_cores() == cores
 
 
 def test_without_the_registrys_program_they_are_unknown(monkeypatch):
@@ -27,4 +27,4 @@ def test_without_the_registrys_program_they_are_unknown(monkeypatch):
         raise FileNotFoundError("ioreg")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    assert apple.gpu_cores() is None
+    assert devices.gpu_cores() is None

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.cache.memory_levels import Cache
+from measure.domain.roofs import Cache
 from measure.errors import UserError
 from measure.machine import devices
 

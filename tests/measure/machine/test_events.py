@@ -1,6 +1,6 @@
 import pytest
 
-from measure.machine.events import MpsEvents
+from measure.machine.device import MpsEvents
 
 torch = pytest.importorskip("torch", reason="marks are torch's")
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from helpers.rows import ENVIRONMENT
 
-from measure.machine import precisions
+from measure.machine import device as precisions
 
 
 def on(device, capability=None):

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.cache.memory_levels import Cache
+from measure.domain.roofs import Cache
 from measure.machine import processor
 
 psutil = pytest.importorskip("psutil", reason="cores and memory need psutil")

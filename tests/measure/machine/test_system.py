@@ -2,13 +2,13 @@ import platform
 
 import pytest
 
-from measure.machine import system
+from measure.machine import environment
 
 
 @pytest.mark.parametrize(("told", "expected"), [(("glibc", "2.36"), "glibc 2.36"), (("", ""), None)])
 def test_the_c_library_has_a_name_and_a_version(monkeypatch, told, expected):
     monkeypatch.setattr(platform, "libc_ver", lambda: told)
-    assert system.c_library() == expected
+    assert environment.c_library() == expected
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ def test_the_c_library_has_a_name_and_a_version(monkeypatch, told, expected):
     ],
 )
 def test_the_setting_of_huge_pages_is_the_word_in_brackets(monkeypatch, tmp_path, line, expected):
-    monkeypatch.setattr(system, "HUGE_PAGES", tmp_path / "enabled")
-    assert system.huge_pages() is None  # without the file, as on other systems
+    monkeypatch.setattr(environment, "HUGE_PAGES", tmp_path / "enabled")
+    assert environment.huge_pages() is None  # without the file, as on other systems
     (tmp_path / "enabled").write_text(line)
-    assert system.huge_pages() == expected
+    assert environment.huge_pages() == expected
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def lscpu(monkeypatch, tmp_path):
 @pytest.fixture
 def flags(monkeypatch):
     """Say what a processor has for flags."""
-    return lambda text: monkeypatch.setattr(system, "described", lambda: {"model name": "Chip", "flags": text})
+    return lambda text: monkeypatch.setattr(environment, "described", lambda: {"model name": "Chip", "flags": text})
 
 
 KVM = "echo 'Hypervisor vendor:                    KVM'"
@@ -52,33 +52,33 @@ KVM = "echo 'Hypervisor vendor:                    KVM'"
 def test_a_virtual_machine_runs_on_what_lscpu_names(flags, lscpu):
     flags("fpu hypervisor avx2")
     lscpu("echo 'Vendor ID:    AuthenticAMD'", KVM, "echo 'Virtualization type:  full'")
-    assert system.hypervisor() == "KVM"
+    assert environment.hypervisor() == "KVM"
 
 
 def test_lscpu_is_asked_in_english(monkeypatch, flags, lscpu):
     flags("fpu hypervisor avx2")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     lscpu(f'[ "$LC_ALL" = C ] && {KVM}')
-    assert system.hypervisor() == "KVM"
+    assert environment.hypervisor() == "KVM"
 
 
 def test_a_hypervisor_that_nobody_names_is_unknown(flags, lscpu):
     flags("fpu hypervisor avx2")
-    assert system.hypervisor() == "unknown"  # lscpu is missing
+    assert environment.hypervisor() == "unknown"  # lscpu is missing
     lscpu("echo 'Vendor ID:    AuthenticAMD'")
-    assert system.hypervisor() == "unknown"
+    assert environment.hypervisor() == "unknown"
     lscpu(KVM, "exit 1")
-    assert system.hypervisor() == "unknown"
+    assert environment.hypervisor() == "unknown"
 
 
 @pytest.mark.parametrize("text", ["fpu avx2", "", "fpu hypervisor_of_another_name"])
 def test_a_processor_without_the_flag_is_a_real_one(flags, lscpu, text):
     flags(text)
     lscpu(KVM)
-    assert system.hypervisor() == "none"
+    assert environment.hypervisor() == "none"
 
 
 def test_a_processor_that_tells_no_flags_may_be_either(monkeypatch, lscpu):
     lscpu(KVM)
-    monkeypatch.setattr(system, "described", lambda: {"Features": "fp asimd"})  # Arm
-    assert system.hypervisor() is None
+    monkeypatch.setattr(environment, "described", lambda: {"Features": "fp asimd"})  # Arm
+    assert environment.hypervisor() is None

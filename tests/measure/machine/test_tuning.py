@@ -1,7 +1,7 @@
 import pytest
 
 from measure.errors import UserError
-from measure.machine.tuning import check_precisions, overriding, tuning
+from measure.machine.processor import check_precisions, overriding, tuning
 
 
 def test_what_is_set_is_told_in_the_order_of_names_and_the_rest_is_not():

@@ -1,9 +1,9 @@
 import pytest
 from helpers.counting import meta, nn, torch
 
-from measure.cache.words import PRECISION_BYTE
 from measure.counting.count import count_network
-from measure.models.casting import casting, torch_dtype
+from measure.domain.words import PRECISION_BYTE
+from measure.models.call import casting, torch_dtype
 
 
 @pytest.mark.parametrize("precision", PRECISION_BYTE)

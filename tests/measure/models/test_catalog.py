@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from measure.cache.models import BUILT_IN, QUICK, STORY
+from measure.domain.models import BUILT_IN, QUICK, STORY
 from measure.errors import UserError
 from measure.models import catalog
 

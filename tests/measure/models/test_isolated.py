@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure import __main__ as command
-from measure.cache.models import OWN, Model
+from measure.domain.models import OWN, Model
 from measure.errors import UserError
 from measure.models.isolated import Isolated, RaisedError
 

@@ -1,12 +1,12 @@
 import pytest
 
-from measure.cache.language import SIZES, cache_byte, task_of
 from measure.counting.count import count
+from measure.domain.models import SIZES, cache_byte, task_of
 from measure.models import catalog
 from measure.models.language_models import LENGTHS, matching
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
-rotated = pytest.importorskip("measure.models.transformers", reason="it imports torch").rotated
+rotated = pytest.importorskip("measure.models.language_models", reason="it imports torch").rotated
 
 
 def only(name):

@@ -5,10 +5,9 @@ from helpers.predicted import BEAD, ROOF, additive, call, demand
 from helpers.rows import workload
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
-from measure.cache.words import EAGER, INFERENCE
+from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.choices import choices
-from measure.predicting.demand import How
-from measure.predicting.devices import PredictedDevice
+from measure.predicting.demand import How, PredictedDevice
 from measure.predicting.prediction import Predictor
 from measure.predicting.study import pool_of
 

@@ -3,7 +3,7 @@ import pytest
 from helpers.predicted import ROOF, demand
 
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
-from measure.cache.words import LAYER_KINDS
+from measure.domain.words import LAYER_KINDS
 from measure.predicting.demand import How, Roof, by_kind
 
 

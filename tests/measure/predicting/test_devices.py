@@ -7,9 +7,8 @@ from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import Chip
 from measure.cache.schema import file_of
 from measure.cache.table import write
-from measure.predicting import devices
-from measure.predicting.demand import Roof
-from measure.predicting.devices import PredictedDevice
+from measure.predicting import demand
+from measure.predicting.demand import PredictedDevice, Roof
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
@@ -24,7 +23,7 @@ def row(precision, peak_flop_per_s, unit="tensor", **changed):
 
 def chips(data, *rows):
     write(file_of(Chip, data), Chip, rows)
-    return devices.of_chips(data)
+    return demand.of_chips(data)
 
 
 @pytest.fixture
@@ -74,15 +73,15 @@ def test_a_machine_has_the_roofs_that_its_environment_measured(folder):
     stream = replace(roof_measurement(), roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, round=0)
     elsewhere = replace(stream, environment_id="e0", byte=10**6)
     folder.put_roof_measurements([replace(stream, latency_s=2.0), elsewhere])
-    found = devices.of_machine(folder, ENVIRONMENT)
+    found = demand.of_machine(folder, ENVIRONMENT)
     # 1024 FLOP in 0.5 s; 600 B in 2 s
     assert (found.name, found.chip_kind, found.memory_byte) == ("bench", "cpu", 1024)
     assert (found.peaks, found.byte_per_s) == ({"fp32": 2048}, 300)
-    assert devices.of_machine(folder, replace(ENVIRONMENT, device="cuda")).chip_kind == "gpu"
+    assert demand.of_machine(folder, replace(ENVIRONMENT, device="cuda")).chip_kind == "gpu"
 
 
 def test_a_machine_of_which_half_a_roof_was_measured_is_no_device(folder):
     folder.put_environment(ENVIRONMENT)
-    assert devices.of_machine(folder, ENVIRONMENT) is None
+    assert demand.of_machine(folder, ENVIRONMENT) is None
     folder.put_roof_measurements([roof_measurement()])  # a product, and no stream
-    assert devices.of_machine(folder, ENVIRONMENT) is None
+    assert demand.of_machine(folder, ENVIRONMENT) is None

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from measure.predicting.fitting import fit
+from measure.predicting.demand import fit
 
 NO_PRIOR = np.zeros(2)
 

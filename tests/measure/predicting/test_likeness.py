@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from measure.predicting.likeness import Neighbours, of_distinct
+from measure.predicting.model import Neighbours, of_distinct
 
 
 def offset(make_ups, offsets, asked):

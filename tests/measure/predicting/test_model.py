@@ -4,7 +4,7 @@ from helpers.predicted import BEAD, additive
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import of_pool, of_setting
-from measure.predicting.sample import sample
+from measure.predicting.timings import sample
 
 
 def test_what_latencies_are_made_of_is_predicted():

@@ -11,9 +11,8 @@ from measure.cache.predictions import (
     Coefficient,
     PredictionError,
 )
-from measure.cache.words import EAGER, INFERENCE
-from measure.predicting.demand import How
-from measure.predicting.devices import PredictedDevice
+from measure.domain.words import EAGER, INFERENCE
+from measure.predicting.demand import How, PredictedDevice
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Known, Predictor
 from measure.predicting.study import ASIDE, pool_of
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.predicted import BEAD, additive, call, demand
 
-from measure.predicting.sample import numbered, sample
+from measure.predicting.timings import numbered, sample
 
 
 def test_calls_are_rows():

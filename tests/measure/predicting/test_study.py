@@ -3,8 +3,9 @@ import pytest
 from helpers.predicted import BEAD, additive
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, OURS, PUT_ASIDE, TERMS
-from measure.predicting import costs, study
-from measure.predicting.sample import sample
+from measure.predicting import study
+from measure.predicting import study as costs
+from measure.predicting.timings import sample
 
 COG = BEAD._replace(device="Cog 3")
 POOL = study.pool_of("gpu", "fp16", "inference")

@@ -16,11 +16,10 @@ from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, ru
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import TERMS, Setting
-from measure.cache.published_counts import PublishedCount, PublishedKind
 from measure.cache.schema import file_of
 from measure.cache.table import write
-from measure.cache.words import BACKWARD, INFERENCE, STEP
-from measure.cache.workload_records import Operator, Workload
+from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import timings
 from measure.predicting.demand import PLACE, How, Roof
 

@@ -7,8 +7,7 @@ torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from measure.profiling.attribution import AttributedKernel, attribute, busy_s, covered, launched  # noqa: E402
-from measure.profiling.ranges import STAGE, ModuleRanges  # noqa: E402
+from measure.profiling.attribution import STAGE, AttributedKernel, ModuleRanges, attribute, busy_s, covered, launched  # noqa: E402  # noqa: E402
 
 STEPS = 2
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.hands import Hands
 from helpers.tasks import cell
 
-from measure.cache.models import Model
+from measure.domain.models import Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.profiling import profile

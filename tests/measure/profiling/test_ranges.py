@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
 from torch.nn.modules import module as hooks  # noqa: E402
 
-from measure.profiling.ranges import MODULE, STAGE, ModuleRanges, opened  # noqa: E402
+from measure.profiling.attribution import MODULE, STAGE, ModuleRanges, opened  # noqa: E402
 
 
 class Twice(nn.Module):

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from measure.profiling.system_use import Observed
+from measure.profiling.profile import Observed
 
 PAGES = 5000
 

@@ -1,10 +1,9 @@
 import pytest
 from helpers.profiler_events import event
 
-from measure.cache.words import FORWARD, INFERENCE
-from measure.profiling.attribution import attribute, busy_s, launched
-from measure.profiling.ranges import STAGE, ModuleRanges
-from measure.profiling.whole_steps import recorded_whole
+from measure.domain.words import FORWARD, INFERENCE
+from measure.profiling.attribution import STAGE, ModuleRanges, attribute, busy_s, launched
+from measure.profiling.profile import recorded_whole
 
 nn = pytest.importorskip("torch.nn", reason="modules are torch's")
 

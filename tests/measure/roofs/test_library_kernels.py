@@ -1,8 +1,8 @@
 import pytest
 
-from measure.cache.words import STREAM_ARRAYS
+from measure.domain.words import STREAM_ARRAYS
 from measure.machine import processor
-from measure.roofs import library_kernels
+from measure.roofs import torch_kernels
 from measure.run.worker import classify
 
 torch = pytest.importorskip("torch", reason="library kernels are torch's")
@@ -12,7 +12,7 @@ def test_the_products_are_those_of_their_operands(monkeypatch):
     made = []
     mm = torch.mm
     monkeypatch.setattr(torch, "mm", lambda *given, out: made.append((given, mm(*given, out=out))))
-    library_kernels.prepare("matmul", "fp32", 4, "cpu", 1)(2)
+    torch_kernels.prepare("matmul", "fp32", 4, "cpu", 1)(2)
     assert len(made) == 2
     (left, right), product = made[0]
     assert torch.allclose(product, (left[:, :, None] * right[None]).sum(1), atol=1e-5)
@@ -23,7 +23,7 @@ def product_of(monkeypatch, precision, function):
     made = []
     multiply = getattr(torch, function)
     monkeypatch.setattr(torch, function, lambda *given, **how: made.append((given, multiply(*given, **how))))
-    library_kernels.prepare("matmul", precision, 32, "cpu", 1)(1)
+    torch_kernels.prepare("matmul", precision, 32, "cpu", 1)(1)
     ((left, right), product) = made[0]
     assert left.dtype == right.dtype
     assert (left.element_size(), right.stride()) == (1, (1, 32))  # the right one's columns lie one after another
@@ -44,9 +44,9 @@ def test_a_product_at_fp8_is_that_of_its_operands(monkeypatch):
 
 def test_numpy_multiplies_by_all_cores_or_not_at_all():
     cores = processor.visible_cores()
-    library_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores)(1)
+    torch_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores)(1)
     with pytest.raises(NotImplementedError, match=f"each of {cores} cores, not by {cores + 1}") as caught:
-        library_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores + 1)
+        torch_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores + 1)
     assert classify(caught.value).status == "unsupported"
 
 
@@ -57,7 +57,7 @@ def test_the_streams_compute_what_they_say(monkeypatch, kernel, expected):
     made = []
     ones = torch.ones
     monkeypatch.setattr(torch, "ones", lambda *given, **how: made.append(ones(*given, **how)) or made[-1])
-    library_kernels.prepare(kernel, "fp32", 240, "cpu", 1)(1)  # 1 + 3 * 1 = 4
+    torch_kernels.prepare(kernel, "fp32", 240, "cpu", 1)(1)  # 1 + 3 * 1 = 4
     assert len(made) == STREAM_ARRAYS[kernel]
     assert sum(array.nbytes for array in made) == 240
     assert made[0].tolist() == [expected] * len(made[0])

@@ -4,10 +4,10 @@ from math import inf
 
 import pytest
 
-from measure.cache.memory_levels import Cache
 from measure.cache.records import RoofMeasurement
 from measure.cache.schema import TABLES
-from measure.cache.words import BURST, STREAM_ARRAYS, SUSTAINED
+from measure.domain.roofs import Cache
+from measure.domain.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
 from measure.machine.sensors import Reading
 from measure.roofs import roofs
@@ -326,7 +326,7 @@ def test_a_glance_sees_a_product_at_each_precision_and_a_stream(monkeypatch):
 
 
 def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
-    monkeypatch.setitem(sys.modules, "measure.roofs.streams", None)
+    monkeypatch.setitem(sys.modules, "measure.roofs.processor_kernels", None)
     with pytest.raises(NotImplementedError, match="pip install numba, then measure with --force") as caught:
         roofs.prepare(devices.find("cpu"), "stream_read", "fp64", 6 * 2**12)
     assert classify(caught.value).status == "unsupported"

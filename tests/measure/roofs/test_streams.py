@@ -6,8 +6,8 @@ import pytest
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
 from measure.cache.records import STREAM_ARRAYS  # noqa: E402
-from measure.roofs import streams  # noqa: E402
-from measure.roofs.streams import PIECE_BYTE, SCALE, Streams, compiled, share  # noqa: E402
+from measure.roofs import processor_kernels  # noqa: E402
+from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, Streams, compiled_stream, share  # noqa: E402
 
 SIZE = 30 * 6 * PIECE_BYTE
 """A working set that one, two and three arrays divide into whole pieces."""
@@ -77,9 +77,9 @@ def test_the_faster_kind_of_store_is_taken(monkeypatch):
 
         return function
 
-    monkeypatch.setattr(streams, "compiled", timed)
+    monkeypatch.setattr(processor_kernels, "compiled", timed)
     for slow in KINDS:
-        work = streams.prepare("stream_write", "fp64", SIZE, "cpu", 1)
+        work = processor_kernels.prepare_stream("stream_write", "fp64", SIZE, "cpu", 1)
         taken.clear()
         work(1)
         assert taken == [not slow]
@@ -87,7 +87,7 @@ def test_the_faster_kind_of_store_is_taken(monkeypatch):
 
 def test_what_only_reads_tries_no_stores(monkeypatch):
     monkeypatch.setattr(Streams, "past_caches_is_faster", lambda _: pytest.fail("nothing is stored"))
-    assert streams.prepare("stream_read", "fp64", SIZE, "cpu", 1)(1)
+    assert processor_kernels.prepare_stream("stream_read", "fp64", SIZE, "cpu", 1)(1)
 
 
 def shortest_s(kernel, pieces, passes):
@@ -96,7 +96,7 @@ def shortest_s(kernel, pieces, passes):
     a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
     for _ in range(9):
         start = time.process_time()
-        compiled(kernel, False)(a, b, c, SCALE, passes)
+        compiled_stream(kernel, False)(a, b, c, SCALE, passes)
         times.append(time.process_time() - start)
     return min(times)
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from measure.roofs.team import Team
+from measure.roofs.processor_kernels import Team
 
 
 def test_each_member_does_the_work_of_its_number_at_the_same_time():

@@ -19,7 +19,7 @@ from measure.roofs import triton_kernels  # noqa: E402
 INTERPRETED = """
 import torch
 from measure.roofs import triton_kernels
-from measure.cache.words import STREAM_ARRAYS
+from measure.domain.words import STREAM_ARRAYS
 
 triton_kernels.units = lambda device: 3
 made, rand, empty = [], torch.rand, torch.empty

@@ -6,8 +6,8 @@ from helpers.assembly import FUSED, assembly, has
 
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
-from measure.roofs import vectors  # noqa: E402
-from measure.roofs.vectors import VECTOR_BYTE  # noqa: E402
+from measure.roofs import processor_kernels  # noqa: E402
+from measure.roofs.processor_kernels import VECTOR_BYTE  # noqa: E402
 
 
 def aligned(values):
@@ -22,16 +22,18 @@ def aligned(values):
 
 @numba.njit(nogil=True)
 def scaled(result, values, factor, term):
-    vector = vectors.multiply_add(vectors.load(values, 0), vectors.fill(factor), vectors.fill(term))
-    vectors.store(result, 0, vector)
-    return vectors.total(vector)
+    vector = processor_kernels.multiply_add(
+        processor_kernels.load(values, 0), processor_kernels.fill(factor), processor_kernels.fill(term)
+    )
+    processor_kernels.store(result, 0, vector)
+    return processor_kernels.total(vector)
 
 
 @numba.njit(nogil=True)
 def streamed(result, values):
-    vector = vectors.add(vectors.load(values, 0), vectors.load(values, 0))
-    vectors.stream(result, 0, vector)
-    return vectors.total(vector)
+    vector = processor_kernels.add(processor_kernels.load(values, 0), processor_kernels.load(values, 0))
+    processor_kernels.stream(result, 0, vector)
+    return processor_kernels.total(vector)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

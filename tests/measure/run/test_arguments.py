@@ -6,7 +6,7 @@ import pytest
 from helpers.rows import ENVIRONMENT
 
 from measure.errors import UserError
-from measure.run.arguments import check_device, make_request, parser
+from measure.run.request import check_device, make_request, parser
 
 T4 = replace(ENVIRONMENT, device="cuda", name="Tesla T4", capability="7.5")
 A100 = replace(ENVIRONMENT, device="cuda", name="NVIDIA A100-SXM4-40GB", capability="8.0")

@@ -5,13 +5,13 @@ from helpers.rows import cell_columns, roof_measurement, workload
 from helpers.tasks import changed, inference_task, profile_task, training_task
 
 from measure.cache.hand_kept import Chip
-from measure.cache.models import Model
 from measure.cache.records import Sample
 from measure.cache.schema import file_of
 from measure.cache.table import write
+from measure.domain.models import Model
 from measure.run import estimate
 from measure.run.estimate import Estimate
-from measure.run.sections.roofs import RoofTask
+from measure.run.sections import RoofTask
 from measure.run.task import Cache, Request
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))

@@ -2,7 +2,7 @@ from helpers.tasks import inference_task, profile_task, training_task
 
 from measure.cache.workload_records import Workload
 from measure.models import catalog
-from measure.run.memory_fit import Memory
+from measure.run.estimate import Memory
 from measure.run.task import Failure
 
 ALEXNET = catalog.find(["alexnet"])[0]

@@ -1,4 +1,4 @@
-from measure.run.oom_kills import oom_kills
+from measure.run.processes import oom_kills
 
 
 def test_kills_for_memory_are_those_that_linux_counts(tmp_path):

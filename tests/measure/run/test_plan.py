@@ -6,15 +6,11 @@ from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
 
-from measure.cache.conventions import ROUNDS
 from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
+from measure.domain.words import ROUNDS
 from measure.models import catalog
 from measure.run import plan
-from measure.run.sections.hardware_counters import HardwareCounterTask
-from measure.run.sections.operators import ProfileTask
-from measure.run.sections.roofs import RoofTask
-from measure.run.sections.rounds import InferenceTask, TrainingTask
-from measure.run.sections.workload import WorkloadTask
+from measure.run.sections import HardwareCounterTask, InferenceTask, ProfileTask, RoofTask, TrainingTask, WorkloadTask
 from measure.run.task import KILLED, Cache, Request, Sitting
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])

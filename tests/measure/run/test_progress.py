@@ -8,7 +8,7 @@ from rich.console import Console
 
 from measure.models import catalog
 from measure.run import progress
-from measure.run.sections.roofs import RoofTask
+from measure.run.sections import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 

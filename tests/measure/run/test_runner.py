@@ -9,17 +9,15 @@ from helpers.tasks import changed, counter_task, inference_task, profile_task, t
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Environment, KernelCounters, KernelTime, OperatorTime
 from measure.counting.count import Count
-from measure.hardware_counters.counted_cell import CountedCell
-from measure.hardware_counters.raw_csv import Counted, CountedKernel
 from measure.machine.sensors import Conditions
 from measure.models import catalog
 from measure.profiling.attribution import AttributedKernel, AttributedTime
-from measure.profiling.profile import Profiled
-from measure.profiling.system_use import SystemUse
+from measure.profiling.ncu import CountedCell
+from measure.profiling.ncu_csv import Counted, CountedKernel
+from measure.profiling.profile import Profiled, SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
-from measure.run.sections.roofs import RoofTask
-from measure.run.sections.workload import WorkloadTask
+from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import Cache, Failure, Sitting
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing

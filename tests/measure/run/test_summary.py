@@ -6,11 +6,11 @@ import pytest
 from helpers.rows import ENVIRONMENT, profile, roof_measurement, run
 from helpers.tasks import inference_task
 
-from measure.cache.models import Model
+from measure.domain.models import Model
 from measure.models import catalog
 from measure.run.plan import Part
+from measure.run.progress import contents, lines, resumption, share_within_calls
 from measure.run.runner import Summary
-from measure.run.summary import contents, lines, resumption, share_within_calls
 from measure.run.task import Cache, Failure, Request
 
 ALEXNET = catalog.find(["alexnet"])[0]

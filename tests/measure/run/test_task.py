@@ -3,13 +3,13 @@
 import pytest
 from helpers.tasks import counter_task, inference_task, profile_task, training_task
 
-from measure.hardware_counters.counted_cell import CountedCell
-from measure.hardware_counters.raw_csv import Counted, CountedKernel
 from measure.models import catalog
 from measure.profiling.attribution import AttributedTime
+from measure.profiling.ncu import CountedCell
+from measure.profiling.ncu_csv import Counted, CountedKernel
 from measure.profiling.profile import Profiled
 from measure.roofs.roofs import KernelTiming
-from measure.run.sections.roofs import RoofTask
+from measure.run.sections import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 from measure.timing.training import StepTiming

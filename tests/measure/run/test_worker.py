@@ -17,9 +17,8 @@ from helpers.tasks import changed, inference_task, profile_task, training_task
 from measure.errors import UserError
 from measure.models import catalog
 from measure.run import worker
-from measure.run.arguments import make_sampling, parser
-from measure.run.sections.roofs import RoofTask
-from measure.run.sections.workload import WorkloadTask
+from measure.run.request import make_sampling, parser
+from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import KILLED, Failure
 from measure.run.worker import Answer, Beat, BudgetSpent, Voice, Worker, classify, needs_fresh
 from measure.timing.sampling import Sampling
@@ -376,7 +375,7 @@ sys.path.insert(0, sys.argv[2])
 from measure.machine import devices
 from measure.models import catalog
 from measure.run import worker
-from measure.run.sections.workload import WorkloadTask
+from measure.run.sections import WorkloadTask
 from measure.timing.sampling import Sampling
 
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import pytest
 from helpers.tasks import cell
 
-from measure.cache.models import Model
+from measure.domain.models import Model
 from measure.machine import devices
-from measure.timing import first_call
+from measure.timing import stopwatch
 from measure.timing.sampling import Sampling
 
 torch = pytest.importorskip("torch", reason="networks are run with torch")
@@ -21,7 +21,7 @@ PATIENCE_S = 5.0
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
     """Signs of life come each millisecond."""
-    monkeypatch.setattr(first_call, "EVERY_S", 0.001)
+    monkeypatch.setattr(stopwatch, "EVERY_S", 0.001)
 
 
 class Compiled(torch.nn.Module):
@@ -56,7 +56,7 @@ class Beats:
 
 def showing():
     """The threads that show signs of life."""
-    return [each for each in threading.enumerate() if each.name == first_call.__name__]
+    return [each for each in threading.enumerate() if each.name == stopwatch.__name__]
 
 
 @pytest.mark.parametrize(("module", "phase"), [(forward, "inference"), (training, "step")])
@@ -72,7 +72,7 @@ def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, module, pha
 def test_signs_of_life_end_at_the_limit():
     beats = Beats()
     beats.awaited = 3
-    with first_call.beating(beats, 3 * first_call.EVERY_S):
+    with stopwatch.beating(beats, 3 * stopwatch.EVERY_S):
         assert beats.have_come.wait(PATIENCE_S)
         for signs in showing():
             signs.join(PATIENCE_S)
@@ -80,17 +80,17 @@ def test_signs_of_life_end_at_the_limit():
 
 
 def test_signs_of_life_end_with_the_call_and_also_where_it_fails():
-    with first_call.beating(Beats(), 1000.0):
+    with stopwatch.beating(Beats(), 1000.0):
         assert len(showing()) == 1
     assert showing() == []
-    with pytest.raises(RuntimeError), first_call.beating(Beats(), 1000.0):
+    with pytest.raises(RuntimeError), stopwatch.beating(Beats(), 1000.0):
         raise RuntimeError
     assert showing() == []
 
 
 def test_a_variant_that_sets_nothing_up_has_no_call_of_its_own():
     device, calls = SimpleNamespace(synchronize=lambda: calls.append("synchronize")), []
-    first_call.make(lambda: calls.append("call"), "channels_last+cold", device, lambda: None)
+    stopwatch.make(lambda: calls.append("call"), "channels_last+cold", device, lambda: None)
     assert calls == []
-    first_call.make(lambda: calls.append("call"), "cudnn_benchmark", device, lambda: None)
+    stopwatch.make(lambda: calls.append("call"), "cudnn_benchmark", device, lambda: None)
     assert calls == ["call", "synchronize"]  # what was queued is done, too

@@ -1,10 +1,10 @@
 import pytest
 from helpers.tasks import cell
 
-from measure.cache.call import Call
-from measure.cache.variants import kept_memory
+from measure.domain import variants
 from measure.machine import devices
 from measure.models import catalog
+from measure.models.call import Call
 from measure.timing import forward
 from measure.timing.sampling import Sampling
 
@@ -45,7 +45,7 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
 
 def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
     asked = []
-    monkeypatch.setattr(kept_memory, "keep_memory", lambda: asked.append("keep"))
+    monkeypatch.setattr(variants, "keep_memory", lambda: asked.append("keep"))
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
     prepare("squeezenet1_0")

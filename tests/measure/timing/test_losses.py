@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from measure.cache.models import IMAGE, Model
+from measure.domain.models import IMAGE, Model
 
 torch = pytest.importorskip("torch", reason="losses are torch's")
-from measure.timing.losses import Loss  # noqa: E402
+from measure.timing.training import Loss  # noqa: E402
 
 
 def loss_of(family):

@@ -3,7 +3,7 @@ import math
 import pytest
 from helpers.tasks import cell
 
-from measure.cache.models import Model
+from measure.domain.models import Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.timing.sampling import Sampling

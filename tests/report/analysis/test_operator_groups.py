@@ -3,8 +3,8 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from measure.cache.words import LAYER_KINDS
 from measure.cache.workload_records import Operator
+from measure.domain.words import LAYER_KINDS
 from report.analysis.operator_groups import (
     GROUPS,
     KERNEL_RULES,

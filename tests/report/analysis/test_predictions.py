@@ -6,7 +6,7 @@ from helpers.papers import empty
 from helpers.predicted_papers import BEAD, NEXT, OLD_BEAD, OWN, POOL, predicted
 
 from measure.cache.predictions import BY_DEVICE, BY_MODEL, METHODS, OURS
-from measure.cache.words import STEP
+from measure.domain.words import STEP
 from report.analysis import predictions
 from report.analysis.available import DataMissingError
 

@@ -11,7 +11,7 @@ from helpers.pages import DESKTOP, PHONE, Visit
 from helpers.papers import empty
 from helpers.predicted_papers import predicted
 
-from measure.cache.words import EAGER, INFERENCE, STEP
+from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.predicting.demand import How
 from report.charts import chooser
 from report.load import paper

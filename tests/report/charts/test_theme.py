@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 from helpers.places import ROOT
 
-from measure.cache.words import LAYER_KINDS
+from measure.domain.words import LAYER_KINDS
 from report.charts import theme
 from report.load.chips import KINDS
 

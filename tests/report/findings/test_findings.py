@@ -7,7 +7,7 @@ import pytest
 from helpers.papers import many, tiny, wide, with_cells
 from helpers.sentences import plain
 
-from measure.cache.words import FLAGS
+from measure.domain.words import FLAGS
 from report import findings
 from report.analysis.available import Missing
 from report.load.paper import Clock

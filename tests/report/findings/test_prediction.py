@@ -17,7 +17,7 @@ from measure.cache.predictions import (
     OURS,
     PUT_ASIDE,
 )
-from measure.cache.words import STEP
+from measure.domain.words import STEP
 from report.analysis.available import Missing
 from report.findings import prediction
 

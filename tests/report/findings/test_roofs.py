@@ -4,7 +4,7 @@ import pandas as pd
 from helpers.papers import tiny, with_eight_bits
 from helpers.sentences import check_whole_sentences, plain
 
-from measure.cache.memory_levels import Cache
+from measure.domain.roofs import Cache
 from report import findings
 from report.findings import roofs
 

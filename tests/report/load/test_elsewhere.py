@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.published_counts import PublishedCount
 from measure.cache.schema import TABLES
+from measure.cache.workload_records import PublishedCount
 from report.load import elsewhere
 from report.load.roofs import Roof
 

@@ -7,8 +7,8 @@ from helpers.places import ROOT
 from helpers.rows import layer, workload
 
 from measure.cache.folders import Workloads
-from measure.cli.process import in_environment
 from measure.errors import UserError
+from measure.verbs.terminal import in_environment
 from report.load.options import FEW, FIGURE_WIDTH, cache_flags, figure_width, machines, models
 
 DATA = ROOT / "tests" / "data"

@@ -6,8 +6,8 @@ from helpers.papers import tiny, with_eight_bits
 from helpers.places import TESTS
 
 from measure.cache.folders import MachineFolder
-from measure.cache.memory_levels import Cache
 from measure.cache.records import RoofMeasurement
+from measure.domain.roofs import Cache
 from report.load.paper import frame
 from report.load.roofs import fastest_arithmetic, measured_clock, measured_roofs, memory_levels, peaks, rated
 

@@ -8,7 +8,7 @@ from helpers.rows import workload
 from helpers.sentences import cells, plain
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
-from measure.predicting.devices import PredictedDevice
+from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import Predictor
 from measure.predicting.study import pool_of
 from report.analysis.available import Missing

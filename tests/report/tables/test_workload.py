@@ -7,13 +7,8 @@ from helpers.papers import tiny, wide
 from helpers.sentences import cells
 
 from measure.counting import scalars
-from measure.counting.normalisations import (
-    batch_norm_backward_flop,
-    batch_norm_flop,
-    row_norm_backward_flop,
-    row_norm_flop,
-)
-from measure.counting.operators import formula_of
+from measure.counting.recorder import formula_of
+from measure.counting.scalars import batch_norm_backward_flop, batch_norm_flop, row_norm_backward_flop, row_norm_flop
 from report.tables import workload
 
 

@@ -1,1 +1,0 @@
-"""Compares two sides of measurements, for ``compare``."""

@@ -1,1 +1,0 @@
-"""Counts a network operator by operator: FLOP by formulas, bytes, live memory, layers."""

@@ -1,1 +1,0 @@
-"""Finds what would spoil a measurement here, for ``doctor``."""

@@ -1,1 +1,0 @@
-"""What both programs know: measure, which writes the cache, and report, which reads it."""

@@ -1,0 +1,138 @@
+"""What a model and its layers ask for, the roof above them on a machine, and what they reach of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from measure.cache.records import OperatorTime
+from measure.cache.workload_records import Layer, Workload
+from measure.domain.latency import TimedCell
+from measure.domain.roofs import Rates
+from measure.domain.words import EAGER, INFERENCE, stored_as
+
+ARITHMETIC, MEMORY = "arithmetic", "memory"
+"""What bounds a model or a layer: the flat part of the roof, or its slope."""
+
+COSTLIEST = 3
+"""So many layers are named as the costliest."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one forward pass at a batch size asks for, on any device, and the roof above it on this one.
+
+    ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most memory alive at
+    once. ``attainable_flop_per_s`` and ``bound`` are None where the roofs of the precision were not measured.
+    """
+
+    batch: int
+    precision: str
+    flop: int
+    byte: int
+    intensity_flop_per_byte: float
+    peak_byte: int
+    attainable_flop_per_s: float | None
+    bound: str | None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A cell in eager mode, and its rate; ``roof_share`` is the part of the attainable rate. None: not known."""
+
+    timed: TimedCell
+    flop_per_s: float | None
+    roof_share: float | None
+
+
+@dataclass(frozen=True)
+class LayerDemand:
+    """A layer's own part of a forward pass: its operators' FLOP and bytes, what bounds them, and its time."""
+
+    path: str
+    type: str
+    layer_kind: str
+    calls: int
+    parameter_count: int
+    flop: int
+    byte: int
+    bound: str | None
+    time_s: float | None
+    time_share: float | None
+
+
+def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[str]) -> list[Demand]:
+    """Return what a model asks for at each precision and batch size that was counted, by rows of one input shape."""
+    rows = [row for row in workloads if row.status == "ok" and row.autocast is None]
+    return [
+        _demand(row, precision, rates)
+        for precision in precisions
+        for row in sorted(rows, key=lambda row: row.batch)
+        if row.precision == stored_as(precision)
+    ]
+
+
+def _demand(row: Workload, precision: str, rates: Rates) -> Demand:
+    flop, byte = row.forward_flop or 0, row.footprint_byte
+    intensity = flop / byte
+    return Demand(
+        row.batch,
+        precision,
+        flop,
+        byte,
+        intensity,
+        row.inference_peak_byte or 0,
+        rates.attainable(precision, intensity),
+        bound(rates, precision, flop, byte),
+    )
+
+
+def bound(rates: Rates, precision: str, flop: int, byte: int) -> str | None:
+    """Return what bounds work of so many FLOP and bytes; None where the roof was not measured."""
+    ridge = rates.ridge(precision)
+    if ridge is None or not (flop or byte):
+        return None
+    return MEMORY if flop < ridge * byte else ARITHMETIC
+
+
+def reached(cells: Iterable[TimedCell], demands: Iterable[Demand]) -> list[Reached]:
+    """Return the cells in eager mode of inference at the batch sizes and precisions of the demands, in their order."""
+    timed = {(each.batch, each.precision): each for each in cells if (each.phase, each.variant) == (INFERENCE, EAGER)}
+    found = []
+    for demand in demands:
+        cell = timed.get((demand.batch, demand.precision))
+        if cell is not None:
+            rate = None if cell.latency_s is None else demand.flop / cell.latency_s
+            attainable = demand.attainable_flop_per_s
+            found.append(Reached(cell, rate, rate / attainable if rate is not None and attainable else None))
+    return found
+
+
+def layer_demands(
+    layers: Iterable[Layer], precision: str, rates: Rates, operators: Iterable[OperatorTime]
+) -> list[LayerDemand]:
+    """Return the layers of a workload in the order in which they run, with the time of their operators in a profile."""
+    times_s: dict[str | None, float] = defaultdict(float)
+    for each in operators:
+        times_s[each.path] += each.time_s
+    whole_s = sum(times_s.values())
+    return [
+        LayerDemand(
+            layer.path,
+            layer.type,
+            layer.layer_kind,
+            layer.calls,
+            layer.parameter_count,
+            layer.forward_flop,
+            layer.traffic_byte,
+            bound(rates, precision, layer.forward_flop, layer.traffic_byte),
+            times_s[layer.path] if whole_s else None,
+            times_s[layer.path] / whole_s if whole_s else None,
+        )
+        for layer in sorted(layers, key=lambda layer: layer.position)
+    ]
+
+
+def costliest(layers: Iterable[LayerDemand]) -> list[LayerDemand]:
+    """Return the layers that take most of the profiled time, the costliest first; none without a profile."""
+    timed = [layer for layer in layers if layer.time_s]
+    return sorted(timed, key=lambda layer: -(layer.time_s or 0.0))[:COSTLIEST]

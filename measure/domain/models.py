@@ -1,0 +1,162 @@
+"""The models that tables name, and the built-in ones among them.
+
+What language models are asked to do, by their names: ``gpt2_decode_512`` is one token more after 512.
+
+``prefill`` reads a text and gives the scores of its next token; ``decode`` gives those of one token more, with the keys
+and values of the text before it in a cache, as a text is generated; ``encode`` reads a text as a whole.
+"""
+
+import re
+from dataclasses import dataclass
+
+from measure.domain.words import shape_name
+from measure.errors import UserError
+
+IMAGE = (3, 224, 224)
+"""A colour image of the size that ImageNet's classifiers are compared at."""
+
+SOUND = (16000,)
+"""One second at 16 kHz, the rate of speech recognition."""
+
+SPEECH = (10 * SOUND[0],)
+"""Ten seconds of it, a clip of a usual length."""
+
+OWN = "own"
+"""The source and the family of a user's own model."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's name, the library that builds it, its family, and the shape of one input without the batch.
+
+    Where one call takes several inputs the shape is the first one's: see ``catalog.prepare``.
+    """
+
+    name: str
+    source: str
+    family: str
+    input_shape: tuple[int, ...]
+
+    @property
+    def selector(self) -> str:
+        """Return what ``--models`` calls this model and no other."""
+        return self.name if ":" in self.name else f"{self.source}:{self.name}"
+
+
+BUILT_IN = (
+    Model("alexnet", "torchvision", "plain", IMAGE),
+    Model("vgg11", "torchvision", "plain", IMAGE),
+    Model("vgg16", "torchvision", "plain", IMAGE),
+    Model("vgg19", "torchvision", "plain", IMAGE),
+    Model("resnet18", "torchvision", "residual", IMAGE),
+    Model("resnet50", "torchvision", "residual", IMAGE),
+    Model("wide_resnet101_2", "torchvision", "residual", IMAGE),
+    Model("densenet121", "torchvision", "residual", IMAGE),
+    Model("googlenet", "torchvision", "inception", IMAGE),
+    Model("inception_v3", "torchvision", "inception", (3, 299, 299)),
+    Model("squeezenet1_0", "torchvision", "compact", IMAGE),
+    Model("shufflenet_v2_x1_0", "torchvision", "compact", IMAGE),
+    Model("mobilenet_v2", "torchvision", "compact", IMAGE),
+    Model("mobilenet_v3_large", "torchvision", "compact", IMAGE),
+    Model("mnasnet1_0", "torchvision", "compact", IMAGE),
+    Model("efficientnet_b0", "torchvision", "compact", IMAGE),
+    Model("efficientnet_b7", "torchvision", "compact", IMAGE),
+    Model("regnet_y_400mf", "torchvision", "residual", IMAGE),
+    Model("convnext_tiny", "torchvision", "residual", IMAGE),
+    Model("fcn_resnet50", "torchvision", "segmentation", IMAGE),
+    Model("vit_b_16", "torchvision", "transformer", IMAGE),
+    Model("vit_b_32", "torchvision", "transformer", IMAGE),
+    Model("swin_t", "torchvision", "transformer", IMAGE),
+    Model("wav2vec2_base", "torchaudio", "audio", SPEECH),
+)
+"""What is measured where no model is named."""
+
+MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
+"""The shape of one input at which each built-in model is measured, as tables write it."""
+
+STORY = ("mobilenet_v2", "resnet18")
+"""The two models that the paper's story is about: the first needs a sixth of the FLOP of the second."""
+
+QUICK = (
+    *STORY, "alexnet", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "vit_b_32",
+)  # fmt: skip
+"""The small selection of ``make report``, with every kind of layer. The models of the story are trained too."""
+
+
+PREFILL, DECODE, ENCODE = "prefill", "decode", "encode"
+
+NAME = re.compile(r"(?P<size>\w+?)_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6})")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A network's sizes: ``inner`` is the width within a perceptron, ``positions`` the most tokens it takes."""
+
+    phases: tuple[str, ...]
+    width: int
+    depth: int
+    heads: int
+    key_heads: int
+    inner: int
+    vocabulary: int
+    positions: int
+
+
+SIZES = {
+    # Radford et al. 2019, Language models are unsupervised multitask learners
+    "gpt2": Size((PREFILL, DECODE), 768, 12, 12, 12, 3072, 50257, 1024),
+    # Devlin et al. 2019, BERT, arXiv:1810.04805
+    "bert_base": Size((ENCODE,), 768, 12, 12, 12, 3072, 30522, 512),
+    # Grattafiori et al. 2024, The Llama 3 herd of models, arXiv:2407.21783; the sizes of Llama 3.2 1B
+    "llama_1b": Size((PREFILL, DECODE), 2048, 16, 32, 8, 8192, 128256, 131072),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model's name says: a network of a size reads ``length`` tokens, or one more than these."""
+
+    size: Size
+    phase: str
+    length: int
+
+    @property
+    def read(self) -> int:
+        """The tokens that a call reads."""
+        return 1 if self.phase == DECODE else self.length
+
+    @property
+    def positions(self) -> int:
+        """The tokens that attention reaches."""
+        return self.length + (self.phase == DECODE)
+
+
+def task_of(name: str) -> Task | None:
+    """Return what a name says; None where it is no name of these models. Raises UserError for a text too long."""
+    parts = NAME.fullmatch(name)
+    size = SIZES.get(parts["size"]) if parts else None
+    if parts is None or size is None or parts["phase"] not in size.phases:
+        return None
+    task = Task(size, parts["phase"], int(parts["length"]))
+    if task.positions > size.positions:
+        most = f"{parts['size']} takes {size.positions} tokens at most"
+        raise UserError(f"--models: {most}, not the {task.positions} of {name}; name fewer")
+    return task
+
+
+def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
+    """Return the bytes of the keys and values of the tokens before the one that is decoded; None of another task.
+
+    Two of each layer, one for each token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
+    """
+    task = task_of(name)
+    if task is None or task.phase != DECODE:
+        return None
+    size = task.size
+    return 2 * size.depth * batch * size.key_heads * task.length * (size.width // size.heads) * element_byte
+
+
+def tokens(name: str, batch: int) -> int | None:
+    """Return how many tokens a call reads or generates; None of a model that is none of these."""
+    task = task_of(name)
+    return None if task is None else batch * task.read

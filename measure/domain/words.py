@@ -1,0 +1,158 @@
+"""The words that tables use for what was run and how: formats, phases, flags, kinds of layers, streams, paces.
+
+The conventions behind the numbers in the tables: what is one FLOP, and how long each thing is timed.
+"""
+
+from collections.abc import Iterable
+
+PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""The precisions that are counted and measured, and the bytes that one stored element takes in each."""
+
+TF32 = "tf32"
+"""The format in which NVIDIA's tensor cores may multiply what is stored as fp32."""
+
+PRECISIONS = ("fp32", TF32, "fp16", "bf16")
+"""The precisions that can be asked for."""
+
+FP8, INT8 = EIGHT_BITS = ("fp8", "int8")
+"""The precisions of 8 bits: matrix products in them are measured, and no model is run in them."""
+
+FULL_PRECISION = "fp32"
+"""The precision that models are published in, from which others are cast."""
+
+PUBLISHED_MAC_STEP = 1_000_000
+"""torchvision publishes multiply-adds in units of 10^9 with three decimals (``meta["_ops"]``)."""
+
+INFERENCE, EAGER = "inference", "eager"
+"""The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
+
+STEP = "step"
+"""The phase of a whole training step."""
+
+FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
+"""The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
+
+WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = FLAGS = (
+    "wide", "drifting", "loaded", "throttled", "capped", "skipped",
+)  # fmt: skip
+"""What may be held against a round that was measured: see ``Run``."""
+
+VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
+"""What a processor's flags say of its vector units, widest first."""
+
+
+HUGE_PAGES = ("always", "madvise", "never")
+"""Linux's settings of transparent huge pages: for all memory, where a program asks for them, not at all."""
+
+
+def shape_name(shape: Iterable[int]) -> str:
+    """Return a shape as tables write it: ``3x224x224``."""
+    return "x".join(map(str, shape))
+
+
+def same_shape(one: str | None, other: str | None) -> bool:
+    """Return whether two shapes of inputs agree; one that is not known is taken to."""
+    return one == other or None in (one, other)
+
+
+def stored_as(precision: str) -> str:
+    """Return the precision in which weights and inputs lie in memory: it decides the workload."""
+    return FULL_PRECISION if precision == TF32 else precision
+
+
+def operation(precision: str) -> str:
+    """Return the unit of arithmetic in a precision: operations on integers are no floating-point operations."""
+    return "OP" if precision.startswith("int") else "FLOP"
+
+
+LAYER_KINDS = (
+    "convolution", "depthwise convolution", "linear", "attention", "normalisation", "activation", "pooling",
+    "recurrent", "embedding", "other",
+)  # fmt: skip
+"""What a layer is, in the order in which figures show the kinds."""
+
+STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
+"""The kernels that stream through memory, and how many arrays of numbers share the working set of each."""
+
+BURST, SUSTAINED = "burst", "sustained"
+"""The paces of a kernel: short blocks after a rest each, and without a rest once the chip has worked for seconds."""
+
+
+ELEMENTARY = (
+    "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isinf", "isnan", "le", "log", "log10",
+    "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round",
+    "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward",
+    "trunc",
+)  # fmt: skip
+"""One operation an element. (The inverse square root too: hardware has it as one.)"""
+
+COSTS = {
+    "addcmul": 3,  # a + s b c
+    "addcdiv": 3,
+    "lerp": 3,  # a + s (b - a)
+    "leaky_relu": 2,  # comparison, product
+    "leaky_relu_backward": 2,
+    "hardtanh": 2,  # two comparisons
+    "hardtanh_backward": 2,
+    "hardsigmoid": 4,  # min(max(x + 3, 0), 6) / 6
+    "hardsigmoid_backward": 3,  # two comparisons, g / 6
+    "hardswish": 5,  # x times hardsigmoid
+    "hardswish_backward": 5,  # two comparisons, g (x / 3 + 1/2)
+    "sigmoid": 4,  # 1 / (1 + exp(-x))
+    "sigmoid_backward": 3,  # g y (1 - y)
+    "tanh_backward": 3,  # g (1 - y y)
+    "silu": 4,  # x / (1 + exp(-x))
+    "silu_backward": 9,  # sigmoid s, then g s (1 + x (1 - s))
+    "mish": 5,  # x tanh(log(1 + exp x))
+    "mish_backward": 11,  # e = exp x (1), n = 1 + e (1), t = tanh(log n) (2); g (t + x (e / n) (1 - t t)) (7)
+    "elu": 4,  # comparison, a (exp(x) - 1)
+    "elu_backward": 4,  # comparison, g a exp x
+    "softplus": 4,  # comparison, log(1 + exp x)
+    "softplus_backward": 5,  # comparison, g e / (1 + e)
+    "logit": 3,  # log(x / (1 - x))
+    "log_sigmoid_forward": 5,  # the sigmoid's logarithm
+    "log_sigmoid_backward": 3,  # g / (1 + exp x)
+    "_prelu_kernel": 2,  # comparison, product
+    "_prelu_kernel_backward": 3,  # comparison, w g for the input, x g for the weight
+    "gelu": 5,  # x / 2 (1 + erf(x / sqrt 2))
+    "gelu_backward": 11,  # g (cdf + x pdf): 4 for the one, 4 for the other, 3
+    "glu": 5,  # an output: sigmoid and product
+    "glu_backward": 4,  # half of one for both halves of the input: sigmoid s, s g, and a s g (1 - s)
+    "native_dropout": 2,  # times mask, times scale
+    "native_dropout_backward": 2,
+    "nan_to_num": 3,  # three comparisons
+}
+"""Operations for each element of the output (of the input's gradient, for a backward operator). A choice is none."""
+
+TANH_GELU = {"gelu": 9, "gelu_backward": 18}
+"""GELU by its approximation with tanh."""
+
+FLOP_PER_INSTRUCTION = {"7.0": 512}
+"""By compute capability, the FLOP of an instruction of tensor cores where all have the same (Yang et al. 2020)."""
+
+TARGET = 0.05
+"""The relative half width to which the interval between rounds is measured, by default; within a round, half of it."""
+
+ROUNDS, MOST_ROUNDS = 3, 9
+"""The fewest rounds of a cell, since of fewer the spread between processes cannot be told; and the most, by default."""
+
+CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
+"""A working set through memory is so many times as large as the last cache, and no smaller than this (B).
+
+STREAM asks that each array be four times as large as all caches; its copy has two of them."""
+
+LOAD = 0.1
+"""Where others used this share of the cores or more, in the median of a round's samples, the round is flagged."""
+
+CALL_LIMIT_S = 60.0
+"""A call that takes longer is aborted, by default."""
+
+SUSTAINED_BLOCK_S, BURST_BLOCK_S = 0.02, 0.005
+"""How long a block of calls lasts at least where a roof is measured."""
+
+HEAT_S = 3.0
+"""So long a chip has worked before a sustained rate is taken."""
+
+REST_S = 0.05
+"""Before each block of a burst: ten times as long as the block."""

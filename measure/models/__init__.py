@@ -1,1 +1,0 @@
-"""The libraries that models come from, a file each."""

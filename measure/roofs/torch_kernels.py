@@ -1,0 +1,93 @@
+"""What libraries do at most: torch's and NumPy's matrix products, and torch's streams where no kernel of ours runs."""
+
+from collections.abc import Callable
+
+from measure.domain.words import FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, stored_as
+from measure.machine import processor
+from measure.models.call import torch_dtype
+
+
+def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:
+    """Return what does a kernel so many times: a product of ``size`` rows, or a stream over ``size`` bytes.
+
+    Raises NotImplementedError for NumPy's product by other threads than it takes.
+    """
+    if kernel == "matmul" and precision == FP8:
+        call = _fp8_matmul(size, device)
+    elif kernel == "matmul" and precision == INT8:
+        call = _int8_matmul(size, device)
+    elif kernel == "matmul":
+        call = _matmul(precision, size, device)
+    elif kernel == "numpy_matmul":
+        call = _numpy_matmul(size, threads)
+    else:
+        call = _stream(kernel, precision, size, device)
+
+    def work(passes: int) -> None:
+        for _ in range(passes):
+            call()
+
+    return work
+
+
+def _matmul(precision: str, size: int, device: str) -> Callable[[], object]:
+    import torch
+
+    dtype = torch_dtype(stored_as(precision))
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=dtype)
+    return lambda: torch.mm(left, right, out=product)
+
+
+def _fp8_matmul(size: int, device: str) -> Callable[[], object]:
+    """Return a product whose second matrix lies column by column, the one layout that cuBLAS takes at 8 bits.
+
+    It accumulates as fast as tensor cores can: a roof is what no product exceeds, however exact.
+    """
+    import torch
+
+    left, right = (
+        torch.randn(size, size, device=device, dtype=torch.bfloat16).to(torch.float8_e4m3fn) for _ in range(2)
+    )
+    scale = torch.ones((), device=device)
+    return lambda: torch._scaled_mm(
+        left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
+    )
+
+
+def _int8_matmul(size: int, device: str) -> Callable[[], object]:
+    """Return a product with sums of 32 bits, its second matrix laid out as at fp8."""
+    import torch
+
+    left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
+    product = torch.empty(size, size, device=device, dtype=torch.int32)
+    return lambda: torch._int_mm(left, right.t(), out=product)
+
+
+def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:
+    import numpy as np
+
+    if threads != processor.visible_cores():
+        raise NotImplementedError(
+            f"NumPy multiplies by a thread for each of {processor.visible_cores()} cores, not by {threads}"
+        )
+    random = np.random.default_rng(0)
+    left, right = (random.random((size, size), np.float32) for _ in range(2))
+    product = np.empty((size, size), np.float32)
+    return lambda: np.matmul(left, right, out=product)
+
+
+def _stream(kernel: str, precision: str, size: int, device: str) -> Callable[[], object]:
+    import torch
+
+    arrays = STREAM_ARRAYS[kernel]
+    elements = size // (arrays * PRECISION_BYTE[precision])
+    made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
+    a, b, c = (*made, made[-1], made[-1])[:3]
+    calls: dict[str, Callable[[], object]] = {
+        "stream_read": lambda: torch.sum(b),
+        "stream_write": lambda: a.fill_(3.0),
+        "stream_copy": lambda: a.copy_(b),
+        "stream_triad": lambda: torch.add(b, c, alpha=3.0, out=a),
+    }
+    return calls[kernel]

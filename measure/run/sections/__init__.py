@@ -1,1 +1,0 @@
-"""The sections of a run, a class each; ``measure/run/plan.py`` finds their modules."""

@@ -1,0 +1,214 @@
+"""The command ``python -m measure count-published``: counts the models that others timed, at those sizes.
+
+One row a model and size, of one input at fp32, into ``data/published/measurements``; what is counted already is left.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from measure.cache import table
+from measure.cache.hand_kept import PublishedTiming
+from measure.cache.schema import file_of
+from measure.cache.table import in_turn
+from measure.cache.workload_records import Operator, PublishedCount, PublishedKind
+from measure.counting import count
+from measure.domain.models import Model
+from measure.domain.quantities import si
+from measure.domain.words import FULL_PRECISION
+from measure.errors import UserError
+from measure.machine.device import Device
+from measure.models import catalog, timm_models
+from measure.run import progress as summary
+from measure.run import runner
+from measure.run.request import check_folder, check_writable, parse_time
+from measure.run.task import Columns, Failure, Task
+from measure.run.worker import Worker
+from measure.timing.sampling import Sampling
+from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.terminal import INTERRUPTED, stop_as_by_ctrl_c
+
+BATCHES = (1, 64)
+"""The batch sizes that are counted: what the second has more tells what each further input adds to the bytes.
+
+It is a large one, as some operators copy a batch that they pass on where it is of one input.
+"""
+
+COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
+"""The columns that a workload has too."""
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure count-published",
+        description="Count what the models of data/published/measurements ask for, forward and backward, one input at "
+        "fp32. Stop it at any time: the same command goes on with what is left.",
+    )
+    flags.add_argument(
+        "--models", nargs="+", default=["*"], metavar="GLOB", help="of those models these alone (default: all)"
+    )
+    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    flags.add_argument("--force", action="store_true", help="count again what is counted already")
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    return flags
+
+
+@dataclass(frozen=True)
+class PublishedCountTask(Task):
+    """Count a model at the input size at which it was timed, ``input_size`` pixels on each side; None: its own."""
+
+    name: str
+    input_size: int | None
+
+    is_of_machine = False
+    effort = 1.0
+
+    @classmethod
+    def missing(cls, *_: object) -> list["PublishedCountTask"]:
+        raise NotImplementedError("count-published plans its tasks itself")
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} at {'its own size' if self.input_size is None else self.input_size}"
+
+    @property
+    def columns(self) -> Columns:
+        return {"model": self.name, "size": self.input_size}
+
+    @property
+    def model(self) -> Model:
+        """The model, at that size. Raises NotImplementedError where today's libraries have none of that name."""
+        try:
+            (model,) = catalog.find([self.name if ":" in self.name else f"torchvision:{self.name}"])
+        except UserError as problem:
+            raise NotImplementedError(str(problem).removeprefix("--models: ")) from None
+        if self.input_size is None:
+            return model
+        return replace(model, input_shape=(model.input_shape[0], self.input_size, self.input_size))
+
+    def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> list[count.Count]:
+        return count.count_all(self.model, BATCHES, FULL_PRECISION, None, beat)
+
+    def rows(self, outcome: list[count.Count] | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
+        """Return the rows of the two tables."""
+        named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
+        if isinstance(outcome, Failure):
+            return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
+        one, many = outcome
+        counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
+        if self.name.startswith(timm_models.PREFIX):
+            counted["family"] = timm_models.family(self.name)
+        of_many = _summed(many.operators)
+        kinds = [
+            PublishedKind(
+                **named, **sums, stage=stage, layer_kind=kind,
+                further_byte=max(round((of_many[stage, kind]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0),
+            )
+            for (stage, kind), sums in _summed(one.operators).items()
+        ]  # fmt: skip
+        return PublishedCount(**named, **counted), kinds
+
+    def store(self, cache: object, outcome: list[count.Count] | Failure) -> None:
+        assert isinstance(cache, Counts)
+        cache.append(*self.rows(outcome))
+
+    def summary(self, result: list[count.Count]) -> str:
+        return si(result[0].workload.forward_flop or 0, "FLOP")
+
+
+def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the sums over operators by stage and kind of layer."""
+    sums: dict[tuple[str, str], Any] = defaultdict(Counter)
+    for row in operators:
+        of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
+        sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
+    return sums
+
+
+class Counts:
+    """The tables that are filled; rows of kinds come first, and count once their model's row is there.
+
+    Several processes may fill them at the same time.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
+        self.folder = self._counts.parent
+
+    def counted(self) -> set[tuple[str, int | None]]:
+        return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
+
+    def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
+        """Forget rows that are to be counted again, and those of kinds whose model's row a kill prevented."""
+        again = {(task.name, task.input_size) for task in tasks}
+        records: tuple[tuple[Path, type[Any]], ...] = ((self._counts, PublishedCount), (self._kinds, PublishedKind))
+        with in_turn(self.folder):
+            for path, record in records:
+                rows = table.read(path, record)
+                kept = [row for row in rows if (row.model, row.input_size) not in again]
+                if len(kept) < len(rows):
+                    table.write(path, record, kept)
+
+    def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
+        """Add the rows of a model at a size, unless another process added them meanwhile."""
+        with in_turn(self.folder):
+            if (counted.model, counted.input_size) in self.counted():
+                return
+            table.append(self._kinds, PublishedKind, kinds)
+            table.append(self._counts, PublishedCount, [counted])
+
+    def put(self, task: Task, outcome: list[count.Count] | Failure) -> None:
+        task.store(self, outcome)  # type: ignore[arg-type]
+
+
+def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None]]) -> list[PublishedCountTask]:
+    """Return the models and sizes that others timed, in the tables' order, and that are not counted yet.
+
+    Raises UserError where a glob selects none of the models.
+    """
+    timed = dict.fromkeys(
+        (row.model, row.input_size) for row in table.read(file_of(PublishedTiming, data), PublishedTiming)
+    )
+    for glob in globs:
+        if not any(fnmatchcase(model, glob) for model, _ in timed):
+            path = file_of(PublishedTiming, data)
+            raise UserError(f"--models: {path} has no model {glob!r}; name one of its column model, or a glob")
+    chosen = [each for each in timed if any(fnmatchcase(each[0], glob) for glob in globs)]
+    return [PublishedCountTask(*each) for each in chosen if each not in counted]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
+    from measure.run.progress import RunProgress
+    from measure.verbs.terminal import Console
+
+    began = time.monotonic()
+    asked = parser().parse_args(argv)
+    check_folder(asked.data, "--data")
+    deadline = began + parse_time("--budget", asked.budget) if asked.budget else None
+    counts = Counts(asked.data)
+    tasks = planned(asked.data, asked.models, set() if asked.force else counts.counted())
+    if not tasks:
+        print(f"Nothing left to count: see {counts.folder}")
+        return 0
+    check_writable(asked.data)
+    counts.drop(tasks)
+    stop_as_by_ctrl_c()
+    progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
+    try:
+        with progress:
+            progress.begin_part("counts", tasks)
+            outcome = runner.run(tasks, worker, counts, progress, deadline)
+    except KeyboardInterrupt:
+        print(f"\nStopped after {progress.done} of {progress.total}; to go on: {asked.command}")
+        return INTERRUPTED
+    finally:
+        worker.close()
+    resume = [summary.resumption(asked.command, asked.force)] if outcome.left else []
+    report = f"python -m report{data_flag(asked.data)}"
+    print("\n".join([*summary.lines(outcome, [str(counts.folder)]), *resume, f"Next: {report}"]))
+    return 0

@@ -1,0 +1,114 @@
+"""The command ``python -m measure import-ncu FILE``: hardware counters that were read elsewhere, put into the cache."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Cell, Environment
+from measure.domain.quantities import now
+from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP
+from measure.errors import UserError
+from measure.machine.environment import folder_name
+from measure.models import catalog
+from measure.models.isolated import Isolated
+from measure.profiling import ncu_csv
+from measure.profiling.ncu import CountedCell
+from measure.run.request import check_folder, check_folder_name, parse_batch_sizes, parse_choices, parse_shape
+from measure.run.sections import HardwareCounterTask
+from measure.run.task import Cache
+from measure.verbs.flags import CommandLine
+
+TOOL = "imported"
+"""How the table names a tool whose output was imported."""
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure import-ncu",
+        description="Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv "
+        "--page raw, into the cache of a machine: one that measured, or one of which only its GPU's name is known.",
+    )
+    flags.add_argument("file", metavar="FILE", type=Path, help="what ncu --csv --page raw wrote")
+    flags.add_argument("--model", required=True, metavar="NAME", help="the model, as --models of measuring has it")
+    flags.add_argument("--batch", required=True, metavar="N", help="the inputs in one step")
+    flags.add_argument(
+        "--input-shape", metavar="S", help="the shape of one of them, as 3x224x224 (default: the one measured here)"
+    )
+    flags.add_argument("--precision", default="fp32", metavar="P", help="its precision (default: %(default)s)")
+    flags.add_argument(
+        "--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)"
+    )
+    flags.add_argument("--steps", default="1", metavar="N", help="the steps that were counted (default: 1)")
+    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
+    flags.add_argument(
+        "--device-name", metavar="NAME", help="the GPU's name, for a machine that has not measured anything here"
+    )
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0. Raises UserError for bad input."""
+    asked = parser().parse_args(argv)
+    with Isolated(CALL_LIMIT_S) as own:
+        models = catalog.find([asked.model], describe=own.describe)
+    if len(models) != 1:
+        raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
+    (model,) = models
+    if asked.input_shape is not None:
+        model = replace(model, input_shape=parse_shape("--input-shape", asked.input_shape))
+    (batch,) = parse_batch_sizes("--batch", [asked.batch])
+    (steps,) = parse_batch_sizes("--steps", [asked.steps])
+    parse_choices("--precision", [asked.precision], PRECISIONS)
+    parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
+    check_folder(asked.data, "--data")
+    counted = ncu_csv.parse(_lines(asked.file), str(asked.file), steps)
+    folder, environment = _machine(asked.data, asked.machine, asked.device_name)
+    task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
+    with folder.locked():
+        Cache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
+    print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
+    print("Next: python -m report")
+    return 0
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); name a file that can be") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; export it with ncu --csv --page raw") from None
+
+
+def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[MachineFolder, Environment]:
+    """Return the folder, and its newest environment on a GPU; if there is none, one that knows the GPU's name alone."""
+    if name is not None:
+        check_folder_name(name)
+        folder = MachineFolder(data, name)
+        known = [row for row in folder.environments() if row.device == "cuda"]
+        if known:
+            newest = max(known, key=lambda row: row.recorded_at)
+            if device_name not in (None, newest.name):
+                raise UserError(f"--device-name: {folder.folder} holds a {newest.name}; name another --machine")
+            return folder, newest
+        if others := folder.environments():
+            raise UserError(
+                f"--machine: {folder.folder} holds another machine ({others[0].name}), which is not an NVIDIA GPU; "
+                "choose another name"
+            )
+    if device_name is None:
+        raise UserError("--device-name: say which GPU was counted, as 'NVIDIA T4', or --machine one that measured")
+    environment = unknown_but(device_name)
+    return MachineFolder(data, name or folder_name(environment)), environment
+
+
+def unknown_but(device_name: str) -> Environment:
+    """Return the environment of a GPU of which only the name is known."""
+    identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
+    known = {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment))
+    return Environment(**{**unknown, **known, "recorded_at": now()})

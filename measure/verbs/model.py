@@ -1,0 +1,434 @@
+"""The command ``python -m measure model NAME``: one model on this machine, answered in the terminal.
+
+A roofline with the cells of an answer, as SVG: a small one, for where no chart library is at hand.
+
+The answer about a network that is at hand in Python: ``measure.model(network, inputs)``.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from html import escape
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from measure.cache.folders import Workloads
+from measure.cache.records import Cell, RoofMeasurement
+from measure.cache.workload_records import Layer, Workload
+from measure.counting.count import count_network, identity
+from measure.domain import roofs as rates
+from measure.domain.demands import demands, layer_demands, reached
+from measure.domain.latency import timed_cell
+from measure.domain.models import OWN, Model
+from measure.domain.quantities import si
+from measure.domain.roofs import Rates, measured
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
+from measure.machine import devices
+from measure.machine.device import Device
+from measure.machine.environment import current
+from measure.machine.host import warning_of_load
+from measure.models import call as meta
+from measure.models.call import Call, torch_dtype
+from measure.roofs import roofs
+from measure.run import plan, runner
+from measure.run import request as arguments
+from measure.run.estimate import Memory, datasheet
+from measure.run.request import check_folder, check_writable, machine_folder
+from measure.run.sections import ProfileTask, RoofTask
+from measure.run.task import Cache, Columns, Failure, Request, Sitting, Task
+from measure.run.worker import Worker
+from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
+from measure.timing.stopwatch import Stopwatch
+from measure.verbs import show
+from measure.verbs.flags import CommandLine, check_one_output, data_flag
+from measure.verbs.show import Answer, answer, first_cell
+from measure.verbs.terminal import aligned, markdown, stop_as_by_ctrl_c
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+SECTIONS = ("workload", "roofs", "inference", "operators")
+
+
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure model",
+        description="Answer for one model on this machine: what it asks for, the roof above it, what it reaches, its "
+        "costliest layers, and what to try first. What the cache lacks of that is measured, coarsely, and kept: a "
+        "product and the streams for the roof, a round of each cell, and a profile of the first.",
+    )
+    flags.add_argument("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")
+    sizes = "inputs in one forward pass (default: %(default)s)"
+    flags.add_argument("--batch-sizes", nargs="+", metavar="N", default=["1"], help=sizes)
+    formats = "fp32, tf32, fp16, bf16 (default: %(default)s)"
+    flags.add_argument("--precisions", nargs="+", metavar="P", default=[FULL_PRECISION], help=formats)
+    flags.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
+    flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
+    flags.add_argument("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
+    flags.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    flags.add_argument("--markdown", action="store_true", help="print Markdown")
+    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    flags.add_argument("--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)")
+    limit = "give a call up that takes longer than this (default: %(default)s)"
+    flags.add_argument("--call-limit", metavar="TIME", default="60s", help=limit)
+    return flags
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0. Raises UserError for bad input, and where the model cannot be counted."""
+    said = parser().parse_args(argv)
+    check_one_output({"--json": said.json, "--markdown": said.markdown})
+    check_folder(said.data, "--data")
+    device, threads = devices.find(said.device), arguments.parse_threads(said.threads)
+    quick = as_quick_run(said)
+    request = make_request(quick)
+    environment = current(device, threads)
+    arguments.check_device(request, environment)
+    folder = machine_folder(said.data, said.machine, environment)
+    cache = Cache(Workloads(said.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
+    tasks = tasks_to_do(cache, request)
+    if tasks:
+        check_writable(said.data)
+        stop_as_by_ctrl_c()
+    worker = Worker(device.torch_name, threads, arguments.make_sampling(quick))
+    table = markdown if said.markdown else aligned
+    try:
+        _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
+        found = answer(cache, request)
+        if not said.json:  # what is known is told before what takes longer
+            print("\n".join(show.heading(found, table)), flush=True)
+            print("\n".join(show.bound_lines(found, *first_look(cache, request, worker))), flush=True)
+        measuring = [task for task in tasks if task.is_of_machine]
+        if measuring:
+            if warning := warning_of_load():
+                print(warning, file=sys.stderr)
+            _do(measuring, cache, worker, device)
+            found = answer(cache, request)
+    finally:
+        worker.close()
+    if said.json:
+        print(json.dumps(dataclasses.asdict(found), indent=2, allow_nan=False))
+    else:
+        print("\n".join(["", *show.lines(found, table, said.layers, data_flag(said.data))]))
+    return 0
+
+
+def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
+    """Return the flags of a quick run of measuring that asks for the same."""
+    words = ["--models", said.model, "--batch-sizes", *said.batch_sizes, "--precisions", *said.precisions]
+    words += ["--data", str(said.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
+    quick: argparse.Namespace = arguments.parser().parse_args([*words, "--call-limit", said.call_limit])
+    return quick
+
+
+def make_request(quick: argparse.Namespace) -> Request:
+    """Return what is asked for: of each cell of one model a round at least."""
+    request = arguments.make_request_of_one("NAME", quick)
+    return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
+
+
+@dataclass(frozen=True)
+class GlanceTask(Task):
+    """Look at the roof for a fraction of a second. Nothing of it is stored."""
+
+    precisions: tuple[str, ...]
+
+    label, effort = "a first look at the roof", 1.0
+
+    @property
+    def columns(self) -> Columns:
+        return {}
+
+    @classmethod
+    def missing(cls, request: Request, cache: Cache) -> list[Self]:
+        return []  # no plan has it
+
+    def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Rates:
+        return roofs.glance(device, self.precisions)
+
+    def store(self, _cache: Cache, _outcome: Rates | Failure) -> None:
+        """Keep nothing."""
+
+    def summary(self, _result: Rates) -> str:
+        return "done"
+
+
+def first_look(cache: Cache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
+    """Return the best roof that is known within a moment and where it comes from, or None and why there is none."""
+    known = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    if all(known.ridge(precision) for precision in request.precisions):
+        return known, "as measured here before"
+    if sheet := datasheet(cache):
+        return sheet, "by the datasheet"
+    seen = worker.run(GlanceTask(tuple(request.precisions)))
+    return (None, seen.reason) if isinstance(seen, Failure) else (seen, "at a rough first look")
+
+
+def tasks_to_do(cache: Cache, request: Request) -> list[Task]:
+    """Return what the cache lacks: counts, a first roof, a round of each cell, a profile of the first."""
+    known = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
+
+    def is_needed(task: Task) -> bool:
+        if isinstance(task, RoofTask):
+            return task in first and (known.load > 0 or _is_unknown(task, known))
+        return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
+
+    return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
+
+
+def _is_unknown(task: RoofTask, known: Rates) -> bool:
+    """Return whether no roof is known of what a kernel measures."""
+    return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
+
+
+def _do(tasks: Sequence[Task], cache: Cache, worker: Worker, device: devices.Device) -> None:
+    """Do the tasks and keep what comes of them; progress goes to standard error."""
+    if not tasks:
+        return
+    from measure.run.progress import RunProgress
+    from measure.verbs.terminal import Console
+
+    progress = RunProgress(tasks, Console(stderr=True))
+    memory = Memory(device.memory_byte(), cache.workloads.models)
+    is_of_machine = any(task.is_of_machine for task in tasks)
+    with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
+        progress.begin_part("measuring" if is_of_machine else "counts", tasks)
+        runner.run(tasks, worker, cache, progress, refusal=memory.refusal)
+
+
+WIDTH, HEIGHT, MARGIN = 520, 300, 56
+INK, ROOF, POINT = "#444", "#0b6", "#06c"
+
+
+class Axis:
+    """A logarithmic axis of whole decades around some values, from one place on the page to another."""
+
+    def __init__(self, values: list[float], begin: float, end: float) -> None:
+        self.low, self.high = floor(log10(min(values))), ceil(log10(max(values)))
+        if self.low == self.high:
+            self.high += 1
+        self._begin, self._end = begin, end
+
+    def __call__(self, value: float) -> float:
+        part = (log10(value) - self.low) / (self.high - self.low)
+        return round(self._begin + part * (self._end - self._begin), 1)
+
+    @property
+    def decades(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+def svg(found: Answer) -> str:
+    """Return the picture: intensity across, rate upwards; empty where no roof or no rate is known."""
+    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in found.demands}
+    points = [
+        (intensities[cell.timed.batch, cell.timed.precision], cell.flop_per_s, cell.timed.batch, cell.timed.precision)
+        for cell in found.cells
+        if cell.flop_per_s and intensities[cell.timed.batch, cell.timed.precision]
+    ]
+    ridges = [ridge for each in found.rates.flop_per_s if (ridge := found.rates.ridge(each))]
+    if not points or not ridges or found.rates.byte_per_s is None:
+        return ""
+    x = Axis([*ridges, 10 * max(ridges), *(at for at, *_ in points)], MARGIN, WIDTH - 8)
+    lowest = 10.0**x.low
+    rates = [rate for _, rate, *_ in points] + list(found.rates.flop_per_s.values())
+    y = Axis([*rates, lowest * found.rates.byte_per_s], HEIGHT - 36, 8)
+    parts = [*_grid(x, y), *_roofs(found, x, y)]
+    for at, rate, batch, precision in points:
+        where = f"batch size {batch}, {precision}: {si(rate, 'FLOP/s')} at {at:.3g} FLOP/B"
+        parts.append(
+            f'<circle cx="{x(at)}" cy="{y(rate)}" r="4" fill="{POINT}"><title>{escape(where)}</title></circle>'
+            f'<text x="{x(at) + 7}" y="{y(rate) + 4}" fill="{POINT}">{batch}</text>'
+        )
+    said = escape(f"Roofline of {found.environment.name} with {found.model}")
+    return (
+        f'<svg role="img" aria-label="{said}" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
+    )
+
+
+def _grid(x: Axis, y: Axis) -> Iterator[str]:
+    bottom, right = HEIGHT - 36, WIDTH - 8
+    for at in x.decades:
+        yield f'<line x1="{x(at)}" x2="{x(at)}" y1="8" y2="{bottom}" stroke="#ddd"/>'
+        yield f'<text x="{x(at)}" y="{bottom + 14}" fill="{INK}" text-anchor="middle">{at:g}</text>'
+    for at in y.decades:
+        yield f'<line x1="{MARGIN}" x2="{right}" y1="{y(at)}" y2="{y(at)}" stroke="#ddd"/>'
+        yield f'<text x="{MARGIN - 4}" y="{y(at) + 4}" fill="{INK}" text-anchor="end">{si(at, "")}</text>'
+    middle = (MARGIN + right) / 2
+    yield f'<text x="{middle}" y="{HEIGHT - 6}" fill="{INK}" text-anchor="middle">intensity (FLOP/B)</text>'
+    turned = f'transform="rotate(-90 12 {bottom / 2})"'
+    yield f'<text x="12" y="{bottom / 2}" fill="{INK}" text-anchor="middle" {turned}>rate (FLOP/s)</text>'
+
+
+def _roofs(found: Answer, x: Axis, y: Axis) -> Iterator[str]:
+    """Yield the roof of each precision: its slope up to the ridge point, and its flat part."""
+    assert found.rates.byte_per_s is not None
+    for precision, peak in found.rates.flop_per_s.items():
+        ridge, left, right = peak / found.rates.byte_per_s, x.decades[0], x.decades[-1]
+        corners = [(left, left * found.rates.byte_per_s), (ridge, peak), (right, peak)]
+        path = " ".join(f"{x(at)},{y(rate)}" for at, rate in corners)
+        yield f'<polyline points="{path}" fill="none" stroke="{ROOF}" stroke-width="2"/>'
+        name = escape(f"{precision}, {si(peak, 'FLOP/s')}")
+        yield f'<text x="{x(right) - 4}" y="{y(peak) - 5}" fill="{INK}" text-anchor="end">{name}</text>'
+
+
+PRECISIONS = ("fp32", "fp16", "bf16")
+
+
+class NotebookAnswer(Answer):
+    """An answer that shows itself: as text where it is printed, as a table and a roofline in a notebook."""
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [*show.heading(self, aligned), "", *show.lines(self, aligned, with_layers=False, data_flag="")]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return f"<pre>{escape(str(self))}</pre>{svg(self)}"
+
+    @property
+    def layer_table(self) -> str:
+        """The layers in the order in which they run, as text."""
+        return "\n".join(show.layer_lines(self.layers, aligned))
+
+
+def model(network: "nn.Module", inputs: Any, name: str | None = None) -> NotebookAnswer:
+    """Count a network, time its forward pass where it is, and hold it against this machine's roof.
+
+    ``inputs`` are a tensor, a tuple of arguments or a dictionary of keyword arguments, on the network's device; the
+    first dimension of the first tensor is the batch. The network runs in eval mode without gradients, and is left as
+    it was. The roof is measured once in a process. Nothing is written.
+
+    Raises ValueError for inputs without a tensor, and a network without floating-point parameters of 16 or 32 bits.
+    """
+    import torch
+
+    call = _call(network, inputs)
+    first = next(each for each in _tensors((call.inputs, call.keywords)))
+    device, precision = devices.find(_device_name(first)), _precision(network)
+    named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
+    batch = first.shape[0] if first.ndim else 1
+    columns, layers, _ = _counted(call)
+    key = identity(named, batch, precision, None)
+    workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
+    rates = _rates(device.torch_name, precision)
+    asked = demands([workload], rates, [precision])
+    timing, cell = _timed(call, device), Cell(named.name, batch, precision, INFERENCE, EAGER)
+    environment = current(device, torch.get_num_threads())
+    return NotebookAnswer(
+        model=named.name,
+        input_shape=workload.input_shape,
+        environment=environment,
+        rates=rates,
+        demands=asked,
+        cells=reached([timed_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
+        layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, rates, []),
+        advice=None,
+    )
+
+
+def _call(network: "nn.Module", inputs: Any) -> Call:
+    if isinstance(inputs, Mapping):
+        call = Call(network, (), dict(inputs))
+    else:
+        call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+    if not any(True for _ in _tensors((call.inputs, call.keywords))):
+        raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
+    return call
+
+
+def _tensors(value: Any) -> "Iterator[torch.Tensor]":
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _tensors(tuple(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors(part)
+
+
+def _device_name(tensor: "torch.Tensor") -> str:
+    kind, index = tensor.device.type, tensor.device.index
+    return f"{kind}:{index or 0}" if kind == "cuda" else kind
+
+
+def _precision(network: "nn.Module") -> str:
+    types = {parameter.dtype for parameter in network.parameters()}
+    for name in PRECISIONS:
+        if torch_dtype(name) in types:
+            return name
+    raise ValueError(f"the network's parameters are none of {', '.join(PRECISIONS)}; convert it, or count it alone")
+
+
+def _counted(call: Call) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    hollow = meta.copied(call)
+    return count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
+
+
+def _timed(call: Call, device: Device) -> Timing:
+    """Time the forward pass in eval mode, and put the network's modes back."""
+    import torch
+
+    modes = {module: module.training for module in call.network.modules()}
+    call.network.eval()
+    try:
+        with torch.inference_mode():
+            forward = partial(call.network, *call.inputs, **call.keywords)
+            stopwatch = Stopwatch(forward, device.synchronize, events=device.events())
+            return sample(stopwatch, QUICK_ROUND, device.sensors())
+    finally:
+        for module, was_training in modes.items():
+            module.training = was_training
+
+
+@cache
+def _rates(torch_name: str, precision: str) -> Rates:
+    """Measure a first roof at a precision, as far as its kernels run here."""
+    device = devices.find(torch_name)
+    rows = []
+    with _settings_kept(device):
+        for kernel, of, size, pace, number in roofs.first_kernels(device.kind, (precision,)):
+            try:
+                timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
+            except NotImplementedError:
+                continue
+            flop, byte = roofs.flop_and_byte(kernel, of, size)
+            named: dict[str, Any] = {
+                "environment_id": "",
+                "roof_kernel": kernel,
+                "precision": of,
+                "size": size,
+                "pace": pace,
+            }
+            work: dict[str, Any] = {"flop": flop, "byte": byte, "status": "ok", "reason": None, "round": number}
+            rows.append(RoofMeasurement(**named, **work, **timing._asdict()))
+    return measured(rows)
+
+
+@contextmanager
+def _settings_kept(device: Device) -> Iterator[None]:
+    """Put torch's settings back that measuring a roof changes."""
+    import torch
+
+    if device.kind != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

@@ -1,0 +1,253 @@
+import random
+from itertools import accumulate
+from math import atan, exp, inf, log, pi, sqrt
+
+import pytest
+from helpers.hands import Hands
+
+from measure.domain.statistics import (
+    critical,
+    estimate_median,
+    estimate_rounds,
+    is_drifting,
+    order_statistic_ranks,
+    two_sided_p,
+)
+from measure.domain.words import TARGET
+from measure.timing.sampling import Sampling, sample
+from measure.timing.stopwatch import Stopwatch
+
+np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
+
+
+def test_median_of_an_odd_and_an_even_count():
+    assert estimate_median([3.0, 1.0, 2.0]).median == 2.0
+    assert estimate_median([4.0, 1.0, 2.0, 3.0]).median == 2.5  # (2 + 3) / 2
+
+
+def test_no_values_have_no_median():
+    with pytest.raises(ValueError, match="at least one"):
+        estimate_median([])
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_fewer_than_six_samples_have_no_95_percent_interval(count):
+    # Even the extremes of five values miss the median with probability 2 / 2**5 = 0.0625 > 0.05.
+    assert order_statistic_ranks(count) is None
+    estimate = estimate_median([1.0] * count)
+    assert estimate.low is None
+    assert estimate.relative_half_width is None
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"),
+    [
+        (6, (0, 5)),  # 2 * 1 / 64 = 0.031; with the next rank 2 * (1 + 6) / 64 = 0.22
+        (9, (1, 7)),  # 2 * (1 + 9) / 512 = 0.039; next 2 * (1 + 9 + 36) / 512 = 0.18
+        (20, (5, 14)),  # tables of the sign test: the 6th and 15th of 20 values, 95.9 %
+    ],
+)
+def test_ranks_are_those_of_the_sign_test(count, ranks):
+    assert order_statistic_ranks(count) == ranks
+
+
+def test_interval_is_made_of_values():
+    estimate = estimate_median([9.0, 1.0, 5.0, 3.0, 7.0, 11.0])
+    assert (estimate.low, estimate.high) == (1.0, 11.0)
+    assert estimate.relative_half_width == pytest.approx((11 - 1) / 2 / 6)  # the median is (5 + 7) / 2
+
+
+def test_interval_covers_the_median_of_a_skewed_distribution():
+    # Latencies have a long right tail. The exponential's median is ln 2.
+    generator = random.Random(1)
+    covered = 0
+    for _ in range(2000):
+        estimate = estimate_median([generator.expovariate(1.0) for _ in range(15)])
+        assert estimate.low is not None
+        assert estimate.high is not None
+        covered += estimate.low <= 0.6931 <= estimate.high
+    # 15 values: ranks (3, 11), 2 * (1 + 15 + 105 + 455) / 2**15 = 0.0352 missed, so 1930 of 2000 expected.
+    # The standard deviation is sqrt(2000 * 0.965 * 0.035) = 8.2; five of them are allowed.
+    assert abs(covered - 1930) < 41
+
+
+def test_three_rounds_have_the_t_interval_of_their_medians_logarithms():
+    estimate = estimate_rounds([[1.0], [1.21], [1.1]])
+    # Logarithms 0, 2d and d with d = ln 1.1 = 0.09531: mean d, standard deviation d. Student's quantile p of 2 degrees
+    # of freedom is (2p - 1) sqrt(1 / (2p (1 - p))), at 0.98 0.96 * sqrt(1 / 0.0392) = 4.8487; so d ± 4.8487 * 0.09531 /
+    # sqrt(3) = d ± 0.26681.
+    assert estimate.median == 1.1
+    assert estimate.low == pytest.approx(1.1 * exp(-0.26681), rel=1e-4)
+    assert estimate.high == pytest.approx(1.1 * exp(0.26681), rel=1e-4)
+
+
+def test_rounds_that_agree_leave_one_standard_error_of_their_samples():
+    # Of three values, the extremes enclose the median with 1 - 2/8 = 75 %, enough for a standard error's 68 %.
+    estimate = estimate_rounds([[0.9, 1.0, 1.2]] * 4)
+    assert estimate.median == 1.0
+    assert estimate.low == pytest.approx(0.9**0.5)  # ln 0.9 * sqrt(4) / 4
+    assert estimate.high == pytest.approx(1.2**0.5)
+
+
+def test_one_round_has_the_interval_of_its_own_median():
+    values = [9.0, 1.0, 5.0, 3.0, 7.0, 11.0]
+    assert estimate_rounds([values]) == estimate_median(values)
+
+
+@pytest.mark.parametrize("rounds", [[], [[1.0], []]])
+def test_without_values_there_is_no_estimate(rounds):
+    with pytest.raises(ValueError, match="at least one"):
+        estimate_rounds(rounds)
+
+
+def test_the_median_of_many_rounds_lies_in_their_interval():
+    # The mean of the logarithms is far above the median here: 3 of 8 rounds take twice as long.
+    estimate = estimate_rounds([[1.0]] * 5 + [[2.0]] * 3)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= estimate.median == 1.0 <= estimate.high
+
+
+def test_the_closed_form_is_what_drawing_rounds_gives():
+    logs = np.array([0.01, -0.02, 0.03, 0.005, 0.0])
+    drawn = np.random.default_rng(1).choice(logs, (200_000, 5)).mean(axis=1)
+    estimate = estimate_rounds([[value] for value in np.exp(logs)])
+    # Student's quantile 0.98 of 4 degrees of freedom is 2.9985; five rounds' drawn spread is short by sqrt(4/5).
+    expected = 2.9985 * drawn.std() * sqrt(5 / 4)
+    assert log(estimate.high / estimate.low) / 2 == pytest.approx(expected, rel=0.01)
+
+
+def test_the_percentiles_of_a_bootstrap_of_three_rounds_are_too_narrow():
+    # Why they are not used: at best they reach from the lowest to the highest of three, 1 - 2/8 = 75 %.
+    generator = np.random.default_rng(1)
+    medians = generator.standard_normal((2000, 3, 1))
+    within = 0.2 * generator.standard_normal((2000, 3, 500))  # what drawing samples within the rounds adds
+    chosen = generator.integers(3, size=(2000, 3, 500))
+    means = np.take_along_axis(medians + within, chosen, axis=1).mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5], axis=1)
+    assert np.mean((low <= 0) & (high >= 0)) < 0.85
+
+
+def disturbed(generator, kind, count):
+    """Times of calls about 20 ms, with a long tail to the right or now and then far out, and a median of 20 ms."""
+    if kind == "lognormal":
+        return 0.02 * np.exp(0.05 * generator.standard_normal(count))
+    if kind == "exponential":
+        return 0.02 * (1 + 0.05 * (generator.exponential(size=count) - log(2)))
+    # 1 in 20 takes up to three times as long: all of those lie above, so the median of all is the
+    # 0.5 / 0.95 = 0.526316 quantile of the others, 0.066012 standard deviations above their middle.
+    times = 0.02 * np.exp(0.05 * (generator.standard_normal(count) - 0.066012))
+    return np.where(generator.random(count) < 0.05, 0.02 * generator.uniform(1.5, 3.0, count), times)
+
+
+# How a round's calls are spread matters most where the rounds do not differ.
+@pytest.mark.parametrize(
+    ("kind", "ratio"),
+    [("lognormal", 0.0), ("exponential", 0.0), ("outliers", 0.0), ("lognormal", 1.0), ("lognormal", 3.0)],
+)
+def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(kind, ratio):
+    # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
+    generator = np.random.default_rng(1)
+    repeats, covered = 300, 0
+    for _ in range(repeats):
+        rounds = []
+        for _ in range(3):
+            process = exp(0.05 * ratio * generator.standard_normal())
+            hands = Hands(process * disturbed(generator, kind, 500))
+            rounds.append(sample(Stopwatch(hands.call, hands.synchronize, hands.clock), Sampling()).latencies_s)
+        estimate = estimate_rounds(rounds)
+        covered += estimate.low <= 0.02 <= estimate.high
+    assert 0.93 <= covered / repeats <= 0.99
+
+
+def logs_of_rounds(generator, kind, spread):
+    """Logarithms of a cell's nine rounds, and what their median is over the time of the first so many of them."""
+    normal = generator.standard_normal(9)
+    if kind == "normal":
+        return spread * normal, [0.0] * 9
+    if kind == "heavy tails":
+        return spread * generator.standard_t(3, 9) / sqrt(3), [0.0] * 9
+    if kind == "spikes":
+        # A round in ten is slower by 10 to 50 %: the median of all is the 0.5 / 0.9 = 0.5556 quantile of the others
+        # where spikes lie above them, 0.13971 standard deviations above their middle.
+        return spread * (normal - 0.13971) + (generator.random(9) < 0.1) * generator.uniform(0.1, 0.5, 9), [0.0] * 9
+    # The host gets slower and faster over some three rounds; a round of the cell comes at any time of its block.
+    moments, keeps = 9 * 20, exp(-1 / 60)
+    steps = generator.standard_normal(moments) * sqrt(1 - keeps**2)
+    steps[0] = generator.standard_normal()
+    drift = np.array(list(accumulate(steps, lambda before, step: keeps * before + step)))
+    taken = drift[np.arange(9) * 20 + generator.integers(20, size=9)]
+    return spread * (0.8 * taken + 0.6 * normal), spread * 0.8 * np.cumsum(drift)[19::20] / (np.arange(1, 10) * 20)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "spikes", "drift"])
+def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narrow(kind, spread):
+    generator, repeats, covered = np.random.default_rng(1), 1000, 0
+    for _ in range(repeats):
+        logs, medians = logs_of_rounds(generator, kind, spread)
+        for count in range(3, 10):
+            estimate = estimate_rounds([[exp(value)] for value in logs[:count]])
+            if estimate.relative_half_width <= TARGET:
+                break
+        covered += estimate.low <= exp(medians[count - 1]) <= estimate.high
+    # 93 to 97 %, and two standard deviations of a thousand repeats, sqrt(0.05 * 0.95 / 1000) = 0.7 % each
+    assert 0.93 - 0.014 <= covered / repeats <= 0.97 + 0.014
+
+
+def test_a_steady_rise_is_a_drift_and_its_mirror_too():
+    rise = [1.0 + 0.01 * step for step in range(10)]
+    assert is_drifting(rise, 0.02)  # the halves' medians are 1.02 and 1.07
+    assert is_drifting(rise[::-1], 0.02)
+
+
+def test_a_rise_within_the_tolerance_is_none():
+    assert not is_drifting([1.0 + 0.001 * step for step in range(10)], 0.02)
+
+
+def test_chance_is_no_drift():
+    # Kendall's score of n = 5 reaches 10 at most, with a standard deviation of sqrt(5 * 4 * 15 / 18) = 4.08:
+    # (10 - 1) / 4.08 = 2.2 is below the normal distribution's 2.576 for 1 %. Six reach 15: 14 / 5.32 = 2.63.
+    assert not is_drifting([1.0, 2.0, 3.0, 4.0, 5.0], 0.02)
+    assert is_drifting([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.02)
+    generator = random.Random(1)
+    found = sum(is_drifting([generator.gauss(1.0, 0.1) for _ in range(30)], 0.0) for _ in range(1000))
+    assert found < 25  # 10 expected, with a standard deviation of 3
+
+
+def test_too_few_values_do_not_drift():
+    assert not is_drifting([], 0.02)
+    assert not is_drifting([1.0], 0.02)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "t"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (inf, 1.960)]
+)
+def test_critical_values_are_those_of_the_printed_tables(freedom, t):
+    assert critical(0.95, freedom) == pytest.approx(t, abs=5e-4)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, -1.0, 2.5, 40.0])
+def test_probabilities_have_closed_forms_for_one_two_and_four_degrees_of_freedom(t):
+    # Abramowitz and Stegun 26.7.3 and 26.7.4, with the angle atan(t / sqrt(freedom)).
+    assert two_sided_p(t, 1) == pytest.approx(1 - 2 * atan(abs(t)) / pi, rel=1e-9)
+    assert two_sided_p(t, 2) == pytest.approx(1 - abs(t) / sqrt(2 + t * t), rel=1e-9)
+    sine, cosine_squared = abs(t) / sqrt(4 + t * t), 4 / (4 + t * t)
+    assert two_sided_p(t, 4) == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-6)
+
+
+def test_many_degrees_of_freedom_are_nearly_the_normal_distribution():
+    assert two_sided_p(2.0, 1e6) == pytest.approx(two_sided_p(2.0, inf), rel=1e-4)
+    assert two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)  # tables of the normal distribution
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "t"),
+    # The table of Student's distribution in Abramowitz and Stegun, 26.10, two-sided.
+    [
+        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 5, 2.571), (0.95, 10, 2.228),
+        (0.95, 30, 2.042), (0.99, 4, 4.604), (0.90, 7, 1.895),
+    ],
+)  # fmt: skip
+def test_critical_values_agree_with_the_published_table(confidence, freedom, t):
+    assert critical(confidence, freedom) == pytest.approx(t, abs=6e-4)

@@ -1,0 +1,132 @@
+import xml.dom.minidom
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="networks are torch's")
+
+from helpers.small_network import network as small  # noqa: E402
+
+import measure  # noqa: E402
+from measure.domain.roofs import Rates  # noqa: E402
+from measure.roofs.roofs import KernelTiming  # noqa: E402
+from measure.verbs import model  # noqa: E402
+
+FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
+"""A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, and a layer of 8 * 14 * 14 by 10."""
+
+
+@pytest.fixture
+def roof(monkeypatch):
+    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for."""
+    monkeypatch.setattr(model, "_rates", lambda *_: Rates({"fp32": 1e12}, 1e11, "stream_copy"))
+
+
+def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof(roof):
+    network, inputs = small(4)
+    found = measure.model(network, inputs)
+    (demand,), (cell,) = found.demands, found.cells
+    assert (found.model, found.input_shape) == ("Sequential", "3x16x16")
+    assert (demand.batch, demand.flop, demand.bound) == (4, 4 * FLOP, "memory")
+    assert cell.flop_per_s == pytest.approx(4 * FLOP / cell.timed.latency_s)
+    assert [layer.type for layer in found.layers] == ["Conv2d", "ReLU", "Flatten", "Linear"]
+
+
+def test_it_shows_itself_as_text_and_in_a_notebook_with_a_roofline(roof):
+    found = measure.model(*small(1), name="my <net>")
+    assert str(found).startswith("my <net> on ")
+    assert "The roof: 1.00 TFLOP/s at fp32, and 100 GB/s from memory, as measured here." in str(found)
+    assert repr(found) == str(found)
+    shown = found._repr_html_()
+    assert "my &lt;net&gt;" in shown
+    assert xml.dom.minidom.parseString(shown[shown.index("<svg") :]).getElementsByTagName("circle")
+    assert found.layer_table.splitlines()[1].split()[1] == "Conv2d"
+
+
+def test_the_network_is_left_as_it_was(roof):
+    network, inputs = small(2)
+    network.train()
+    network[1].eval()
+    before = [parameter.clone() for parameter in network.parameters()]
+    measure.model(network, inputs)
+    assert [module.training for module in network] == [True, False, True, True]
+    assert all(parameter.grad is None for parameter in network.parameters())
+    assert all(map(torch.equal, before, network.parameters()))
+    assert not any(parameter.is_meta for parameter in network.parameters())
+
+
+class Named(torch.nn.Module):
+    """A network whose inputs have names, and whose weights two layers share."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.second = torch.nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, *, left, right):
+        return self.first(left) + self.second(right) * self.scale
+
+
+def test_inputs_may_have_names_and_shared_weights_count_once(roof):
+    found = measure.model(Named(), {"left": torch.rand(2, 8), "right": torch.rand(2, 8)})
+    assert found.demands[0].flop == 2 * 2 * (2 * 8 * 8)
+    assert sum(layer.parameter_count for layer in found.layers) == 64 + 8 + 8
+
+
+def test_a_precision_of_16_bits_is_told(monkeypatch):
+    asked = []
+    monkeypatch.setattr(model, "_rates", lambda _, precision: asked.append(precision) or Rates({}, None, None))
+    network, inputs = small(1)
+    found = measure.model(network.bfloat16(), inputs.bfloat16())
+    assert (found.demands[0].precision, asked) == ("bf16", ["bf16"])
+    assert "The roof was not measured." in str(found)
+    assert "<svg" not in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("network", "inputs", "words"),
+    [
+        (torch.nn.Linear(2, 2), (), "inputs hold no tensor"),
+        (torch.nn.Linear(2, 2), {"size": 3}, "inputs hold no tensor"),
+        (torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double(), "parameters are none of fp32, fp16, bf16"),
+    ],
+)
+def test_what_cannot_be_answered_for_is_said(network, inputs, words):
+    with pytest.raises(ValueError, match=words):
+        measure.model(network, inputs)
+
+
+def test_the_roof_is_measured_once_in_a_process(monkeypatch):
+    measured = []
+
+    def timed(_device, kernel, *_):
+        measured.append(kernel)
+        return KernelTiming(2.0, 2.0, 2.0, 6)
+
+    monkeypatch.setattr(model.roofs, "measure", timed)
+    monkeypatch.setattr(model.roofs, "flop_and_byte", lambda *_: (6, 8))
+    model._rates.cache_clear()
+    rates = [model._rates("cpu", "fp32") for _ in range(2)]
+    model._rates.cache_clear()
+    assert rates == [Rates({"fp32": 3}, 4, "stream_triad")] * 2
+    assert sorted(measured) == ["matmul", "stream_triad"]
+
+
+def test_a_kernel_that_does_not_run_leaves_its_part_of_the_roof_unknown(monkeypatch):
+    def timed(_device, kernel, *_):
+        if kernel == "stream_triad":
+            raise NotImplementedError("there is no Numba")
+        return KernelTiming(2.0, 2.0, 2.0, 6)
+
+    monkeypatch.setattr(model.roofs, "measure", timed)
+    monkeypatch.setattr(model.roofs, "flop_and_byte", lambda *_: (6, 8))
+    model._rates.cache_clear()
+    rates = model._rates("cpu", "fp32")
+    model._rates.cache_clear()
+    assert rates == Rates({"fp32": 3}, None, None)
+
+
+def test_there_is_nothing_else_in_the_package():
+    with pytest.raises(AttributeError, match="module 'measure' has no attribute 'models_of_mine'"):
+        _ = measure.models_of_mine
