@@ -1,11 +1,6 @@
-"""What one call asks of a device, by kind of layer, and the terms of its latency that follow from it.
+"""The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-Fits times as sums of terms, none of which is negative, to relative errors, with little say for outliers.
-
-The roofs of devices: of chips as their datasheets print them, of machines as they were measured.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,70 +19,18 @@ from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
 
 Numbers = NDArray[np.float64]
 
-TURNS = 10
-"""Weights settle within these."""
-
-TUNING = 1.345
-"""Huber's: of normal errors the estimate keeps 95 % of the efficiency of least squares (Huber 1964)."""
-
-TO_DEVIATION = 1.4826
-"""From the median absolute error of normal errors to their standard deviation."""
-
-LEAST_DEVIATION = 1e-3
-"""Rows that fit better than this all count in full."""
-
-TRACE = 1e-4
-"""The pull on a coefficient without a prior, as a share of what its rows say: too little to move what they tell."""
-
-TINY = 1e-12
-
-
-def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers, strength: float = 1.0) -> Numbers:
-    """Return the coefficients of ``terms`` (rows of seconds) that give ``times`` (s), each row's error relative to it.
-
-    Non-negative least squares (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, 1974, chapter 23), in
-    turns that weigh rows down whose error is large (P. J. Huber, Robust Estimation of a Location Parameter, Annals of
-    Mathematical Statistics 35 (1964), 73-101). Each coefficient is drawn to that of a ``prior``, by ``strength`` times
-    the weight of a mean row: it stays there where no row says anything of its term.
-
-    Raises ValueError for no rows, and for a time that is not above 0.
-    """
-    from scipy.optimize import nnls
-
-    if not len(times) or not (times > 0).all():
-        raise ValueError("a fit needs rows, each with a time above 0")
-    relative = terms / times[:, None]
-    # Columns in units of the prior, so that what draws to it weighs each term alike
-    unit = np.where(prior > 0, prior, 1.0)
-    columns = relative * unit
-    weights = weights / np.sqrt(np.mean(weights**2))
-    pull = np.sqrt(strength) * np.diag((prior > 0).astype(float))
-    aim = np.sqrt(strength) * (prior > 0)
-    robust = np.ones(len(times))
-    for _ in range(TURNS):
-        share = weights * robust
-        weighed = columns * share[:, None]
-        # Of terms without a prior, those that rows do not tell apart share alike; one that no row has is held at 0
-        size = np.sqrt((weighed**2).sum(axis=0))
-        trace = np.diag(np.where(prior > 0, 0.0, np.where(size > 0, TRACE * size, 1.0)))
-        rows, aims = np.vstack([weighed, pull + trace]), np.concatenate([share, aim])
-        scale = np.sqrt((rows**2).sum(axis=0))
-        found, _ = nnls(rows / scale, aims, maxiter=50 * len(scale))
-        coefficients = found / scale * unit
-        errors = np.log(np.maximum(relative @ coefficients, TINY))
-        deviation = max(TO_DEVIATION * float(np.median(np.abs(errors))), LEAST_DEVIATION)
-        robust = np.sqrt(np.minimum(1.0, TUNING * deviation / np.maximum(np.abs(errors), TINY)))
-    return np.asarray(coefficients)
-
-
 PLACE = {kind: place for place, kind in enumerate(LAYER_KINDS)}
 PRODUCTS = [PLACE[kind] for kind in PRODUCT_KINDS]
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]
 """The kinds of layer that compilers fuse into their neighbours."""
 
 BATCH_WEIGHT = 0.2
+"""A factor of 32 in batch size is as far as a third of the FLOP, or of the bytes, moved to another kind of layer."""
 
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
+
+CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}
+"""The kind of chip behind each of torch's devices."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +51,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class How:
-    """The conditions of a call that are terms: ``compiled``, the input ``copied`` to the device, a training step."""
+    """The conditions that change a call's terms: ``copied`` means that the time includes the input's copy."""
 
     compiled: bool = False
     copied: bool = False
@@ -117,10 +60,10 @@ class How:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What a call on a batch asks for: FLOP and bytes of each of ``LAYER_KINDS``, operators, what is stored in bytes.
+    """The work of a call on a batch; a training step has forward and backward pass together.
 
-    A training step has forward and backward pass together. ``footprint_byte`` is parameters, inputs and activations,
-    each once.
+    ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators, and
+    ``footprint_byte`` is parameters, inputs and activations, each once.
     """
 
     batch: int
@@ -132,23 +75,19 @@ class Demand:
     footprint_byte: float
 
     def least_s(self, roof: Roof) -> float:
-        """Return the time (s) below which no device with this roof can be (Williams et al. 2009)."""
+        """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
         return max(float(self.arithmetic_s(roof).sum()), self.footprint_byte / roof.byte_per_s)
 
     def arithmetic_s(self, roof: Roof) -> Numbers:
-        """Return the time (s) of each kind of layer at the peak."""
+        """Return the time (s) of each kind of layer at the peak, ``(kinds,)``."""
         return self.flop / roof.peaks
 
     def memory_s(self, roof: Roof) -> Numbers:
-        """Return the time (s) of each kind of layer at the bandwidth, every operator reading and writing memory."""
+        """Return the time (s) of each kind's traffic at the bandwidth, ``(kinds,)``."""
         return self.byte / roof.byte_per_s
 
-    def kinds_at_the_roof_s(self, roof: Roof) -> Numbers:
-        """Return the time (s) of each kind of layer at its roof."""
-        return np.maximum(self.arithmetic_s(roof), self.memory_s(roof))
-
     def terms(self, roof: Roof, how: How) -> Numbers:
-        """Return the ``TERMS`` of the call's latency (s)."""
+        """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
         memory = self.memory_s(roof)
         return np.array([
             *self.arithmetic_s(roof)[PRODUCTS],
@@ -162,32 +101,23 @@ class Demand:
 
     @cached_property
     def make_up(self) -> Numbers:
-        """What calls are alike by: the kinds' shares of the FLOP and of the bytes, each of which sums to 1 or 0,
-        and the logarithm of the batch size, weighed so that a factor of 32 is as far as a third of either moved.
-        """
+        """Each kind's share of the FLOP and of the bytes, and the weighted logarithm of the batch size."""
         flop, byte = self.flop[PRODUCTS], self.byte
         shares = (flop / max(flop.sum(), 1.0), byte / max(byte.sum(), 1.0))
         return np.array([*shares[0], *shares[1], BATCH_WEIGHT * np.log(self.batch)])
 
 
 def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:
-    """Return numbers, each with its kind of layer, summed in the order of ``LAYER_KINDS``."""
+    """Sum numbers by their kind of layer, ``(kinds,)`` in the order of ``LAYER_KINDS``."""
     sums = np.zeros(len(LAYER_KINDS))
     for kind, number in rows:
         sums[PLACE[kind]] += number
     return sums
 
 
-CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}
-"""The kind of chip that each of torch's devices is."""
-
-
 @dataclass(frozen=True, eq=False)
 class PredictedDevice:
-    """A device by name: its dense peaks (FLOP/s) by precision, bandwidth (B/s), memory (B) and power (W) where known.
-
-    It is of a ``chip_kind``, as in ``data/chips.csv``.
-    """
+    """A chip or a machine: dense peaks (FLOP/s) by precision, bandwidth (B/s), memory (B) and power (W) if known."""
 
     name: str
     chip_kind: str
@@ -197,9 +127,9 @@ class PredictedDevice:
     power_w: float | None = None
 
     def roof(self, precision: str) -> Roof | None:
-        """Return the roof at a precision; None where the device has no rate at it.
+        """Return the roof at a precision; None without a rate at it.
 
-        torch runs convolutions of fp32 in TF32 where the device has it, and other products only if asked to.
+        torch runs fp32 convolutions in TF32 where the device has it, but other products only on request.
         """
         peak = self.peaks.get(precision)
         if peak is None:
@@ -209,35 +139,29 @@ class PredictedDevice:
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
-    """Return the chips of ``data/chips.csv`` by each of their names, ``folded``; a peak is the faster unit's."""
+    """Return the chips of ``data/chips.csv`` by each of their folded names; the faster unit gives the peak."""
     rows: dict[str, list[Chip]] = {}
     for row in table.read(file_of(Chip, data), Chip):
         rows.setdefault(row.chip, []).append(row)
-    return {
-        name: chip
-        for found in rows.values()
-        for chip in (_of_chip(found),)
-        for row in found
-        for name in chip_names(row)
-    }
-
-
-def _of_chip(rows: Sequence[Chip]) -> PredictedDevice:
-    peaks: dict[str, float] = {}
-    for row in rows:
-        peaks[row.precision] = max(row.peak_flop_per_s, peaks.get(row.precision, 0.0))
-    return PredictedDevice(
-        rows[0].chip,
-        rows[0].chip_kind,
-        peaks,
-        max(row.bandwidth_byte_per_s for row in rows),
-        max((row.memory_byte for row in rows if row.memory_byte), default=None),
-        max((row.power_w for row in rows if row.power_w), default=None),
-    )
+    chips = {}
+    for found in rows.values():
+        peaks: dict[str, float] = {}
+        for row in found:
+            peaks[row.precision] = max(row.peak_flop_per_s, peaks.get(row.precision, 0.0))
+        chip = PredictedDevice(
+            found[0].chip,
+            found[0].chip_kind,
+            peaks,
+            max(row.bandwidth_byte_per_s for row in found),
+            max((row.memory_byte for row in found if row.memory_byte), default=None),
+            max((row.power_w for row in found if row.power_w), default=None),
+        )
+        chips.update({name: chip for row in found for name in chip_names(row)})
+    return chips
 
 
 def of_machine(folder: MachineFolder, environment: Environment) -> PredictedDevice | None:
-    """Return a machine of the cache with its roofs in an environment; None where they were not measured."""
+    """Return a measured machine with its roofs in an environment; None without roofs."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
     found = roofs.measured(rows)
     if found.byte_per_s is None or not found.flop_per_s:

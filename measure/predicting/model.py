@@ -1,7 +1,4 @@
-"""A fitted model of latencies: coefficients of the terms, and what like models are off by.
-
-What models of like make-up are off by: the part of a latency that no term tells, learnt from their neighbours.
-"""
+"""A model of latencies: a sum of terms with fitted coefficients, corrected by the errors of similar calls."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,57 +7,110 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
-from measure.predicting.demand import TINY, Numbers, fit
-from measure.predicting.timings import Sample, numbered
+from measure.predicting.demand import Numbers
+from measure.predicting.timings import FitRows, number_labels
 
 if TYPE_CHECKING:
     from scipy.spatial import KDTree
 
+TURNS = 10
+"""The weights of outliers settle within so many rounds."""
+
+TUNING = 1.345
+"""Huber's constant: with normal errors the estimate keeps 95 % of the efficiency of least squares (Huber 1964)."""
+
+TO_DEVIATION = 1.4826
+"""From the median absolute error of normal errors to their standard deviation."""
+
+LEAST_DEVIATION = 1e-3
+"""Rows that fit better than this all count in full."""
+
+TRACE = 1e-4
+"""The pull on a coefficient without a prior, as a share of its rows: too small to move what the rows determine."""
+
+TINY = 1e-12
+
 NEIGHBOURS = 4
-"""So many of the nearest count."""
 
 NEAR = 0.02
 """A distance that halves the weight of a neighbour; make-ups that share nothing are 4 apart."""
 
 CAUTION = 0.2
-"""So many neighbours of distance 0 say that the terms are right."""
+"""The weight of "the terms are right", in neighbours at distance 0."""
+
+SAME_SHARE, SAME_DISTANCE = 1e-12, 1e-9
+"""Shares, and sums of them, that differ by no more than rounding are equal."""
+
+AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, CALL, COPY, UPDATE) else 1.0 for term in TERMS])
+"""The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time."""
 
 
-ALIKE, LEVEL = 1e-12, 1e-9
-"""Shares, and sums of them, that differ by no more than rounding does are one."""
+def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers) -> Numbers:
+    """Fit coefficients ``(terms,)`` so that ``terms`` ``(rows, terms)`` (s) give ``times`` ``(rows,)`` (s).
+
+    Minimises relative errors by non-negative least squares (C. L. Lawson and R. J. Hanson, Solving Least Squares
+    Problems, 1974, chapter 23), and repeats with less weight on outliers (P. J. Huber, Robust Estimation of a Location
+    Parameter, Annals of Mathematical Statistics 35 (1964), 73-101). A mean row's weight draws each coefficient to its
+    ``prior`` ``(terms,)``: it stays there if no row has its term. A prior of 0 is none.
+
+    Raises ValueError for no rows, and for a time that is not above 0.
+    """
+    from scipy.optimize import nnls
+
+    if not len(times) or not (times > 0).all():
+        raise ValueError("a fit needs rows, each with a time above 0")
+    relative = terms / times[:, None]
+    # Columns in units of the prior, so that the pull to it weighs each term alike
+    unit = np.where(prior > 0, prior, 1.0)
+    columns = relative * unit
+    weights = weights / np.sqrt(np.mean(weights**2))
+    aim = (prior > 0).astype(float)
+    pull = np.diag(aim)
+    robust = np.ones(len(times))
+    for _ in range(TURNS):
+        share = weights * robust
+        weighted = columns * share[:, None]
+        # Terms without a prior that the rows cannot tell apart share alike; one that no row has is held at 0
+        size = np.sqrt((weighted**2).sum(axis=0))
+        trace = np.diag(np.where(prior > 0, 0.0, np.where(size > 0, TRACE * size, 1.0)))
+        rows, aims = np.vstack([weighted, pull + trace]), np.concatenate([share, aim])
+        scale = np.sqrt((rows**2).sum(axis=0))
+        found, _ = nnls(rows / scale, aims, maxiter=50 * len(scale))
+        coefficients = found / scale * unit
+        errors = np.log(np.maximum(relative @ coefficients, TINY))
+        deviation = max(TO_DEVIATION * float(np.median(np.abs(errors))), LEAST_DEVIATION)
+        robust = np.sqrt(np.minimum(1.0, TUNING * deviation / np.maximum(np.abs(errors), TINY)))
+    return np.asarray(coefficients)
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Calls that were timed: their make-ups, and the logarithms of latency over terms."""
+    """Timed calls: make-ups ``(rows, shares)``, and ``offsets`` ``(rows,)``, the log of latency over terms."""
 
     make_ups: Numbers
     offsets: Numbers
 
     def offsets_of(self, make_ups: Numbers) -> Numbers:
-        """Return what calls of these make-ups are off by, by their nearest neighbours' offsets, drawn to 0.
+        """Estimate the offsets ``(rows,)`` of calls from their nearest neighbours, drawn to 0.
 
-        A make-up's neighbours are near by the sum of the absolute differences of its shares. The estimate is the mean
-        weighted by inverse distance (D. Shepard, A two-dimensional interpolation function for irregularly-spaced data,
-        ACM National Conference 1968, 517-524). What is as near as the last neighbour, such as half and twice a batch,
-        shares the places that are left, so that no order of rows decides who counts.
+        The distance is the sum of absolute differences of the shares. The estimate is the mean weighted by inverse
+        distance (D. Shepard, A two-dimensional interpolation function for irregularly-spaced data, ACM National
+        Conference 1968, 517-524). Neighbours as near as the last, such as half and twice a batch, share the places
+        that are left, so that the order of rows does not matter.
         """
         if not len(self.offsets) or not len(make_ups):
             return np.zeros(len(make_ups))
         kept = min(NEIGHBOURS, len(self.offsets))
         (lasts,) = self._tree.query(make_ups, k=[kept], p=1)[0].T
-        found = self._tree.query_ball_point(make_ups, lasts + LEVEL, p=1)
-        return np.array(
-            [self._offset(row, kept, last, near) for row, last, near in zip(make_ups, lasts, found, strict=True)]
-        )
-
-    def _offset(self, make_up: Numbers, kept: int, last: float, near: list[int]) -> float:
-        """Return what a call is off by: of its neighbours, ``kept`` count, the last of which is so far away."""
-        apart = np.abs(self.make_ups[near] - make_up).sum(axis=1)
-        level = apart >= last - LEVEL
-        share = (kept - np.count_nonzero(~level)) / np.count_nonzero(level)
-        weights = np.where(level, share, 1.0) / (NEAR + apart)
-        return float(weights @ self.offsets[near] / (weights.sum() + CAUTION / NEAR))
+        found = self._tree.query_ball_point(make_ups, lasts + SAME_DISTANCE, p=1)
+        offsets = np.zeros(len(make_ups))
+        for row, (make_up, last, near) in enumerate(zip(make_ups, lasts, found, strict=True)):
+            distances = np.abs(self.make_ups[near] - make_up).sum(axis=1)
+            tied = distances >= last - SAME_DISTANCE
+            share = (kept - np.count_nonzero(~tied)) / np.count_nonzero(tied)
+            weights = np.where(tied, share, 1.0) / (NEAR + distances)
+            offsets[row] = weights @ self.offsets[near] / (weights.sum() + CAUTION / NEAR)
+        return offsets
 
     @cached_property
     def _tree(self) -> "KDTree":
@@ -69,60 +119,41 @@ class Neighbours:
         return KDTree(self.make_ups)
 
 
-def of_distinct(make_ups: Numbers, offsets: Numbers) -> Neighbours:
-    """Return neighbours of which no two are alike: calls of one make-up, on several devices, say their median."""
-    distinct, places = np.unique(np.round(make_ups / ALIKE) * ALIKE, axis=0, return_inverse=True)
+def merge_equal(make_ups: Numbers, offsets: Numbers) -> Neighbours:
+    """Return neighbours of distinct make-ups: calls of one make-up, on several devices, count as their median."""
+    distinct, places = np.unique(np.round(make_ups / SAME_SHARE) * SAME_SHARE, axis=0, return_inverse=True)
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=len(distinct)))[:-1]
     return Neighbours(distinct, np.array([np.median(part) for part in np.split(offsets[order], ends)]))
 
 
-BESIDE = (UNFUSED, LAUNCHES, CALL, COPY, UPDATE)
-"""The terms of what no roof asks for."""
-
-AT_THE_ROOF = np.array([0.0 if term in BESIDE else 1.0 for term in TERMS])
-"""What coefficients are drawn to where nothing was timed: layers at their roofs, and nothing beside them."""
-
-
 @dataclass(frozen=True, eq=False)
 class LatencyModel:
-    """Coefficients of ``TERMS``, and the neighbours whose offsets correct what they give."""
+    """Coefficients ``(terms,)``, and the neighbours whose offsets correct their sum."""
 
     coefficients: Numbers
-    neighbours: Neighbours
+    neighbours: Neighbours = Neighbours(np.zeros((0, 0)), np.zeros(0))
 
     def predict(self, terms: Numbers, make_ups: Numbers) -> Numbers:
-        """Return the likely latencies (s) of calls, one row each."""
-        return self.by_terms(terms) * np.exp(self.neighbours.offsets_of(make_ups))
-
-    def by_terms(self, terms: Numbers) -> Numbers:
-        """Return the latencies (s) that the terms alone give."""
-        return np.maximum(terms @ self.coefficients, TINY)
+        """Return the likely latencies (s) ``(rows,)`` of ``terms`` ``(rows, terms)``."""
+        return np.maximum(terms @ self.coefficients, TINY) * np.exp(self.neighbours.offsets_of(make_ups))
 
 
-def of_setting(timed: Sample, prior: Numbers = AT_THE_ROOF) -> LatencyModel:
-    """Fit the calls of one setting, whose rows count alike; what they do not tell is drawn to a ``prior``."""
-    return with_neighbours(timed, fit(timed.terms, timed.latency_s, np.ones(len(timed)), prior))
+def fit_setting(timed: FitRows, prior: Numbers = AT_THE_ROOF) -> LatencyModel:
+    """Fit the calls of one setting; every row counts alike."""
+    return add_neighbours(timed, fit(timed.terms, timed.latency_s, np.ones(len(timed)), prior))
 
 
-def of_pool(timed: Sample) -> LatencyModel:
-    """Fit the calls of several settings; of a neighbour counts what it is off by beyond its setting.
-
-    A setting of a thousand calls has more say than one of thirty, but not thirty times as much: the fourth roots of
-    their numbers weigh their rows.
-    """
-    return with_neighbours(timed, fit(timed.terms, timed.latency_s, timed.weights(), AT_THE_ROOF))
+def fit_pool(timed: FitRows) -> LatencyModel:
+    """Fit the calls of several settings, each weighted by the square root of its number of calls."""
+    return add_neighbours(timed, fit(timed.terms, timed.latency_s, timed.weights(), AT_THE_ROOF))
 
 
-def with_neighbours(timed: Sample, coefficients: Numbers) -> LatencyModel:
-    """Return the model of these coefficients; of several settings each is off by nothing in the median."""
+def add_neighbours(timed: FitRows, coefficients: Numbers) -> LatencyModel:
+    """Return the model of these coefficients; among several settings an offset is relative to its setting's median."""
     offsets = np.log(timed.latency_s / np.maximum(timed.terms @ coefficients, TINY))
-    settings = numbered(timed.setting)
-    for each in range(settings.max() + 1):
-        offsets[settings == each] -= np.median(offsets[settings == each]) if settings.max() else 0.0
-    return LatencyModel(coefficients, of_distinct(timed.make_ups, offsets))
-
-
-def without_neighbours(coefficients: Numbers) -> LatencyModel:
-    """Return the model of coefficients alone, where the latencies that they were fitted to are not at hand."""
-    return LatencyModel(coefficients, Neighbours(np.zeros((0, 0)), np.zeros(0)))
+    settings = number_labels(timed.setting)
+    if settings.max():
+        for each in range(settings.max() + 1):
+            offsets[settings == each] -= np.median(offsets[settings == each])
+    return LatencyModel(coefficients, merge_equal(timed.make_ups, offsets))

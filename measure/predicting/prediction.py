@@ -1,39 +1,28 @@
-"""Predicts the latency of a call on a device, by what is known of it: its own fit, some times, or its datasheet."""
+"""Predicts the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from measure.cache.predictions import (
-    ALL_BATCHES,
-    BY_DEVICE,
-    BY_MODEL,
-    ONE_KNOWN,
-    OURS,
-    TERMS,
-    Coefficient,
-    PredictionError,
-    Setting,
-    release,
-)
+from measure.cache import predictions as tables
+from measure.cache.predictions import TERMS, Coefficient, PredictionError, Setting, release
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.predicting.demand import Demand, How, Numbers, PredictedDevice, Roof
-from measure.predicting.model import LatencyModel, with_neighbours, without_neighbours
+from measure.predicting.model import LatencyModel, add_neighbours
 from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
-from measure.predicting.timings import TimedCall, sample
+from measure.predicting.timings import TimedCall, fit_rows
 
-FITTED, SCALED, DATASHEET = BASES = ("fitted", "scaled", "datasheet")
-"""What a prediction rests on: models timed on the device under that setting, some times on it, its datasheet alone."""
+FITTED, SCALED, DATASHEET = ("fitted", "scaled", "datasheet")
+"""The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone."""
 
 GPU = "gpu"
-"""The kind of chip whose coefficients are taken where no device of a kind was timed."""
+"""The kind of chip that predicts devices of a kind without a fit."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """A latency (s) that is known of a device, and what its call asks for."""
+class KnownTime:
+    """A latency (s) that the user knows of a device, and the demand of its call."""
 
     demand: Demand
     latency_s: float
@@ -41,11 +30,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A call's latency on a device: the least that its roof allows, and the likely one with its 90 % interval.
+    """A call's least latency on a device, and its likely one with the 90 % interval.
 
-    The interval's ends are None where no device like this could be left out of a fit. ``bound`` is what bounds the
-    least time, ``costliest`` the term with the largest part of the likely one and ``costliest_share`` that part.
-    ``basis`` is one of ``BASES``, ``timed_models`` the models timed on the device that it rests on.
+    The interval is None unless a fit has left out a device of this kind. ``bound`` limits the least time, ``costliest``
+    is the largest term of the likely one, ``basis`` is ``FITTED``, ``SCALED`` or ``DATASHEET``, and ``timed_models``
+    counts the models timed on the device.
     """
 
     least_s: float
@@ -61,11 +50,9 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What predictions of a device under some conditions rest on: a fit, and what it is off by on the device.
+    """The fit behind the predictions of a device under some conditions, and the device's ``factor`` to it.
 
-    ``name`` is one of ``BASES``, ``setting`` what was fitted, ``timed_models`` the models timed on the device. A
-    latency lies within ``ratios`` times the likely one in nine of ten cases; None where no device like this could be
-    left out of a fit.
+    Nine in ten latencies lie within ``ratios`` times the likely one; None unless a fit has left out such a device.
     """
 
     name: str
@@ -76,14 +63,14 @@ class Basis:
     timed_models: int
     ratios: tuple[float, float] | None
 
-    def likely_s(self, demand: Demand, roof: Roof, how: How) -> float:
+    def likely_s(self, demand: Demand, how: How) -> float:
         """Return the likely latency (s) of a call."""
-        predicted = self.model.predict(demand.terms(roof, how)[None, :], demand.make_up[None, :])
+        predicted = self.model.predict(demand.terms(self.roof, how)[None, :], demand.make_up[None, :])
         return self.factor * float(predicted[0])
 
 
 class Predictor:
-    """Predictions by the coefficients and errors of ``data/prediction``, and the latencies that these rest on."""
+    """Predicts by the coefficients and errors of ``data/prediction``, and the timed calls behind them."""
 
     def __init__(
         self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Sequence[TimedCall]
@@ -92,16 +79,21 @@ class Predictor:
         self._timed_models: dict[Setting, int] = {}
         for row in coefficients:
             self._timed_models[row.setting] = row.models
-            if row.term in TERMS:  # a later version may have more
+            if row.term in TERMS:
                 self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
         self._ratios = {
             (row.left_out, row.setting): (row.low_ratio, row.high_ratio)
             for row in errors
-            if (row.method, row.batches) == (OURS, ALL_BATCHES)
+            if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
         }
-        self._calls = [call for call in calls if call.setting.device not in ASIDE]
+        self._calls: dict[Setting, list[TimedCall]] = {}
+        for call in calls:
+            if call.setting.device not in ASIDE:
+                self._calls.setdefault(call.setting, []).append(call)
+                if call.setting.variant in POOLED:
+                    self._calls.setdefault(pool_of_call(call), []).append(call)
         self._models: dict[Setting, LatencyModel] = {}
-        self._scales: dict[tuple[str, Setting], tuple[float, int]] = {}
+        self._factors: dict[tuple[str, Setting], tuple[float, int]] = {}
 
     def predict(
         self,
@@ -111,27 +103,28 @@ class Predictor:
         variant: str,
         phase: str,
         how: How,
-        known: Known | None = None,
+        known: KnownTime | None = None,
     ) -> Prediction | None:
-        """Return the latency of a call; None where the device has no rate at the precision, or nothing was fitted.
+        """Return the latency of a call; None without a rate at the precision, or without a fit.
 
-        ``known`` is a latency that is known of the device under the same conditions.
+        ``known`` is a latency on the device under the same conditions; it scales all but a device's own fit.
         """
         basis = self.basis(device, precision, variant, phase)
         if basis is None:
             return None
         if known is not None and basis.name != FITTED:
-            basis = self._by_one_time(basis, known, how)
-        likely_s = basis.likely_s(demand, basis.roof, how)
+            factor = basis.factor * known.latency_s / basis.likely_s(known.demand, how)
+            ratios = basis.ratios and self._ratios.get((tables.ONE_KNOWN, basis.setting))
+            basis = replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
+        likely_s, least_s = basis.likely_s(demand, how), demand.least_s(basis.roof)
         parts = demand.terms(basis.roof, how) * basis.model.coefficients
-        least_s = demand.least_s(basis.roof)
-        arithmetic_s = float(demand.arithmetic_s(basis.roof).sum())
+        low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios else (None, None)
         return Prediction(
             least_s,
-            ARITHMETIC if arithmetic_s >= least_s else MEMORY,
+            ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= least_s else MEMORY,
             likely_s,
-            None if basis.ratios is None else likely_s * basis.ratios[0],
-            None if basis.ratios is None else likely_s * basis.ratios[1],
+            low_s,
+            high_s,
             basis.name,
             basis.timed_models,
             TERMS[int(parts.argmax())],
@@ -139,72 +132,43 @@ class Predictor:
         )
 
     def basis(self, device: PredictedDevice, precision: str, variant: str, phase: str) -> Basis | None:
-        """Return what predictions of a device's calls rest on.
+        """Return the basis of a device's predictions; None without a rate at the precision, or without a fit.
 
-        None where the device has no rate at the precision, or nothing was fitted. A device of a kind of which none was
-        timed is taken for a GPU, and has no interval.
+        A device of a kind that was never timed counts as a GPU, and has no interval.
         """
         roof = device.roof(precision)
-        own = self._own(device.name, precision, variant, phase)
+        wanted = device.name, precision, variant, phase
+        own = max(
+            (each for each in self._coefficients if (each.device, *each[3:]) == wanted), key=release, default=None
+        )
         like = pool_of(device.chip_kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
         if roof is None or (own is None and pool not in self._coefficients):
             return None
         if own is not None:
-            ratios = self._ratios.get((BY_MODEL, own))
+            ratios = self._ratios.get((tables.BY_MODEL, own))
             return Basis(FITTED, own, self._model(own), roof, 1.0, self._timed_models[own], ratios)
-        factor, timed = self._scale(device.name, pool)
-        ratios = self._ratios.get((ONE_KNOWN if timed else BY_DEVICE, pool)) if pool == like else None
+        factor, timed = self._factor(device.name, pool)
+        left_out = tables.ONE_KNOWN if timed else tables.BY_DEVICE
+        ratios = self._ratios.get((left_out, pool)) if pool == like else None
         return Basis(SCALED if timed else DATASHEET, pool, self._model(pool), roof, factor, timed, ratios)
 
-    def _by_one_time(self, basis: Basis, known: Known, how: How) -> Basis:
-        """Return the basis scaled by one latency that is known of the device, whatever else was timed there."""
-        factor = basis.factor * known.latency_s / basis.likely_s(known.demand, basis.roof, how)
-        ratios = basis.ratios and self._ratios.get((ONE_KNOWN, basis.setting))
-        return replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
-
-    def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
-        """Return the fitted setting of a device that says these conditions: that of the newest software."""
-        wanted = device, precision, variant, phase
-        found = (each for each in self._coefficients if (each.device, *each[3:]) == wanted)
-        return max(found, key=release, default=None)
-
-    def _scale(self, device: str, pool: Setting) -> tuple[float, int]:
-        """Return what the latencies of a device are off by in the median in a pool, and of how many models they are."""
-        if (device, pool) not in self._scales:
-            found = self._by_device.get((pool, device), [])
+    def _factor(self, device: str, pool: Setting) -> tuple[float, int]:
+        """Return a device's median factor to its pool's predictions, and the number of models that it rests on."""
+        if (device, pool) not in self._factors:
+            found = [call for call in self._calls.get(pool, []) if call.setting.device == device]
             factor = 1.0
             if found:
-                times = sample(found)
-                ratios = times.latency_s / self._model(pool).predict(times.terms, times.make_ups)
-                factor = float(np.median(ratios))
-            self._scales[device, pool] = factor, len({call.architecture for call in found})
-        return self._scales[device, pool]
-
-    @cached_property
-    def _members(self) -> Mapping[Setting, list[TimedCall]]:
-        """The latencies that each fit rests on."""
-        found: dict[Setting, list[TimedCall]] = {}
-        for call in self._calls:
-            found.setdefault(call.setting, []).append(call)
-            if call.setting.variant in POOLED:
-                found.setdefault(pool_of_call(call), []).append(call)
-        return found
-
-    @cached_property
-    def _by_device(self) -> Mapping[tuple[Setting, str], list[TimedCall]]:
-        """The same of each device."""
-        found: dict[tuple[Setting, str], list[TimedCall]] = {}
-        for setting, calls in self._members.items():
-            for call in calls:
-                found.setdefault((setting, call.setting.device), []).append(call)
-        return found
+                rows = fit_rows(found)
+                factor = float(np.median(rows.latency_s / self._model(pool).predict(rows.terms, rows.make_ups)))
+            self._factors[device, pool] = factor, len({call.architecture for call in found})
+        return self._factors[device, pool]
 
     def _model(self, setting: Setting) -> LatencyModel:
-        """Return the fitted model of a setting, its neighbours from the latencies that it rests on."""
+        """Return the model of a setting, with the neighbours among its timed calls."""
         if setting not in self._models:
-            found, coefficients = self._members.get(setting), self._coefficients[setting]
+            found, coefficients = self._calls.get(setting), self._coefficients[setting]
             self._models[setting] = (
-                with_neighbours(sample(found), coefficients) if found else without_neighbours(coefficients)
+                add_neighbours(fit_rows(found), coefficients) if found else LatencyModel(coefficients)
             )
         return self._models[setting]

@@ -23,8 +23,8 @@ from measure.errors import UserError, chosen, unknown
 from measure.predicting import demand as devices
 from measure.predicting import timings
 from measure.predicting.demand import Demand, How, PredictedDevice
-from measure.predicting.prediction import DATASHEET, FITTED, Known, Prediction, Predictor
-from measure.predicting.timings import counted_demands
+from measure.predicting.prediction import DATASHEET, FITTED, KnownTime, Prediction, Predictor
+from measure.predicting.timings import Key, counted_demands
 from measure.run import request, runner
 from measure.run.request import check_folder, check_writable, parse_batch_sizes
 from measure.run.sections import WorkloadTask
@@ -180,7 +180,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known(said: argparse.Namespace) -> Known:
+def _known(said: argparse.Namespace) -> KnownTime:
     """Return the call whose latency a user knows, and that latency (s). Raises UserError for bad input."""
     name, size, time = said.known
     (batch,) = parse_batch_sizes("--known", [size])
@@ -189,7 +189,7 @@ def _known(said: argparse.Namespace) -> Known:
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is no time; use a number with its unit, such as 31ms or 0.031s")
     model = find_model("--known", name, [batch], said.precision, said.data)
-    return Known(ask(model, [batch], said.precision, said.training, said.data)[batch].demand, seconds)
+    return KnownTime(ask(model, [batch], said.precision, said.training, said.data)[batch].demand, seconds)
 
 
 def _predicted(
@@ -197,7 +197,7 @@ def _predicted(
     found: Sequence[PredictedDevice],
     demands: dict[int, Asked],
     said: argparse.Namespace,
-    known: Known | None,
+    known: KnownTime | None,
 ) -> list[Row]:
     """Return a row for each chip and batch size, at each batch size the fastest chip first."""
     how = How(compiled=said.variant != EAGER, trains=said.training)
@@ -293,7 +293,7 @@ def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data
     demands = counted_demands([known[key] for key in wanted], operators)
     return {
         key[2]: Asked(
-            demands[*key, trains][1], known[key].training_peak_byte if trains else known[key].inference_peak_byte
+            demands[Key(*key, trains)][1], known[key].training_peak_byte if trains else known[key].inference_peak_byte
         )
         for key in wanted
     }

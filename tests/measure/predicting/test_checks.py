@@ -2,11 +2,22 @@ import numpy as np
 import pytest
 from helpers.predicted import BEAD, additive, call, demand
 
-from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, LIKE_FLOP, ONE_KNOWN, OURS, PUT_ASIDE
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    LIKE_FLOP,
+    LIKE_PARAMETERS,
+    LIKE_REGRESSION,
+    LIKE_RESNET50,
+    LIKE_ROOFLINE,
+    ONE_KNOWN,
+    OURS,
+    PUT_ASIDE,
+)
 from measure.predicting import study
-from measure.predicting.model import AT_THE_ROOF
+from measure.predicting.model import fit_setting
 from measure.predicting.study import Checked
-from measure.predicting.timings import sample
+from measure.predicting.timings import fit_rows
 
 COG = BEAD._replace(device="Cog 3")
 
@@ -23,40 +34,42 @@ def test_each_row_is_left_out_once_and_with_its_label():
 
 
 def test_a_model_that_is_left_out_is_predicted_from_the_others():
-    timed = sample(additive(models=400))
-    ratios = study.left_out_of_setting(timed, BY_MODEL, study.by_terms_of_setting(AT_THE_ROOF))
+    timed = fit_rows(additive(models=400))
+    ratios = study.leave_out(timed, timed.architecture, study.by_terms(fit_setting))
     assert np.median(np.abs(1 / ratios - 1)) < 0.03
 
 
 def test_a_family_that_is_all_that_was_timed_cannot_be_left_out():
-    timed = sample(additive())  # all are of the family net
-    ratios = study.left_out_of_setting(timed, "family", study.by_flop)
+    timed = fit_rows(additive())  # all are of the family net
+    ratios = study.leave_out(timed, timed.family, study.BASELINES[LIKE_FLOP])
     assert np.isnan(ratios).all()
-    assert list(study.summarised(Checked("family", LIKE_FLOP, BEAD, timed, ratios), None)) == []
+    assert list(study.summarise(Checked("family", LIKE_FLOP, BEAD, timed, ratios), None)) == []
 
 
 def test_simple_estimates_say_what_they_are_called():
-    known = sample([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))])
-    asked = sample([call("three", 1.0, demand(9.0, moved=12.0))])
+    known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))])
+    asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))])
     # Both took twice their FLOP at the peak
-    assert study.by_flop(known, asked) == pytest.approx([18e-3])
+    assert study.BASELINES[LIKE_FLOP](known, asked) == pytest.approx([18e-3])
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
-    assert study.by_roofline(known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    assert study.BASELINES[LIKE_ROOFLINE](known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
     # 8 inputs' 4 MB of parameters take 0.32 ms, of all alike: 6 and 12 ms, in the median 9
-    assert study.by_parameters(known, asked) == pytest.approx([9e-3])
+    assert study.BASELINES[LIKE_PARAMETERS](known, asked) == pytest.approx([9e-3])
     # A line through 3 ms at 6 and 6 ms at 12 goes through 9 ms at 18
-    assert study.by_regression(known, asked) == pytest.approx([18e-3])
-    assert np.isnan(study.by_resnet50(known, asked)).all()
+    assert study.BASELINES[LIKE_REGRESSION](known, asked) == pytest.approx([18e-3])
 
 
 def test_resnet50_scales_by_flop():
-    assert study.by_resnet50(sample([resnet(BEAD)]), sample([call("x", 1.0, demand(10.0))])) == pytest.approx([23e-3])
+    timed = fit_rows([resnet(BEAD), call("x", 46e-3, demand(10.0))])
+    found = {each.method: each for each in study.check_setting(BEAD, timed, fit_setting)}[LIKE_RESNET50]
+    # ResNet50 takes 11.5 ms for 5 GFLOP, so 10 GFLOP are predicted to take 23 ms
+    assert found.ratios == pytest.approx([46 / 23])
 
 
 def checked_pool(aside=None):
     slow = [*additive(1.3, COG), resnet(COG, 1.3)]
-    timed = sample([*additive(), resnet(BEAD), *slow])
-    return {(each.left_out, each.method, each.setting.device): each for each in study.of_pool_checked(timed, aside)}
+    timed = fit_rows([*additive(), resnet(BEAD), *slow])
+    return {(each.left_out, each.method, each.setting.device): each for each in study.check_pool(timed, aside)}
 
 
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
@@ -69,15 +82,15 @@ def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_kno
 
 
 def test_what_was_put_aside_is_predicted_from_all_others_if_asked_for():
-    aside = sample(additive(1.3, BEAD._replace(device="Dot 4")))
+    aside = fit_rows(additive(1.3, BEAD._replace(device="Dot 4")))
     assert not any(left_out == PUT_ASIDE for left_out, _, _ in checked_pool())
     ratios = checked_pool(aside)[PUT_ASIDE, OURS, "Dot 4"].ratios
     assert 1.0 < np.median(ratios) < 1.3  # between Bead 2 and Cog 3
 
 
 def summary(ratios, others=None):
-    timed = sample([call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))])
-    rows = study.summarised(Checked(BY_DEVICE, OURS, BEAD, timed, np.array(ratios)), others)
+    timed = fit_rows([call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))])
+    rows = study.summarise(Checked(BY_DEVICE, OURS, BEAD, timed, np.array(ratios)), others)
     return {row.batches: row for row in rows}
 
 

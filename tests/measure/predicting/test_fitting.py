@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from measure.predicting.demand import fit
+from measure.predicting.model import fit
 
 NO_PRIOR = np.zeros(2)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from measure.predicting.model import Neighbours, of_distinct
+from measure.predicting.model import Neighbours, merge_equal
 
 
 def offset(make_ups, offsets, asked):
@@ -41,6 +41,6 @@ def test_calls_of_one_make_up_say_their_median():
     make_ups = np.array([[0.5, 0.5], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]])
     # One is the other but for rounding
     make_ups[2] += 1e-16
-    found = of_distinct(make_ups, np.array([0.1, -0.4, 0.9, 0.2]))
+    found = merge_equal(make_ups, np.array([0.1, -0.4, 0.9, 0.2]))
     assert found.make_ups == pytest.approx(np.array([[0.1, 0.9], [0.5, 0.5]]))
     assert found.offsets.tolist() == [-0.4, 0.2]

@@ -4,8 +4,8 @@ from helpers.predicted import BEAD, additive
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, OURS, PUT_ASIDE, TERMS
 from measure.predicting import study
-from measure.predicting import study as costs
-from measure.predicting.timings import sample
+from measure.predicting.model import LatencyModel
+from measure.predicting.timings import fit_rows
 
 COG = BEAD._replace(device="Cog 3")
 POOL = study.pool_of("gpu", "fp16", "inference")
@@ -69,11 +69,12 @@ def test_a_setting_is_checked_by_model(told):
 
 
 def test_a_kind_of_layer_costs_what_its_terms_say_over_its_roof():
-    timed = sample(additive(models=10))
+    timed = fit_rows(additive(models=10))
     best = np.zeros(len(TERMS))
     best[TERMS.index("activation memory")], best[TERMS.index("unfused memory")] = 1.0, 0.5
     best[TERMS.index("convolution arithmetic")] = 2.0
-    kinds = {row.layer_kind: row for row in costs.of_kinds(BEAD, timed, best, np.array([best, best]))}
+    fitted = study.Fitted(BEAD, timed, LatencyModel(best))
+    kinds = {row.layer_kind: row for row in study.kind_costs(fitted, np.array([best, best]))}
     # Activations take their memory once and a half: all that is not fused is theirs
     assert kinds["activation"].roof_times == pytest.approx(1.5)
     # Convolutions take twice their arithmetic, at or above the 1 ms of their memory that bounds none of them

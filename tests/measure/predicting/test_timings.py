@@ -84,7 +84,6 @@ def test_without_autocast_elements_have_the_width_of_their_precision(data):
     (full,) = published(data, bf16(autocast=None))
     assert (full.setting.precision, full.roof.flop_per_s) == ("fp32", 1e13)
     assert (full.demand.byte.sum(), full.demand.parameter_byte, full.demand.footprint_byte) == (108e6, 4e6, 36e6)
-    assert [timings.width_of(precision) for precision in ("fp32", "tf32", "fp16", "bf16")] == [1, 1, 0.5, 0.5]
 
 
 def test_layout_and_compiler_are_the_variant(data):
@@ -146,15 +145,6 @@ def test_a_precision_that_models_do_not_run_in_is_passed_over(data):
 
 def test_a_device_goes_by_an_alias_too(data):
     assert [each.setting.device for each in published(data, bf16(device="bead-2-40gb"))] == ["Bead 2"]
-
-
-def test_what_one_input_asks_for_is_by_kind_and_stage(data):
-    published(data)
-    found = timings.of_one_input(data)
-    assert set(found) == {(OAK, 224, INFERENCE), (OAK, 224, BACKWARD)}
-    forward = found[OAK, 224, INFERENCE]
-    assert (forward.flop[CONVOLUTION], forward.byte[CONVOLUTION], forward.further_byte[CONVOLUTION]) == (2e9, 9e6, 5e6)
-    assert (forward.byte.sum(), forward.further_byte.sum(), forward.calls) == (17e6, 13e6, 30)
 
 
 COUNTED = workload(parameter_byte=100, input_byte=10, activation_byte=30, backward_flop=40)
