@@ -1,6 +1,6 @@
-"""The command ``python -m measure add-published FILE``: checks a table of what others measured and adds it.
+"""The command ``python -m measure add-published FILE``: checks a table of published measurements and adds it.
 
-The file's header says which of the tables of ``data/published/measurements`` it goes into.
+The file's header selects the table of ``data/published/measurements``.
 """
 
 from collections.abc import Sequence
@@ -20,76 +20,77 @@ from measure.verbs.flags import CommandLine, data_flag
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 
 AGREES = 0.02
-"""A rate times its time is the batch size, but for this share, by which the digits that are printed round it."""
+"""The relative rounding error allowed between rate times time and the batch size."""
 
 NAMED = 5
-"""So many rows are named; of others the number is told."""
+"""The number of contradictory rows that are named; the rest are counted."""
 
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure add-published",
-        description="Check a table of what others measured, as CSV with the header of one of the tables of "
-        "data/published/measurements (docs/data.md), and add its rows. Nothing is added if a row is wrong.",
+        description="Check a CSV table of published measurements, with the header of one of the tables of "
+        "data/published/measurements (docs/data.md), and add its rows. Adds nothing if a row is wrong.",
     )
     flags.add_argument("file", metavar="FILE", type=Path, help="the table")
-    flags.add_argument("--replace", action="store_true", help="replace rows with the same key that say something else")
+    flags.add_argument("--replace", action="store_true", help="replace rows that have the same key but other values")
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
-    asked = parser().parse_args(argv)
-    check_folder(asked.data, "--data")
-    if not asked.file.is_file():
-        raise UserError(f"{asked.file}: there is no such file; name a table as CSV")
-    record = _record(asked.file)
-    rows = _with_known_devices(asked.file, table.numbered(asked.file, record), asked.data)
-    path = file_of(record, asked.data)
-    check_writable(asked.data)
+    flags = parser().parse_args(argv)
+    check_folder(flags.data, "--data")
+    if not flags.file.is_file():
+        raise UserError(f"{flags.file}: there is no such file; name a table as CSV")
+    record = _record(flags.file)
+    rows = _spell_devices(flags.file, table.numbered(flags.file, record), flags.data)
+    path = file_of(record, flags.data)
+    check_writable(flags.data)
     with in_turn(path.parent):
         old = table.read(path, record)
-        fresh = _fresh(asked.file, rows, old, record, asked.replace)
-        if fresh:
-            table.write(path, record, table.merged(old, fresh) if TABLES[record].key else [*old, *fresh])
-    print(
-        f"Added {len(fresh)} of {len(rows)} rows to {path}"
-        + (": the others are there or repeat a row" if len(fresh) < len(rows) else "")
-    )
-    for line in _contradictions(rows):
-        print(line)
-    sources = sorted({row.source for row in fresh})
+        new = _new_rows(flags.file, rows, old, record, flags.replace)
+        if new:
+            table.write(path, record, table.merged(old, new) if TABLES[record].key else [*old, *new])
+    rest = ": the others are there or repeat a row" if len(new) < len(rows) else ""
+    print(f"Added {len(new)} of {len(rows)} rows to {path}{rest}")
+    contradictions = [
+        f"line {line} ({row.model} at {row.batch}: {row.throughput_per_s:g} × {row.latency_s:g} s)"
+        for line, row in rows
+        if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
+    ]
+    if contradictions:
+        more = f" and {len(contradictions) - NAMED} more" if len(contradictions) > NAMED else ""
+        named = "; ".join(contradictions[:NAMED])
+        print(f"{len(contradictions)} rows contradict themselves, rate × time is not the batch: {named}{more}")
+    sources = sorted({row.source for row in new})
     if sources:
-        print(f"See that bib/references.bib has an entry for {', '.join(sources)}.")
-    if record is PublishedTiming and fresh:
-        print(f"Next: python -m measure count-published{data_flag(asked.data)}")
+        print(f"Check that bib/references.bib has an entry for {', '.join(sources)}.")
+    if record is PublishedTiming and new:
+        print(f"Next: python -m measure count-published{data_flag(flags.data)}")
     return 0
 
 
 def _record(path: Path) -> type[Any]:
-    """Return the record whose columns the file's header names. Raises UserError where none has them."""
+    """Return the record whose columns are the file's header. Raises UserError if no record has them."""
     try:
         header = path.open(encoding="utf-8-sig").readline().strip().split(",")
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{path}: cannot be read ({problem}); save it as CSV in UTF-8") from None
-    fitting = [record for record in RECORDS if sorted(header) == sorted(TABLES[record].columns)]
-    if not fitting:
-        nearest = max(RECORDS, key=lambda record: len(set(header) & set(TABLES[record].columns)))
-        missing = [name for name in TABLES[nearest].columns if name not in header]
-        more = [name for name in header if name not in TABLES[nearest].columns]
-        what = f"the column {missing[0]!r} is missing" if missing else f"the column {more[0]!r} is not known"
-        raise UserError(
-            f"{path}, line 1: {what}; the header is that of {TABLES[nearest].path}: {','.join(TABLES[nearest].columns)}"
-        )
-    return fitting[0]
+    nearest = max(RECORDS, key=lambda record: len(set(header) & set(TABLES[record].columns)))
+    facts = TABLES[nearest]
+    if sorted(header) == sorted(facts.columns):
+        return nearest
+    columns = set(facts.columns)
+    wrong = [f"the column {name!r} is missing" for name in facts.columns if name not in header]
+    wrong += [f"the column {name!r} is not known" for name in header if name not in columns]
+    wrong += [f"duplicate column {name!r}" for name in header if header.count(name) > 1]
+    raise UserError(f"{path}, line 1: {wrong[0]}; the header is that of {facts.path}: {','.join(facts.columns)}")
 
 
-def _with_known_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> list[tuple[int, Any]]:
-    """Return the rows with their devices spelled as in the chips' table, whatever their case.
-
-    Raises UserError for a device that the table does not have: it has no roof to be held against.
-    """
+def _spell_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> list[tuple[int, Any]]:
+    """Spell the devices as the chips' table does. Raises UserError for a device without a row there: it has no roof."""
     spelled = {}
     for chip in table.read(file_of(Chip, data), Chip):
         spelled.update({folded(name): name.strip() for name in (*chip.alias.split(";"), chip.chip)})
@@ -98,50 +99,39 @@ def _with_known_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path)
         name = spelled.get(folded(row.device))
         if not name:
             raise UserError(
-                f"{path}, line {line}, column device: {row.device!r} is not a chip of {file_of(Chip, data)}, nor an "
+                f"{path}, line {line}, column device: {row.device!r} is neither a chip of {file_of(Chip, data)} nor an "
                 "alias; add its rows there first"
             )
         found.append((line, replace(row, device=name)))
     return found
 
 
-def _fresh(path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type, force: bool) -> list[Any]:
-    """Return the rows that are not there yet, each once.
+def _new_rows(
+    path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type[Any], force: bool
+) -> list[Any]:
+    """Return the rows that are not in the table yet, each once.
 
-    Raises UserError unless ``force`` is set for a row that differs from the one with its key.
+    Raises UserError for a key that occurs twice, and for other values under a key of the table unless ``force``.
     """
-    facts = TABLES[record]
-    if not facts.key:
-        there = set(old)
-        return [row for row in dict.fromkeys(row for _, row in rows) if row not in there]
-    key = attrgetter(*facts.key)
-    known = {key(row): row for row in old}
-    seen: dict[Any, int] = {}
-    fresh: list[Any] = []
+    columns = TABLES[record].key
+    if not columns:
+        known = set(old)
+        return [row for row in dict.fromkeys(row for _, row in rows) if row not in known]
+    key = attrgetter(*columns)
+    by_key = {key(row): row for row in old}
+    lines: dict[Any, int] = {}
+    new = []
     for line, row in rows:
-        if key(row) in seen:
-            raise UserError(f"{path}, line {line}: has the key of line {seen[key(row)]}; delete one of the two")
-        seen[key(row)] = line
-        if known.get(key(row), row) != row and not force:
+        if key(row) in lines:
+            raise UserError(f"{path}, line {line}: has the key of line {lines[key(row)]}; delete one of the two")
+        lines[key(row)] = line
+        same_key = by_key.get(key(row))
+        if same_key == row:
+            continue
+        if same_key is not None and not force:
             raise UserError(
-                f"{path}, line {line}: {file_of(record, Path())} has a row of the same {', '.join(facts.key)} that "
-                "says something else; add --replace to take this one"
+                f"{path}, line {line}: {file_of(record, Path())} has other values for the same {', '.join(columns)}; "
+                "add --replace to take these"
             )
-        if known.get(key(row)) != row:
-            fresh.append(row)
-    return fresh
-
-
-def _contradictions(rows: Sequence[tuple[int, Any]]) -> list[str]:
-    """Name the rows whose printed rate and time do not multiply to their batch size: they are kept, and told."""
-    wrong = [
-        f"line {line} ({row.model} at {row.batch}: {row.throughput_per_s:g} × {row.latency_s:g} s)"
-        for line, row in rows
-        if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
-    ]
-    if not wrong:
-        return []
-    more = f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-    return [
-        f"{len(wrong)} rows contradict themselves, rate × time not being the batch: {'; '.join(wrong[:NAMED])}{more}"
-    ]
+        new.append(row)
+    return new

@@ -1,6 +1,6 @@
-"""The command ``python -m measure count-published``: counts the models that others timed, at those sizes.
+"""The command ``python -m measure count-published``: counts the models of the published timings, at their input sizes.
 
-One row a model and size, of one input at fp32, into ``data/published/measurements``; what is counted already is left.
+Writes one row a model and size, for one fp32 input, into ``data/published/measurements``.
 """
 
 import time
@@ -33,33 +33,31 @@ from measure.verbs.flags import CommandLine, data_flag
 from measure.verbs.terminal import INTERRUPTED, stop_as_by_ctrl_c
 
 BATCHES = (1, 64)
-"""The batch sizes that are counted: what the second has more tells what each further input adds to the bytes.
+"""The batch sizes to count: their difference gives the bytes of each further input.
 
-It is a large one, as some operators copy a batch that they pass on where it is of one input.
+The second is large because some operators copy a batch, but pass on a single input.
 """
 
 COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
-"""The columns that a workload has too."""
+"""The columns that a workload has as well."""
 
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure count-published",
-        description="Count what the models of data/published/measurements ask for, forward and backward, one input at "
-        "fp32. Stop it at any time: the same command goes on with what is left.",
+        description="Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one "
+        "input at fp32. Stop it at any time: the same command resumes.",
     )
-    flags.add_argument(
-        "--models", nargs="+", default=["*"], metavar="GLOB", help="of those models these alone (default: all)"
-    )
+    flags.add_argument("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
     flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
-    flags.add_argument("--force", action="store_true", help="count again what is counted already")
+    flags.add_argument("--force", action="store_true", help="count again what has been counted")
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
 
 @dataclass(frozen=True)
 class PublishedCountTask(Task):
-    """Count a model at the input size at which it was timed, ``input_size`` pixels on each side; None: its own."""
+    """Counts a model at ``input_size`` pixels on each side; None: the model's own size."""
 
     name: str
     input_size: int | None
@@ -81,7 +79,7 @@ class PublishedCountTask(Task):
 
     @property
     def model(self) -> Model:
-        """The model, at that size. Raises NotImplementedError where today's libraries have none of that name."""
+        """The model at that size. Raises NotImplementedError if the installed libraries lack it."""
         try:
             (model,) = catalog.find([self.name if ":" in self.name else f"torchvision:{self.name}"])
         except UserError as problem:
@@ -94,7 +92,6 @@ class PublishedCountTask(Task):
         return count.count_all(self.model, BATCHES, FULL_PRECISION, None, beat)
 
     def rows(self, outcome: list[count.Count] | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
-        """Return the rows of the two tables."""
         named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
         if isinstance(outcome, Failure):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
@@ -113,7 +110,7 @@ class PublishedCountTask(Task):
         return PublishedCount(**named, **counted), kinds
 
     def store(self, cache: object, outcome: list[count.Count] | Failure) -> None:
-        assert isinstance(cache, Counts)
+        assert isinstance(cache, PublishedCounts)
         cache.append(*self.rows(outcome))
 
     def summary(self, result: list[count.Count]) -> str:
@@ -121,7 +118,7 @@ class PublishedCountTask(Task):
 
 
 def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the sums over operators by stage and kind of layer."""
+    """Sum operators by stage and kind of layer."""
     sums: dict[tuple[str, str], Any] = defaultdict(Counter)
     for row in operators:
         of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
@@ -129,11 +126,8 @@ def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, An
     return sums
 
 
-class Counts:
-    """The tables that are filled; rows of kinds come first, and count once their model's row is there.
-
-    Several processes may fill them at the same time.
-    """
+class PublishedCounts:
+    """The two tables, which several processes may fill. A model's row follows its kinds, and makes them valid."""
 
     def __init__(self, data: Path) -> None:
         self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
@@ -143,7 +137,7 @@ class Counts:
         return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
 
     def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
-        """Forget rows that are to be counted again, and those of kinds whose model's row a kill prevented."""
+        """Delete the rows of models to count again, and of kinds left by a kill before their model's row."""
         again = {(task.name, task.input_size) for task in tasks}
         records: tuple[tuple[Path, type[Any]], ...] = ((self._counts, PublishedCount), (self._kinds, PublishedKind))
         with in_turn(self.folder):
@@ -154,7 +148,7 @@ class Counts:
                     table.write(path, record, kept)
 
     def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
-        """Add the rows of a model at a size, unless another process added them meanwhile."""
+        """Add the rows of a model at a size, unless another process has added them."""
         with in_turn(self.folder):
             if (counted.model, counted.input_size) in self.counted():
                 return
@@ -166,9 +160,9 @@ class Counts:
 
 
 def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None]]) -> list[PublishedCountTask]:
-    """Return the models and sizes that others timed, in the tables' order, and that are not counted yet.
+    """Return tasks for the timed models and sizes without counts, in the table's order.
 
-    Raises UserError where a glob selects none of the models.
+    Raises UserError for a glob that matches no model.
     """
     timed = dict.fromkeys(
         (row.model, row.input_size) for row in table.read(file_of(PublishedTiming, data), PublishedTiming)
@@ -187,15 +181,15 @@ def main(argv: Sequence[str]) -> int:
     from measure.verbs.terminal import Console
 
     began = time.monotonic()
-    asked = parser().parse_args(argv)
-    check_folder(asked.data, "--data")
-    deadline = began + parse_time("--budget", asked.budget) if asked.budget else None
-    counts = Counts(asked.data)
-    tasks = planned(asked.data, asked.models, set() if asked.force else counts.counted())
+    flags = parser().parse_args(argv)
+    check_folder(flags.data, "--data")
+    deadline = began + parse_time("--budget", flags.budget) if flags.budget else None
+    counts = PublishedCounts(flags.data)
+    tasks = planned(flags.data, flags.models, set() if flags.force else counts.counted())
     if not tasks:
         print(f"Nothing left to count: see {counts.folder}")
         return 0
-    check_writable(asked.data)
+    check_writable(flags.data)
     counts.drop(tasks)
     stop_as_by_ctrl_c()
     progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
@@ -204,11 +198,11 @@ def main(argv: Sequence[str]) -> int:
             progress.begin_part("counts", tasks)
             outcome = runner.run(tasks, worker, counts, progress, deadline)
     except KeyboardInterrupt:
-        print(f"\nStopped after {progress.done} of {progress.total}; to go on: {asked.command}")
+        print(f"\nStopped after {progress.done} of {progress.total}; to go on: {flags.command}")
         return INTERRUPTED
     finally:
         worker.close()
-    resume = [summary.resumption(asked.command, asked.force)] if outcome.left else []
-    report = f"python -m report{data_flag(asked.data)}"
+    resume = [summary.resumption(flags.command, flags.force)] if outcome.left else []
+    report = f"python -m report{data_flag(flags.data)}"
     print("\n".join([*summary.lines(outcome, [str(counts.folder)]), *resume, f"Next: {report}"]))
     return 0

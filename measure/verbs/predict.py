@@ -1,10 +1,10 @@
-"""The command ``python -m measure predict MODEL``: its least and its likely latency on chips, measured or not."""
+"""The command ``python -m measure predict MODEL``: least and likely latency on chips and machines."""
 
 import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from measure.domain.models import OWN, Model
 from measure.domain.quantities import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, unknown
-from measure.predicting import demand as devices
 from measure.predicting import timings
-from measure.predicting.demand import Demand, How, PredictedDevice
+from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machine
 from measure.predicting.prediction import DATASHEET, FITTED, KnownTime, Prediction, Predictor
 from measure.predicting.timings import Key, counted_demands
 from measure.run import request, runner
@@ -45,27 +44,19 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """A call of a model: what it asks for, and the most memory (B) alive at once in it."""
-
-    demand: Demand
-    peak_byte: int | None
-
-
-@dataclasses.dataclass(frozen=True)
 class _Store:
-    """Keeps counts, and needs no machine."""
+    """Stores counts without a machine."""
 
     workloads: Workloads | Counts
 
     def put(self, task: Task, outcome: Any) -> None:
-        waits = isinstance(self.workloads, Counts)  # workloads take their turn themselves
-        with in_turn(self.workloads.folder) if waits else nullcontext():
+        needs_lock = isinstance(self.workloads, Counts)  # Workloads lock themselves
+        with in_turn(self.workloads.folder) if needs_lock else nullcontext():
             task.store(self, outcome)  # type: ignore[arg-type]
 
 
-class _Silent:
-    """Progress of what takes a moment."""
+class _NoProgress:
+    """Shows nothing: counting takes a moment."""
 
     def begin(self, task: Task) -> None: ...
 
@@ -75,8 +66,8 @@ class _Silent:
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """A prediction, its conditions, and the memory (B) that it needs and that the chip has; None: not known."""
+class PredictedCall:
+    """A prediction with its chip and batch size, the memory (B) of the call and of the chip; None: unknown."""
 
     chip: str
     batch: int
@@ -91,13 +82,47 @@ class Row:
             return None
         return self.memory_needed_byte <= self.memory_byte
 
+    @property
+    def inputs_per_s(self) -> float:
+        return self.batch / self.prediction.likely_s
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of the table, in the order of ``HEAD``."""
+        found = self.prediction
+        is_checked = found.low_s is not None and found.high_s is not None
+        basis = {FITTED: f"{found.timed_models} models timed there", DATASHEET: "its datasheet"}
+        return (
+            self.chip,
+            str(self.batch),
+            latency(found.least_s),
+            latency(found.likely_s),
+            f"{latency(found.low_s or 0)} to {latency(found.high_s or 0)}" if is_checked else "not checked",
+            plain(self.inputs_per_s),
+            found.bound,
+            f"{found.costliest} ({found.costliest_share:.0%})",
+            "" if self.memory_needed_byte is None else si(self.memory_needed_byte, "B"),
+            {True: "yes", False: "no", None: "not known"}[self.fits],
+            basis.get(found.basis, f"its datasheet, scaled by {found.timed_models} timed there"),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "chip": self.chip,
+            "batch": self.batch,
+            **dataclasses.asdict(self.prediction),
+            "inputs_per_s": self.inputs_per_s,
+            "memory_needed_byte": self.memory_needed_byte,
+            "memory_byte": self.memory_byte,
+            "fits": self.fits,
+        }
+
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure predict",
-        description="Predict how long one model takes on chips: the least time that their roofs allow, and the likely "
-        "time with its 90 % interval. Needs no such chip, no GPU and no weights. What the model asks for is counted "
-        "once; the prediction rests on what was timed on the chip, else on its datasheet (docs/prediction.md).",
+        description="Predict the latency of a model on chips: the least time that their roofs allow, and the likely "
+        "time with its 90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the "
+        "prediction uses latencies measured on the chip, else its datasheet (docs/prediction.md).",
     )
     flags.add_argument("model", metavar="MODEL", help="a built-in model, LIBRARY:NAME or package.module:function")
     flags.add_argument(
@@ -109,8 +134,8 @@ def parser() -> CommandLine:
     flags.add_argument("--training", action="store_true", help="a training step instead of a forward pass")
     flags.add_argument("--variant", metavar="V", default=EAGER, help="eager or torch.compile (default: %(default)s)")
     flags.add_argument(
-        "--known", nargs=3, metavar=("MODEL", "BATCH", "TIME"), help="a latency that you know of the one chip, such as "
-        "resnet50 64 31ms: the predictions are scaled by what it is off by",
+        "--known", nargs=3, metavar=("MODEL", "BATCH", "TIME"), help="scale the predictions to a latency that you know "
+        "of the one chip, such as resnet50 64 31ms",
     )  # fmt: skip
     flags.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     flags.add_argument("--markdown", action="store_true", help="print Markdown")
@@ -119,181 +144,123 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code 0. Raises UserError for bad input, and where the model cannot be counted."""
-    said = parser().parse_args(argv)
-    check_one_output({"--json": said.json, "--markdown": said.markdown})
-    check_folder(said.data, "--data")
-    if said.precision not in PRECISIONS:
-        raise unknown("--precision", said.precision, PRECISIONS)
-    if said.variant not in VARIANTS:
-        raise unknown("--variant", said.variant, VARIANTS)
-    batches = parse_batch_sizes("--batch-sizes", said.batch_sizes)
-    found = _devices(said.data, said.chip, said.precision)
-    if said.known and len(found) > 1:
-        raise UserError(f"--known: is a latency of one chip, and --chip names {len(found)}; name one")
-    coefficients = table.read(file_of(Coefficient, said.data), Coefficient)
-    errors = table.read(file_of(PredictionError, said.data), PredictionError)
+    """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
+    flags = parser().parse_args(argv)
+    check_one_output({"--json": flags.json, "--markdown": flags.markdown})
+    check_folder(flags.data, "--data")
+    if flags.precision not in PRECISIONS:
+        raise unknown("--precision", flags.precision, PRECISIONS)
+    if flags.variant not in VARIANTS:
+        raise unknown("--variant", flags.variant, VARIANTS)
+    batches = parse_batch_sizes("--batch-sizes", flags.batch_sizes)
+    devices = _devices(flags.data, flags.chip, flags.precision)
+    if flags.known and len(devices) > 1:
+        raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
+    coefficients = table.read(file_of(Coefficient, flags.data), Coefficient)
+    errors = table.read(file_of(PredictionError, flags.data), PredictionError)
     if not coefficients:
-        raise UserError(f"--data: {said.data} holds no fit; make it with python -m measure fit{data_flag(said.data)}")
-    model = find_model("MODEL", said.model, batches, said.precision, said.data)
-    demands = ask(model, batches, said.precision, said.training, said.data)
-    predictor = Predictor(coefficients, errors, timings.read(said.data))
-    rows = _predicted(predictor, found, demands, said, _known(said) if said.known else None)
-    if not rows:
-        raise UserError(
-            f"--precision: nothing was timed at {said.precision} that a prediction of such a device could rest on"
-        )
+        raise UserError(f"--data: {flags.data} holds no fit; make it with python -m measure fit{data_flag(flags.data)}")
+    model, counted = _count("MODEL", flags.model, batches, flags)
+    predictor = Predictor(coefficients, errors, timings.read(flags.data))
+    known = _known_time(flags) if flags.known else None
+    phase, how = STEP if flags.training else INFERENCE, How(compiled=flags.variant != EAGER, trains=flags.training)
+    calls = []
+    for batch, (workload, demand) in counted.items():
+        peak_byte = workload.training_peak_byte if flags.training else workload.inference_peak_byte
+        for device in devices:
+            found = predictor.predict(demand, device, flags.precision, flags.variant, phase, how, known)
+            if found is not None:
+                calls.append(PredictedCall(device.name, batch, found, peak_byte, device.memory_byte))
+    if not calls:
+        raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
+    calls.sort(key=lambda call: (call.batch, call.prediction.likely_s))
     heading = {
         "model": model.name,
         "input_shape": shape_name(model.input_shape),
-        "precision": said.precision,
-        "phase": STEP if said.training else INFERENCE,
-        "variant": said.variant,
+        "precision": flags.precision,
+        "phase": phase,
+        "variant": flags.variant,
     }
-    if said.json:
-        print(json.dumps(heading | {"predictions": [_as_json(row) for row in rows]}, indent=2, allow_nan=False))
+    if flags.json:
+        print(json.dumps(heading | {"predictions": [call.as_json() for call in calls]}, indent=2, allow_nan=False))
         return 0
+    lines = [HEAD, *(call.cells() for call in calls)]
     print(f"{', '.join(heading.values())}\n")
-    lines = [HEAD, *(_line(row) for row in rows)]
-    print("\n".join(markdown(lines, NUMBERS) if said.markdown else aligned(lines, NUMBERS)))
+    print("\n".join(markdown(lines, NUMBERS) if flags.markdown else aligned(lines, NUMBERS)))
     return 0
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
-    """Return the devices that names and globs mean; of all those that have the precision.
+    """Return the devices of these names and globs, or all; only those with the precision.
 
-    Raises UserError for a name that is none, and for one without the precision.
+    Raises UserError for an unknown name, and if no device has the precision.
     """
-    chips = devices.of_chips(data)
-    known = {chip.name: chip for chip in chips.values()}
+    chips = of_chips(data)
+    devices = {chip.name: chip for chip in chips.values()}
     for name in machine_names(data):
         folder = MachineFolder(data, name)
-        machine = devices.of_machine(folder, folder.newest_environment())
+        machine = of_machine(folder, folder.newest_environment())
         if machine is not None:
-            known[name] = machine
-    meant = [chips[folded(name)].name if folded(name) in chips else name for name in names or ("*",)]
-    wanted = sorted(chosen("--chip", meant, known))
-    able = [known[name] for name in wanted if known[name].roof(precision) is not None]
+            devices[name] = machine
+    globs = [chips[folded(name)].name if folded(name) in chips else name for name in names or ("*",)]
+    wanted = sorted(chosen("--chip", globs, devices))
+    able = [devices[name] for name in wanted if devices[name].roof(precision) is not None]
     if not able:
-        have = ", ".join(sorted(set(known[wanted[0]].peaks) & set(PRECISIONS))) or "none of the precisions"
-        raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known, but at {have}")
+        others = ", ".join(sorted(set(devices[wanted[0]].peaks) & set(PRECISIONS))) or "none of the precisions"
+        raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known, but at {others}")
     return able
 
 
-def _known(said: argparse.Namespace) -> KnownTime:
-    """Return the call whose latency a user knows, and that latency (s). Raises UserError for bad input."""
-    name, size, time = said.known
+def _known_time(flags: argparse.Namespace) -> KnownTime:
+    """Return the latency given by ``--known``, with its call's demand. Raises UserError for bad input."""
+    name, size, time = flags.known
     (batch,) = parse_batch_sizes("--known", [size])
     match = TIME.fullmatch(time.strip())
     seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
     if not seconds > 0:
-        raise UserError(f"--known: {time!r} is no time; use a number with its unit, such as 31ms or 0.031s")
-    model = find_model("--known", name, [batch], said.precision, said.data)
-    return KnownTime(ask(model, [batch], said.precision, said.training, said.data)[batch].demand, seconds)
+        raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
+    _, counted = _count("--known", name, [batch], flags)
+    return KnownTime(counted[batch][1], seconds)
 
 
-def _predicted(
-    predictor: Predictor,
-    found: Sequence[PredictedDevice],
-    demands: dict[int, Asked],
-    said: argparse.Namespace,
-    known: KnownTime | None,
-) -> list[Row]:
-    """Return a row for each chip and batch size, at each batch size the fastest chip first."""
-    how = How(compiled=said.variant != EAGER, trains=said.training)
-    phase = STEP if said.training else INFERENCE
-    rows = []
-    for batch, each in demands.items():
-        for device in found:
-            told = predictor.predict(each.demand, device, said.precision, said.variant, phase, how, known)
-            if told is not None:
-                rows.append(Row(device.name, batch, told, each.peak_byte, device.memory_byte))
-    return sorted(rows, key=lambda row: (row.batch, row.prediction.likely_s))
+def _count(
+    flag: str, name: str, batches: Sequence[int], flags: argparse.Namespace
+) -> tuple[Model, Mapping[int, tuple[Workload, Demand]]]:
+    """Return the model of this name and its demand by batch size, counting what the cache lacks.
 
-
-def _line(row: Row) -> tuple[str, ...]:
-    told = row.prediction
-    interval = (
-        "not checked"
-        if told.low_s is None or told.high_s is None
-        else f"{latency(told.low_s)} to {latency(told.high_s)}"
-    )
-    basis = {FITTED: f"{told.timed_models} models timed there", DATASHEET: "its datasheet"}.get(
-        told.basis, f"its datasheet, scaled by {told.timed_models} timed there"
-    )
-    return (
-        row.chip,
-        str(row.batch),
-        latency(told.least_s),
-        latency(told.likely_s),
-        interval,
-        plain(row.batch / told.likely_s),
-        told.bound,
-        f"{told.costliest} ({told.costliest_share:.0%})",
-        "" if row.memory_needed_byte is None else si(row.memory_needed_byte, "B"),
-        {True: "yes", False: "no", None: "not known"}[row.fits],
-        basis,
-    )
-
-
-def _as_json(row: Row) -> dict[str, Any]:
-    return {
-        "chip": row.chip,
-        "batch": row.batch,
-        **dataclasses.asdict(row.prediction),
-        "inputs_per_s": row.batch / row.prediction.likely_s,
-        "memory_needed_byte": row.memory_needed_byte,
-        "memory_byte": row.memory_byte,
-        "fits": row.fits,
-    }
-
-
-def find_model(flag: str, name: str, batches: Sequence[int], precision: str, data: Path) -> Model:
-    """Return the one model of this name. Raises UserError, naming ``flag``, for none and for several."""
-    sizes = [str(batch) for batch in batches]
-    words = ["--models", name, "--batch-sizes", *sizes, "--precisions", precision, "--data", str(data)]
-    said = request.parser().parse_args([*words, "--sections", "workload", "--variants", EAGER])
-    return request.make_request_of_one(flag, said).models[0]
-
-
-def ask(model: Model, batches: Sequence[int], precision: str, trains: bool, data: Path) -> dict[int, Asked]:
-    """Return what a model asks for at each batch size, counting what the cache lacks.
-
-    Raises UserError where it cannot be counted, or not be trained.
+    Raises UserError, naming ``flag``, unless one model has the name; and for one that cannot be counted or trained.
     """
-    # What a paper is about is what was measured or asked to be counted: a prediction adds no model to it
-    asked = Counts(file_of(Coefficient, data).parent / "counted")
-    homes, stored = (Workloads(data), asked), stored_as(precision)
+    words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", flags.precision]
+    words += ["--data", str(flags.data), "--sections", "workload", "--variants", EAGER]
+    model = request.make_request_of_one(flag, request.parser().parse_args(words)).models[0]
+    # The paper covers the models that were measured or counted on request; a prediction adds none
+    predicted = Counts(file_of(Coefficient, flags.data).parent / "counted")
+    homes, stored = (Workloads(flags.data), predicted), stored_as(flags.precision)
     shape = shape_name(model.input_shape)
-    wanted = [(model.name, shape, batch, stored) for batch in batches]
 
-    def row_of() -> dict[tuple[str, str, int, str], Workload]:
+    def read_counts() -> dict[int, Workload]:
         rows = [row for home in reversed(homes) for row in home.models() if row.autocast is None]
-        return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
+        wanted = model.name, shape, stored
+        return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision) == wanted}
 
-    known = row_of()
-    missing = tuple(key[2] for key in wanted if key not in known)
+    counts = read_counts()
+    missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
-        check_writable(data)
+        check_writable(flags.data)
         worker = Worker("cpu", 1, Sampling())
-        store = _Store(homes[0] if model.source == OWN else asked)
+        store = _Store(homes[0] if model.source == OWN else predicted)
         try:
-            runner.run([WorkloadTask(model, missing, stored, None)], worker, store, _Silent())
+            runner.run([WorkloadTask(model, missing, stored, None)], worker, store, _NoProgress())
         finally:
             worker.close()
-        known = row_of()
-    for key in wanted:
-        if known[key].status != "ok":
-            raise UserError(f"{model.name}: cannot be counted ({known[key].reason})")
-        if trains and known[key].backward_flop is None:
-            raise UserError(f"{model.name}: its training cannot be counted ({known[key].reason})")
+        counts = read_counts()
+    for batch in batches:
+        if counts[batch].status != "ok":
+            raise UserError(f"{model.name}: cannot be counted ({counts[batch].reason})")
+        if flags.training and counts[batch].backward_flop is None:
+            raise UserError(f"{model.name}: its training cannot be counted ({counts[batch].reason})")
     operators = [
         row for home in homes for row in home.operators() if (row.model, row.input_shape) == (model.name, shape)
     ]
-    demands = counted_demands([known[key] for key in wanted], operators)
-    return {
-        key[2]: Asked(
-            demands[Key(*key, trains)][1], known[key].training_peak_byte if trains else known[key].inference_peak_byte
-        )
-        for key in wanted
-    }
+    demands = counted_demands([counts[batch] for batch in batches], operators)
+    return model, {batch: demands[Key(model.name, shape, batch, stored, flags.training)] for batch in batches}

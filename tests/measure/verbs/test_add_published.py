@@ -38,7 +38,7 @@ def test_a_table_is_added_and_what_comes_next_is_told(add, data, capsys):
     assert add(BEAD, BEAD.replace("resnet50,8", "resnet50,16").replace("0.02,", "0.04,")) == 0
     output = capsys.readouterr().out
     assert "Added 2 of 2 rows to" in output
-    assert "See that bib/references.bib has an entry for src." in output
+    assert "Check that bib/references.bib has an entry for src." in output
     assert output.endswith(f"Next: python -m measure count-published --data {data}\n")
     first, second = known(data)
     assert (first.device, first.batch, first.latency_s, first.compiler) == ("Bead 2", 8, 0.02, None)
@@ -62,6 +62,12 @@ def test_the_header_says_which_table_it_is(add, data, capsys):
     assert "the column 'file' is missing; the header is that of published/measurements/" in capsys.readouterr().err
 
 
+def test_a_duplicate_column_is_named(add, capsys):
+    columns = [*TABLES[PublishedBandwidth].columns, "device"]
+    assert add("src,a.txt,Bead 2,gpu-cache,read,2048,,1e12,0.3,Bead 2", header=",".join(columns)) == 2
+    assert "line 1: duplicate column 'device'" in capsys.readouterr().err
+
+
 def test_a_row_that_repeats_another_is_added_once_and_another_rate_of_its_set_too(add, data, capsys):
     header = ",".join(TABLES[PublishedBandwidth].columns)
     line = "src,a.txt,Bead 2,gpu-cache,read,2048,,1e12,0.3"
@@ -83,7 +89,7 @@ def test_a_row_that_says_something_else_is_taken_by_replace_alone(add, data, cap
     other = BEAD.replace("0.02,", "0.03,")
     assert add(other) == 2
     assert (
-        "line 2: published/measurements/models.csv has a row of the same source, file, device"
+        "line 2: published/measurements/models.csv has other values for the same source, file, device"
         in capsys.readouterr().err
     )
     assert [row.latency_s for row in known(data)] == [0.02]
@@ -94,7 +100,7 @@ def test_a_row_that_says_something_else_is_taken_by_replace_alone(add, data, cap
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        ([BEAD.replace("Bead 2", "Bead 9")], "line 2, column device: 'Bead 9' is not a chip of"),
+        ([BEAD.replace("Bead 2", "Bead 9")], "line 2, column device: 'Bead 9' is neither a chip of"),
         ([BEAD, BEAD], "line 3: has the key of line 2; delete one of the two"),
         ([BEAD.replace("0.02", "fast")], "line 2, column latency_s: the cell is 'fast', not a number above 0"),
         ([BEAD.replace("contiguous", "rows")], "line 2, column layout: the cell is 'rows', not one of contiguous, "),
@@ -111,9 +117,7 @@ def test_a_row_that_contradicts_itself_is_kept_and_told(add, data, capsys):
     # 400 inputs a second in 0.02 s are 8, not 7
     assert add(BEAD.replace("resnet50,8", "resnet50,7")) == 0
     output = capsys.readouterr().out
-    assert (
-        "1 rows contradict themselves, rate × time not being the batch: line 2 (resnet50 at 7: 400 × 0.02 s)" in output
-    )
+    assert "1 rows contradict themselves, rate × time is not the batch: line 2 (resnet50 at 7: 400 × 0.02 s)" in output
     assert len(known(data)) == 1
 
 

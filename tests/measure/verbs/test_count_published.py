@@ -7,7 +7,7 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES, file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.verbs import count_published
-from measure.verbs.count_published import Counts, PublishedCountTask, planned
+from measure.verbs.count_published import PublishedCounts, PublishedCountTask, planned
 
 HEADER = ",".join(TABLES[PublishedTiming].columns)
 
@@ -62,7 +62,7 @@ def test_rows_that_a_kill_left_without_their_model_are_counted_again(data):
     task = PublishedCountTask("squeezenet1_1", 64)
     left = PublishedKind("squeezenet1_1", 64, "inference", "convolution", 1, 2, 3, 4, 5)
     table.append(file_of(PublishedKind, data), PublishedKind, [left])
-    Counts(data).drop([task])
+    PublishedCounts(data).drop([task])
     assert rows(data, PublishedKind) == []
 
 
@@ -90,7 +90,7 @@ def test_ctrl_c_says_how_to_go_on(data, monkeypatch, capsys):
 
 
 def test_the_tables_are_locked_while_they_are_written(data, monkeypatch):
-    counts, task = Counts(data), PublishedCountTask("timm:gone", None)
+    counts, task = PublishedCounts(data), PublishedCountTask("timm:gone", None)
     counted, kind = (
         PublishedCount("timm:gone", None, "ok", None),
         PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
@@ -107,6 +107,6 @@ def test_what_another_process_counted_meanwhile_is_not_added_again(data):
         PublishedCount("timm:gone", None, "ok", None),
         PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
     )
-    for counts in (Counts(data), Counts(data)):
+    for counts in (PublishedCounts(data), PublishedCounts(data)):
         counts.append(counted, [kind])
     assert (rows(data, PublishedCount), rows(data, PublishedKind)) == ([counted], [kind])

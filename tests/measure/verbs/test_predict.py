@@ -91,8 +91,8 @@ def test_a_known_time_scales_all_predictions(made, capsys):
         ([MODEL, "--chip", "Bead 2", "--precision", "fp61"], "--precision: 'fp61' is not one of"),
         ([MODEL, "--variant", "fast"], "--variant: 'fast' is not one of"),
         ([MODEL, "--known", MODEL, "8", "1ms"], "--known: is a latency of one chip, and --chip names"),
-        ([MODEL, "--chip", "Bead 2", "--known", MODEL, "8", "1"], "--known: '1' is no time"),
-        ([MODEL, "--chip", "Bead 2", "--known", MODEL, "8", "0ms"], "--known: '0ms' is no time"),
+        ([MODEL, "--chip", "Bead 2", "--known", MODEL, "8", "1"], "--known: '1' is not a time"),
+        ([MODEL, "--chip", "Bead 2", "--known", MODEL, "8", "0ms"], "--known: '0ms' is not a time"),
         ([MODEL, "--chip", "Bead 2", "--training"], "--precision: nothing was timed at bf16"),
     ],
 )
