@@ -5,12 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from measure.cache.records import Environment, Profile
-from measure.domain import variants
+from measure.domain import precisions, variants
 from measure.domain.demands import LayerDemand
 from measure.domain.latency import TimedCell
 from measure.domain.quantities import percent
 from measure.domain.words import EAGER, INFERENCE, ROUNDS
-from measure.machine import device
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"
 """The variants that are suggested."""
@@ -104,7 +103,7 @@ def _hypotheses(
         kind = max(times_s, key=lambda kind: times_s[kind])
         why = f"layers of the kind {kind} take {percent(times_s[kind] / whole_s)} of its operators' time"
         if kind in PRODUCTS:
-            lower = device.lower(environment)
+            lower = precisions.low_precision(environment)
             found.append(Advice(lower, why=why, flags=f"{_cell_flags(base)} --precisions {base.precision} {lower}"))
         else:
             found.append(_variant(BY_KIND.get(kind, COMPILE), why, base))

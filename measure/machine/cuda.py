@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from measure.domain.precisions import has_units
 from measure.domain.words import TF32
 from measure.errors import UserError
-from measure.machine.device import CudaEvents, Device, Events, has_units, refuse_tf32, swept
+from measure.machine.device import CudaEvents, Device, Events, refuse_tf32, swept
 from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
 from measure.machine.processor import content_of
 from measure.machine.sensors import HostLoad, NvidiaSensors, ProcessorSensors, Sensors

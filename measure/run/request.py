@@ -15,11 +15,11 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Environment
 from measure.cache.schema import SHAPE
 from measure.counting import count
-from measure.domain import variants
+from measure.domain import precisions, variants
 from measure.domain.models import BUILT_IN, QUICK, STORY, Model
 from measure.domain.words import EAGER, FULL_PRECISION, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET, TF32
 from measure.errors import UserError, unknown
-from measure.machine import device, processor
+from measure.machine import processor
 from measure.machine.environment import folder_name
 from measure.models import catalog, own_models
 from measure.models.isolated import Isolated
@@ -267,7 +267,7 @@ def check_device(request: Request, environment: Environment) -> None:
             f"--precisions: tf32 is a format of NVIDIA's GPUs, which {environment.device} is not; leave it out or say "
             "--device cuda"
         )
-    if device.lacks_units(environment, request.precisions):
+    if precisions.lacks_units(environment, request.precisions):
         raise UserError(
             f"--precisions: {environment.name} has no units for {' and '.join(request.precisions)} (compute capability "
             f"{environment.capability}); use fp32 or fp16"

@@ -24,7 +24,7 @@ from measure.cache.records import (
 )
 from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
-from measure.domain import variants
+from measure.domain import precisions, variants
 from measure.domain.models import Model
 from measure.domain.quantities import latency, si
 from measure.domain.roofs import is_loaded
@@ -40,7 +40,6 @@ from measure.domain.words import (
     shape_name,
     stored_as,
 )
-from measure.machine import device as precisions
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
@@ -167,7 +166,7 @@ class RoofTask(Task):
         """Return the kernels to time. One that was timed beside other programs' work is timed again."""
         rows = () if request.force else cache.tried(cache.folder.roof_measurements())
         known = {_key(row) for row in rows if not is_loaded(row)}
-        asked = precisions.of_products(cache.environment, request.precisions)
+        asked = precisions.product_precisions(cache.environment, request.precisions)
         listed = roofs.roof_kernels(cache.environment.device, asked)
         tasks = [cls(*each) for each in listed if each not in known]
         return [task for task in tasks if task.is_quick_kernel] if request.quick else tasks

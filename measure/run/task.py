@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Self
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell, Environment
+from measure.domain import precisions
 from measure.domain.models import QUICK, STORY, Model
 from measure.domain.quantities import now
 from measure.domain.variants import SGD, usual, with_optimizer
 from measure.domain.words import EAGER, INFERENCE, ROUNDS, TARGET, shape_name
 from measure.errors import one_line
-from measure.machine import device as precisions
 from measure.machine.device import Device
 from measure.machine.environment import version
 from measure.timing.sampling import Sampling
@@ -89,7 +89,7 @@ class Request:
         """Return what is asked of this machine."""
         return replace(
             self,
-            precisions=self.precisions or precisions.usual(environment),
+            precisions=self.precisions or precisions.default_precisions(environment),
             variants=self.variants or usual(environment),
             device_kind=environment.device,
         )

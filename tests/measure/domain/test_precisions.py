@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from helpers.rows import ENVIRONMENT
 
-from measure.machine import device as precisions
+from measure.domain import precisions
 
 
 def on(device, capability=None):
@@ -22,7 +22,7 @@ def on(device, capability=None):
     ],
 )
 def test_a_gpu_is_measured_at_fp32_and_at_the_16_bits_that_it_has_units_for(environment, expected):
-    assert precisions.usual(environment) == expected
+    assert precisions.default_precisions(environment) == expected
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_gpu_is_measured_at_fp32_and_at_the_16_bits_that_it_has_units_for(envi
     ],
 )
 def test_products_are_measured_at_what_is_asked_for_and_at_all_that_a_gpu_has_units_for(environment, asked, expected):
-    assert precisions.of_products(environment, asked) == expected
+    assert precisions.product_precisions(environment, asked) == expected
 
 
 def test_a_gpu_lacks_units_where_it_has_them_for_nothing_that_is_asked_for():

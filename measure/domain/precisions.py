@@ -1,0 +1,49 @@
+"""Which precisions a device computes in, and which are measured unless the user names others."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from measure.domain.words import EIGHT_BITS, FP8, FULL_PRECISION, INT8, PRECISIONS, TF32
+
+if TYPE_CHECKING:
+    from measure.cache.records import Environment
+
+FIRST_CAPABILITY = {INT8: (7, 5), TF32: (8, 0), "bf16": (8, 0), FP8: (8, 9)}
+"""The first compute capability whose tensor cores take a format (NVIDIA's whitepapers of Turing, Ampere and Ada)."""
+
+
+def has_units(capability: tuple[int, ...], precision: str) -> bool:
+    """Return whether a GPU of this compute capability has units for a precision."""
+    return capability >= FIRST_CAPABILITY.get(precision, ())
+
+
+def _is_native(environment: "Environment", precision: str) -> bool:
+    """Return whether the device reports a compute capability with units for a precision."""
+    reported = environment.capability
+    return reported is not None and has_units(tuple(map(int, reported.split("."))), precision)
+
+
+def default_precisions(environment: "Environment") -> tuple[str, ...]:
+    """Return the precisions of cells if the user names none: fp32, and on CUDA one of 16 bits as well."""
+    if environment.device != "cuda":
+        return (FULL_PRECISION,)
+    return (FULL_PRECISION, "bf16" if _is_native(environment, "bf16") else "fp16")
+
+
+def low_precision(environment: "Environment") -> str:
+    """Return the 16-bit precision to try first on a device."""
+    if environment.device == "cuda":
+        return default_precisions(environment)[-1]
+    return "fp16" if environment.device == "mps" else "bf16"
+
+
+def product_precisions(environment: "Environment", asked: Collection[str]) -> list[str]:
+    """Return the precisions of the matrix products: those asked for, and all that a GPU (int8: a CPU) has units for."""
+    every = (*PRECISIONS, *EIGHT_BITS)
+    native = [INT8] if environment.device == "cpu" else [each for each in every if _is_native(environment, each)]
+    return [each for each in every if each in asked or each in native]
+
+
+def lacks_units(environment: "Environment", asked: Collection[str]) -> bool:
+    """Return whether the device reports a compute capability without units for any of these precisions."""
+    return environment.capability is not None and not any(_is_native(environment, each) for each in asked)
