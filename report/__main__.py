@@ -105,8 +105,9 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
     from measure.cache import folders
+    from measure.domain.values import SPACE
     from report.load.paper import load
-    from report.text.quantities import SPACE, number
+    from report.text.prose import number
 
     _require(project, data)
     folders.check(data)

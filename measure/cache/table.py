@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
 from measure.cache.schema import TABLES
-from measure.domain.quantities import now
+from measure.domain.values import now
 from measure.errors import UserError
 
 Record = TypeVar("Record")

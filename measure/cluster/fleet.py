@@ -11,7 +11,7 @@ from typing import Any
 from measure.cache.folders import Workloads
 from measure.cluster.crew import Manned
 from measure.cluster.queue import Queue, Remote
-from measure.domain.quantities import duration
+from measure.domain.values import duration
 from measure.errors import UserError
 from measure.run import runner
 from measure.run.estimate import Memory

@@ -8,7 +8,7 @@ from measure.cache.records import Environment, Profile
 from measure.domain import precisions, variants
 from measure.domain.demands import LayerDemand
 from measure.domain.latency import TimedCell
-from measure.domain.quantities import percent
+from measure.domain.values import percent
 from measure.domain.words import EAGER, INFERENCE, ROUNDS
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"

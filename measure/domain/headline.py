@@ -10,8 +10,8 @@ from measure.cache.records import Environment
 from measure.cache.workload_records import Workload
 from measure.domain import roofs
 from measure.domain.latency import TimedCell, timed_cells
-from measure.domain.quantities import latency, percent, plain, si
 from measure.domain.roofs import Rates
+from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 
 SURPRISING = 1.1

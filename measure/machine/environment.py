@@ -15,8 +15,8 @@ from typing import Any
 
 from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
-from measure.domain.quantities import now
 from measure.domain.roofs import text_of
+from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.device import Device

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 from measure.cache.records import Cell, Run, Sample
 from measure.domain import variants
 from measure.domain.models import Model
-from measure.domain.quantities import latency
 from measure.domain.statistics import estimate_median, estimate_rounds
+from measure.domain.values import latency
 from measure.domain.words import INFERENCE, STEP, same_shape, shape_name
 from measure.models import catalog
 from measure.run.task import Cache, Columns, Failure, Request, Task, Tier

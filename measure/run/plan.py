@@ -15,7 +15,7 @@ from typing import Any
 from measure.cache.records import Environment
 from measure.cache.workload_records import Workload
 from measure.domain.models import Model
-from measure.domain.quantities import duration, si
+from measure.domain.values import duration, si
 from measure.domain.words import STEP, shape_name
 from measure.run.estimate import Estimate
 from measure.run.sections import SECTIONS

@@ -15,7 +15,7 @@ from rich.table import Column
 from rich.text import Text
 
 from measure.cache.records import Cell
-from measure.domain.quantities import duration
+from measure.domain.values import duration
 from measure.domain.words import INFERENCE, STEP
 from measure.run.plan import Part
 from measure.run.runner import Summary

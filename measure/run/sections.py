@@ -26,8 +26,8 @@ from measure.cache.workload_records import WORKLOAD
 from measure.counting import count
 from measure.domain import precisions, variants
 from measure.domain.models import Model
-from measure.domain.quantities import latency, si
 from measure.domain.roofs import is_loaded
+from measure.domain.values import latency, si
 from measure.domain.words import (
     BURST,
     FULL_PRECISION,

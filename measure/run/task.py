@@ -14,7 +14,7 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell, Environment
 from measure.domain import precisions
 from measure.domain.models import QUICK, STORY, Model
-from measure.domain.quantities import now
+from measure.domain.values import now
 from measure.domain.variants import SGD, usual, with_optimizer
 from measure.domain.words import EAGER, INFERENCE, ROUNDS, TARGET, shape_name
 from measure.errors import one_line

@@ -36,7 +36,7 @@ from measure.domain.comparison import (
     compare,
     geometric_mean_ratio,
 )
-from measure.domain.quantities import latency
+from measure.domain.values import latency
 from measure.domain.words import LOADED, same_shape
 from measure.errors import UserError
 from measure.run.request import check_folder, parse_percent

@@ -18,7 +18,7 @@ from measure.cache.table import in_turn
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind
 from measure.counting import count
 from measure.domain.models import Model
-from measure.domain.quantities import si
+from measure.domain.values import si
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine.device import Device

@@ -11,7 +11,7 @@ from measure.cache import table
 from measure.cache.predictions import Coefficient, KindCost, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.table import NAME, held
-from measure.domain.quantities import percent
+from measure.domain.values import percent
 from measure.errors import UserError
 from measure.run.request import check_folder, check_writable
 from measure.verbs.flags import CommandLine, data_flag

@@ -8,7 +8,7 @@ from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Cell, Environment
-from measure.domain.quantities import now
+from measure.domain.values import now
 from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP
 from measure.errors import UserError
 from measure.machine.environment import folder_name

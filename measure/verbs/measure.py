@@ -13,7 +13,7 @@ from pathlib import Path
 from measure.cache.folders import Workloads
 from measure.cache.records import Cell
 from measure.domain.models import Model
-from measure.domain.quantities import duration
+from measure.domain.values import duration
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.machine.host import warning_of_load

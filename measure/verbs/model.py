@@ -26,8 +26,8 @@ from measure.domain import roofs as rates
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.latency import timed_cell
 from measure.domain.models import OWN, Model
-from measure.domain.quantities import si
 from measure.domain.roofs import Rates, measured
+from measure.domain.values import si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
 from measure.machine import devices
 from measure.machine.device import Device

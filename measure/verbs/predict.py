@@ -17,7 +17,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import in_turn
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN, Model
-from measure.domain.quantities import latency, plain, si
+from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, unknown
 from measure.predicting import timings

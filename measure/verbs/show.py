@@ -21,8 +21,8 @@ from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice, advise
 from measure.domain.demands import Demand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
 from measure.domain.latency import TimedCell, timed_cells
-from measure.domain.quantities import latency, percent, plain, si
 from measure.domain.roofs import Rates, measured
+from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import (
     CAPPED,
     DRIFTING,

@@ -17,8 +17,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import MemoryLevel, Roof
 from report.text.frame_rows import matching
-from report.text.prose import Gap, Prose, command, escape
-from report.text.quantities import listing
+from report.text.prose import Gap, Prose, command, escape, listing
 
 TRAINING_BATCH = 64
 """The batch size at which training is shown, where it was counted: one at which training is common."""

@@ -14,7 +14,7 @@ from report.load.chips import KINDS, on_chip
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest, lowest, matching
-from report.text.quantities import listing
+from report.text.prose import listing
 
 PRECISIONS = ("fp32", "bf16")
 """The precisions at which models are held against chips."""

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from measure.domain.values import SPACE
 from report.analysis import resampling
 from report.analysis.resampling import Numbers
-from report.text.quantities import SPACE
 
 FEWEST = 3
 """The models that a coefficient needs: that of two is 1 or -1, whatever they are."""

@@ -7,7 +7,7 @@ from measure.cache.records import Environment
 from report.load import chips
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import each
-from report.text.quantities import number, si
+from report.text.prose import number, si
 
 
 @dataclass(frozen=True)

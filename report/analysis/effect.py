@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from measure.domain.statistics import CONFIDENCE, estimate_median
-from report.text.quantities import significant
+from measure.domain.values import significant
 
 Interval = tuple[float, float]
 

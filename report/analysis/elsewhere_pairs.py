@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import INFERENCE, STEP
 from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
@@ -17,7 +18,7 @@ from report.analysis.elsewhere import ADD, CHANGES, COMPILED, FEWEST, LOWERED
 from report.load.paper import Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import of_models
-from report.text.quantities import number, significant
+from report.text.prose import number
 
 TAILS = (0.1, 0.9)
 """The quantiles between which eight of ten models lie."""

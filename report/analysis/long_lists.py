@@ -6,7 +6,7 @@ from typing import TypeVar
 import pandas as pd
 
 from report.text.frame_rows import of_models
-from report.text.quantities import number
+from report.text.prose import number
 
 ROWS = 60
 """So many rows fill a page, of a figure with a row a model as of a table."""

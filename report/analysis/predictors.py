@@ -13,7 +13,7 @@ from report.analysis.correlations import Coefficient
 from report.analysis.power_law import PowerLaw
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
-from report.text.quantities import intensity, percent, si
+from report.text.prose import intensity, percent, si
 
 
 @dataclass(frozen=True)

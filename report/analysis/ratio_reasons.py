@@ -17,13 +17,14 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import CELL, OUTSIDE, pivoted
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import each, matching
-from report.text.quantities import percent, significant
+from report.text.prose import percent
 
 Cells = dict[Any, pd.DataFrame]
 """Rows by model and batch size."""

@@ -17,7 +17,7 @@ from report.load.elsewhere import RATES, under_roof
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, matching
-from report.text.quantities import number
+from report.text.prose import number
 
 COPIED = "yes"
 """Where the copy of the input is within a time, as ``PublishedTiming`` writes it."""

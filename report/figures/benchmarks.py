@@ -11,9 +11,9 @@ from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import controlled, family_styles, opacity_where, panel, rounded, tips, widest, zoom
 from report.load.paper import BASE_PRECISION, Paper
-from report.text import quantities
+from report.text import prose
 from report.text.frame_rows import highest
-from report.text.quantities import number, si
+from report.text.prose import number, si
 
 TIMING = ["latency", "95 % interval", "samples", "rounds", "flags"]
 """The columns in which a tooltip tells how long a cell took."""
@@ -53,7 +53,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     drawn = cells[cells.model.isin(models)]
     lines = described(drawn).assign(
         rate=rounded(drawn.throughput_per_s, 6),
-        throughput=[quantities.throughput(value, 5) for value in drawn.throughput_per_s],
+        throughput=[prose.throughput(value, 5) for value in drawn.throughput_per_s],
     )
     room = widest(lines.model) + 18
     picked = theme.choice("family")
@@ -76,7 +76,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     description = (
         f"Line chart of throughput against batch size for {number(len(models), 'model')} on "
         f"{available.titles(paper, cells)} at {BASE_PRECISION}. The highest is "
-        f"{quantities.throughput(best.throughput_per_s)} ({best.model} on the {best.device} at batch size "
+        f"{prose.throughput(best.throughput_per_s)} ({best.model} on the {best.device} at batch size "
         f"{best.batch})."
     )
     chart = alt.concat(*panels, columns=1, spacing=14)

@@ -12,7 +12,7 @@ from report.charts.axes import LogAxis
 from report.figures.marks import color_of, controlled, panel, rounded, texts, tips, zoom
 from report.figures.thinning import counts, covered, thinned
 from report.load.paper import BASE_PRECISION, Paper
-from report.text.quantities import intensity, listing, number, si
+from report.text.prose import intensity, listing, number, si
 
 LONGEST = 22
 """Pixels of the longest mark, that of the smallest batch size."""

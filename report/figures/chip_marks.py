@@ -12,7 +12,7 @@ from report.charts.labels import Box, text_size
 from report.figures.marks import opacity_where, rounded, styles, texts, tips
 from report.load import chips
 from report.text.frame_rows import each
-from report.text.quantities import intensity, rate_unit, ridge_unit, si
+from report.text.prose import intensity, rate_unit, ridge_unit, si
 
 RATES = ["dense peak", "sparse peak", "bandwidth", "memory", "ridge point", "power", "derivation", "sources"]
 TOOLTIP = ["chip", "kind", "year", "rate", *RATES]

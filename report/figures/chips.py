@@ -18,7 +18,7 @@ from report.load import chips
 from report.load.paper import Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, extremes, highest
-from report.text.quantities import intensity, rate_unit, si
+from report.text.prose import intensity, rate_unit, si
 
 DIAGONALS = (1, 10, 100, 1000)
 """Ridge points (FLOP/B) whose diagonals are drawn in the plane."""

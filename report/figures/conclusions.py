@@ -14,7 +14,7 @@ from report.figures.marks import opacity_where, rounded, styles, tips, widest
 from report.findings import conclusions
 from report.load.chips import KINDS
 from report.load.paper import Paper
-from report.text.quantities import number
+from report.text.prose import number
 
 ROW = 12
 """Pixels from one row to the next: names still have room."""

@@ -12,7 +12,7 @@ from report.charts.axes import Layers
 from report.figures.marks import controlled, drop_down, tips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import listing, number
+from report.text.prose import listing, number
 
 FEW, COLUMNS = 7, 3
 """Matrices of so few quantities stand in so many columns, larger ones in two."""

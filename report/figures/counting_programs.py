@@ -11,7 +11,7 @@ from report.figures.marks import controlled, family_styles, rounded, tips, wides
 from report.load import counting_programs
 from report.load.paper import Paper
 from report.text.frame_rows import each
-from report.text.quantities import exact, listing
+from report.text.prose import exact, listing
 
 COLUMNS = 4
 SPACING = 10

@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import SPACE
 from report.analysis import available, elsewhere
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
@@ -14,7 +15,7 @@ from report.figures.thinning import ends, one_a_place
 from report.load.paper import Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
-from report.text.quantities import SPACE, intensity, listing, number, percent, si
+from report.text.prose import intensity, listing, number, percent, si
 
 PANELS, COLUMNS, HEIGHT = 4, 2, 190
 """So many devices have a panel, those of which most models are known, and how high one is in pixels."""

@@ -6,13 +6,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, elsewhere_pairs
 from report.analysis.elsewhere_pairs import Comparison
 from report.charts import theme
 from report.figures import distributions
 from report.figures.marks import tips
 from report.load.paper import Paper
-from report.text.quantities import listing, number, significant
+from report.text.prose import listing, number
 
 PROMISED = "what the roofs promise"
 

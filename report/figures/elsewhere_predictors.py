@@ -11,7 +11,7 @@ from report.figures.correlations import COLORS, DARK, WITHOUT_INTERVAL
 from report.figures.marks import tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
-from report.text.quantities import number
+from report.text.prose import number
 
 ROW = 24
 """Pixels from one row to the next."""

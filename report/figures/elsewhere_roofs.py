@@ -13,7 +13,7 @@ from report.figures.bars import PERCENT, dashed_at
 from report.figures.marks import axis_before_names, panel, rounded, styles, tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes, highest
-from report.text.quantities import number, percent, si
+from report.text.prose import number, percent, si
 
 PRECISION_STYLES = {"bf16": (theme.BLUE, "circle"), "fp8": (theme.VERMILION, "diamond")}
 

@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import SPACE
 from report.analysis import available, elsewhere, elsewhere_shares
 from report.charts import theme
 from report.charts.axes import LogAxis
@@ -13,7 +14,7 @@ from report.figures.bars import PERCENT
 from report.figures.marks import rounded, tips
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
-from report.text.quantities import SPACE, listing, number, percent, si
+from report.text.prose import listing, number, percent, si
 
 PANELS, COLUMNS, HEIGHT = 6, 3, 110
 """So many devices have a panel, those of which most models are known; so many panels a row, and their pixels."""

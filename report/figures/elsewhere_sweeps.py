@@ -14,9 +14,9 @@ from report.charts.roofline import DASHED, SOLID
 from report.figures.marks import TOP, controlled, opacity_where, panel, rounded, styles, tips, widest, zoom
 from report.load.elsewhere import RATES
 from report.load.paper import Paper
-from report.text import quantities
+from report.text import prose
 from report.text.frame_rows import highest
-from report.text.quantities import listing, number
+from report.text.prose import listing, number
 
 HEIGHT = 300
 """Of a panel, in pixels."""
@@ -73,7 +73,7 @@ def _lines(sweeps: pd.DataFrame) -> pd.DataFrame:
     points = sweeps[["device", "model", "batch"]].assign(
         precision=sweeps.computed,
         rate=rounded(sweeps.throughput_per_s),
-        throughput=[quantities.throughput(value) for value in sweeps.throughput_per_s],
+        throughput=[prose.throughput(value) for value in sweeps.throughput_per_s],
         saturated=sweeps.index.isin(first),
         sweep=sweeps.groupby(one, dropna=False).ngroup(),
     )
@@ -85,7 +85,7 @@ def _steps(paper: Paper, sweeps: pd.DataFrame) -> pd.DataFrame:
     steps = elsewhere_sweeps.printed_steps(paper, sweeps)
     return steps[["device", "model", "batch"]].assign(
         rate=rounded(steps.throughput_per_s),
-        throughput=[quantities.throughput(value) for value in steps.throughput_per_s],
+        throughput=[prose.throughput(value) for value in steps.throughput_per_s],
         step="step of " + steps.model.astype(str),
     )
 

@@ -5,13 +5,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, fleet
 from report.analysis.long_lists import evenly, left_out
 from report.charts import theme
 from report.figures.bars import dashed_at
 from report.figures.marks import rounded, styles, widest
 from report.load.paper import Paper
-from report.text.quantities import number, si, significant
+from report.text.prose import number, si
 
 ROOFS = {"peak": ("square", theme.INK), "bandwidth": ("diamond", theme.ORANGE)}
 """The sides of a roof, with their marks."""

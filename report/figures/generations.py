@@ -16,7 +16,7 @@ from report.charts.roofline import DASHED, SOLID
 from report.figures.chip_marks import TOOLTIP, described
 from report.figures.marks import controlled, opacity_where, panel, styles, tips, zoom
 from report.load.paper import Paper
-from report.text.quantities import listing
+from report.text.prose import listing
 
 HEIGHT = 170
 """Of a panel, in pixels."""

@@ -20,7 +20,7 @@ from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
-from report.text.quantities import intensity, listing, number, percent, si
+from report.text.prose import intensity, listing, number, percent, si
 
 HEIGHT = 200
 LARGEST = 1200

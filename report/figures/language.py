@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from measure.domain.models import DECODE, ENCODE, PREFILL
+from measure.domain.values import significant
 from report.analysis import available, language
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
@@ -13,7 +14,7 @@ from report.figures.marks import color_of, panel, rounded, styles, tips, zoom
 from report.load.paper import Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import highest
-from report.text.quantities import intensity, number, percent, si, significant
+from report.text.prose import intensity, number, percent, si
 
 PHASE_STYLES = {PREFILL: (theme.BLUE, "square"), DECODE: (theme.VERMILION, "circle"), ENCODE: (theme.GREEN, "diamond")}
 

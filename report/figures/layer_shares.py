@@ -15,7 +15,7 @@ from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
 from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.workloads import PRODUCTS
-from report.text.quantities import number, percent, si
+from report.text.prose import number, percent, si
 
 SMALL, OTHER = 0.02, "other"
 """A kind with a smaller share than this is drawn with the others."""

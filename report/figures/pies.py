@@ -14,7 +14,7 @@ from report.charts import theme
 from report.charts.labels import spread, text_size
 from report.figures.marks import color_of, first_of, tips
 from report.load.paper import BASE_PRECISION, Paper
-from report.text.quantities import number, percent
+from report.text.prose import number, percent
 
 MODELS = ("alexnet", "vgg16", "googlenet", "resnet50", "mobilenet_v3_large", "vit_b_16")
 """Whose pies are drawn, where they were measured; else the first of all models."""

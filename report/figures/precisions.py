@@ -14,7 +14,7 @@ from report.load.chips import KINDS
 from report.load.paper import Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import each
-from report.text.quantities import intensity, listing, rate_unit, si
+from report.text.prose import intensity, listing, rate_unit, si
 
 WIDTH, HEIGHT = theme.WIDTH / 2 - 22, 210
 """Of a panel, in pixels."""

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from measure.cache.predictions import BY_DEVICE, BY_FAMILY, BY_MODEL, ONE_KNOWN, OURS
+from measure.domain.values import significant
 from report.analysis import available, predictions
 from report.analysis.predictions import CALLED, LEFT_OUT, Check
 from report.charts import theme
@@ -17,7 +18,7 @@ from report.figures.bars import dashed_at
 from report.figures.marks import rounded, styles, tips, widest
 from report.load.paper import Paper
 from report.text.frame_rows import extremes
-from report.text.quantities import number, percent, significant
+from report.text.prose import number, percent
 
 ROW, KIND_ROW = 18, 40
 """Pixels from one row to the next."""

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import SPACE
 from report.analysis import available, correlations, power_law, predictors, stand_in
 from report.analysis.power_law import PowerLaw
 from report.analysis.predictors import Predictor
@@ -19,7 +20,7 @@ from report.figures.thinning import counts, covered, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, highest, lowest
-from report.text.quantities import SPACE, listing, number, si
+from report.text.prose import listing, number, si
 
 WIDTH, HEIGHT = theme.WIDTH / 2 - 40, 165
 """Of a panel, in pixels."""

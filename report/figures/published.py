@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis.available import DataMissingError, or_missing
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
@@ -15,7 +16,7 @@ from report.load.paper import BASE_PRECISION, Paper
 from report.load.roofs import Roof
 from report.published import steps
 from report.published.verdict import AGREES, DIFFERS, comparisons
-from report.text.quantities import intensity, number, percent, si, significant
+from report.text.prose import intensity, number, percent, si
 
 HEIGHT = 300
 SQUARE = 400

@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available
 from report.analysis.layer_costs import shown_batch
@@ -15,7 +16,7 @@ from report.figures.bars import PERCENT, model_rows, spans
 from report.figures.marks import color_of, rounded, styles, tips
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import number, percent, si, significant
+from report.text.prose import number, percent, si
 
 MEASURED, COUNTED = "measured, in time", "counted, in FLOP"
 

@@ -15,7 +15,7 @@ from report.load.chips import KINDS
 from report.load.paper import Machine, Paper
 from report.load.roofs import STREAMS, fastest_arithmetic, sustained
 from report.text.frame_rows import each
-from report.text.quantities import listing, si
+from report.text.prose import listing, si
 
 HEIGHT = 220
 """Of a panel, in pixels."""

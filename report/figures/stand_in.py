@@ -7,7 +7,7 @@ import pandas as pd
 
 from report.analysis.stand_in import StandIn
 from report.charts import theme
-from report.text.quantities import si
+from report.text.prose import si
 
 OPEN_SQUARES: dict[str, Any] = {"shape": "square", "filled": False, "strokeWidth": 1.3}
 """The look of what others timed, whatever it is of: what was measured here differs in shape by family or batch size."""

@@ -14,7 +14,7 @@ from report.charts import theme
 from report.figures.marks import color_of, controlled, drop_down, first_of, rounded, tips
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import highest
-from report.text.quantities import number, percent
+from report.text.prose import number, percent
 
 MODELS = ("alexnet", "resnet18")
 """The first of those that were measured is shown before a reader chooses; else the first of all models."""

@@ -24,7 +24,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import Roof
 from report.text.frame_rows import highest
-from report.text.quantities import intensity, listing, number, percent, si
+from report.text.prose import intensity, listing, number, percent, si
 
 Limits = list[tuple[dict[str, Any], Roof]]
 """Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""

@@ -14,7 +14,7 @@ from report.figures.bars import PERCENT, bar_rows, dashed_at, stack_extent, stac
 from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import highest
-from report.text.quantities import number, percent, si
+from report.text.prose import number, percent, si
 
 SMALL = 0.01
 """A group of operators whose inefficiency is a smaller share of a latency is drawn with the other operators."""

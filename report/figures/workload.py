@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.values import SPACE
 from report.analysis import available
 from report.analysis.long_lists import LINES, evenly, left_out
 from report.charts import axes, theme
@@ -16,7 +17,7 @@ from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Paper
 from report.load.steps import MEMORY_PARTS
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import SPACE, exact, intensity, number, percent, si
+from report.text.prose import exact, intensity, number, percent, si
 
 QUANTITIES = (
     ("forward_flop", "FLOP of one forward pass", "FLOP"),

@@ -1,5 +1,6 @@
 """The answer of each chapter in a sentence or two: they stand first, and turn when the data do."""
 
+from measure.domain.values import significant
 from measure.domain.words import INFERENCE
 from report.analysis import available, elsewhere, elsewhere_pairs, operator_shares, remedies
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
@@ -11,7 +12,7 @@ from report.findings.chips import ridge_medians
 from report.load import chips as chip_table
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import extremes, matching
-from report.text.quantities import by_number, intensity, number, percent, si, significant
+from report.text.prose import by_number, intensity, number, percent, si
 
 
 @finding

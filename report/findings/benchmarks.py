@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import Missing, on_each_machine, or_missing
@@ -11,9 +12,9 @@ from report.findings.method import CONFIDENCE, FEWEST_SAMPLES
 from report.findings.utilisation import named
 from report.load.cells import half_width
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.text import quantities
+from report.text import prose
 from report.text.frame_rows import at_ends, extremes, highest, lowest, of_models
-from report.text.quantities import by_number, capitalised, listing, number, percent, si, significant
+from report.text.prose import by_number, capitalised, listing, number, percent, si
 
 
 def quickest_and_slowest(cells: pd.DataFrame) -> str:
@@ -118,7 +119,7 @@ def throughput(paper: Paper, machine: Machine) -> str:
     cells = available.cells(machine)
     top = highest(cells, "throughput_per_s")
     return (
-        f"The highest throughput of the {available.title(machine)} is {quantities.throughput(top.throughput_per_s)}, "
+        f"The highest throughput of the {available.title(machine)} is {prose.throughput(top.throughput_per_s)}, "
         f"by {top.model} at batch size {top.batch}. {best_batches(cells)} "
         f"{lower_precision(machine)}"
     )

@@ -2,12 +2,13 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, bounds
 from report.analysis.available import finding, or_missing
 from report.analysis.bounds import DEFINITIONS, Demand, NamedRoof
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import by_number, intensity, number, percent, significant
+from report.text.prose import by_number, intensity, number, percent
 
 
 @finding

@@ -4,13 +4,13 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, remedies
 from report.analysis.available import Missing, or_missing
 from report.analysis.long_lists import evenly, left_out
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import each, highest, lowest
-from report.text.prose import escape
-from report.text.quantities import intensity, percent, si, significant, throughput
+from report.text.prose import escape, intensity, percent, si, throughput
 
 
 @or_missing

@@ -4,12 +4,13 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import DataMissingError, finding
 from report.load import chips as table
 from report.load.paper import Paper
 from report.text.frame_rows import each, extremes, highest, lowest, matching
-from report.text.quantities import by_number, intensity, listing, number, rate_unit, ridge_unit, si, significant
+from report.text.prose import by_number, intensity, listing, number, rate_unit, ridge_unit, si
 
 SIXTEEN_BITS = ("bf16", "fp16")
 

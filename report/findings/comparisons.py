@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from measure.cache.hand_kept import CHIP_PRECISIONS
+from measure.domain.values import SPACE, significant
 from report.analysis import available
 from report.analysis.available import MORE_ROWS, DataMissingError, finding, lacking
 from report.analysis.product_lines import DATA_CENTER_GPUS, PHONES, Series
@@ -12,18 +13,7 @@ from report.findings.chips import ratio_range, tensor_beside_vector
 from report.load import chips as table
 from report.load.paper import Paper
 from report.text.frame_rows import extremes, matching
-from report.text.quantities import (
-    SPACE,
-    by_number,
-    change,
-    intensity,
-    listing,
-    number,
-    percent,
-    rate_unit,
-    si,
-    significant,
-)
+from report.text.prose import by_number, change, intensity, listing, number, percent, rate_unit, si
 
 
 @finding

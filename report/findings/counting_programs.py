@@ -4,12 +4,13 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import DataMissingError, finding
 from report.load import counting_programs
 from report.load.paper import Paper
 from report.text.frame_rows import each
-from report.text.quantities import listing, number, percent, si, significant
+from report.text.prose import listing, number, percent, si
 
 NAMED = 3
 """So many lines of models are named in a sentence."""

@@ -1,5 +1,6 @@
 """Why it is so: causes that the data can bear or refute, each with a rule that turns its sentence when they do."""
 
+from measure.domain.values import significant
 from report.analysis import available, elsewhere_pairs, remedies, speed_ups, waterfall
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
 from report.analysis.effect import median_of
@@ -8,7 +9,7 @@ from report.analysis.predictors import comparable
 from report.findings.conclusions.conclusion import by_batch
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching, of_models
-from report.text.quantities import number, percent, significant
+from report.text.prose import number, percent
 
 
 @finding

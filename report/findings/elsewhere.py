@@ -7,7 +7,7 @@ from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
-from report.text.quantities import by_number, number, percent
+from report.text.prose import by_number, number, percent
 
 OVER = 1.0
 """A share of the peak above this is an error of a clock, a count or a datasheet."""

@@ -2,11 +2,12 @@
 
 from math import log
 
+from measure.domain.values import significant
 from report.analysis import elsewhere_pairs
 from report.analysis.available import finding
 from report.analysis.elsewhere_pairs import Comparison
 from report.load.paper import Paper
-from report.text.quantities import number, percent, significant
+from report.text.prose import number, percent
 
 NEAR = 1.1
 """Up to this factor what the roofs promise is what models get."""

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 
+from measure.domain.values import significant
 from report.analysis import elsewhere_predictors
 from report.analysis.available import DataMissingError, finding
 from report.analysis.correlations import FEWEST, Coefficient
 from report.analysis.elsewhere import ADD
 from report.analysis.elsewhere_predictors import OWN
 from report.load.paper import Paper
-from report.text.quantities import listing, number, significant
+from report.text.prose import listing, number
 
 TOLD = 4
 """So many devices are told of, those of which most models are known."""

@@ -5,7 +5,7 @@ import pandas as pd
 from report.analysis import elsewhere_roofs
 from report.analysis.available import finding
 from report.load.paper import Paper
-from report.text.quantities import listing, number, percent
+from report.text.prose import listing, number, percent
 
 
 @finding

@@ -2,12 +2,13 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import elsewhere_sweeps, saturation
 from report.analysis.available import DataMissingError, finding
 from report.analysis.elsewhere import ADD
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import each, extremes, matching
-from report.text.quantities import by_number, capitalised, number, percent, significant
+from report.text.prose import by_number, capitalised, number, percent
 
 CAST = ("computed", "precision", "autocast")
 """The columns in which two sweeps at different precisions differ."""

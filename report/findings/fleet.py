@@ -1,9 +1,10 @@
 """How machines differ: all that share cells, and those of one name."""
 
+from measure.domain.values import significant
 from report.analysis import fleet
 from report.analysis.available import finding
 from report.load.paper import Paper
-from report.text.quantities import number, significant
+from report.text.prose import number
 
 ALIKE = 1.1
 """Machines that differ by no more than this factor are called alike."""

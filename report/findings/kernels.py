@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from math import log
 from typing import Any
 
+from measure.domain.values import significant
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.available import DataMissingError, finding, lacking, missing, on_each_machine
 from report.analysis.operator_groups import OTHER, group_of_kernel
 from report.analysis.operator_shares import CELL, GAP, PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import at_ends, each, extremes, highest, matching
-from report.text.quantities import by_number, listing, number, percent, si, signed_percent, significant
+from report.text.prose import by_number, listing, number, percent, si, signed_percent
 
 TOO_FAR = 2.0
 """A printed step's FLOP that differ from those on the other GPUs by more than this factor contradict them."""

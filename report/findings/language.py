@@ -3,11 +3,12 @@
 import pandas as pd
 
 from measure.domain.models import DECODE, PREFILL
+from measure.domain.values import significant
 from report.analysis import available, language
 from report.analysis.available import on_each_machine
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import each, highest
-from report.text.quantities import intensity, listing, number, percent, significant
+from report.text.prose import intensity, listing, number, percent
 
 
 @on_each_machine

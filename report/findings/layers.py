@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import BACKWARD, FORWARD
 from report.analysis import available, layer_costs
 from report.analysis.available import finding, on_each_machine, or_missing
@@ -9,7 +10,7 @@ from report.analysis.layer_costs import OUTSIDE, shares_by_kind
 from report.load.paper import Machine, Paper
 from report.load.workloads import PRODUCTS
 from report.text.frame_rows import extremes, highest
-from report.text.quantities import by_number, capitalised, intensity, number, percent, signed_percent, significant
+from report.text.prose import by_number, capitalised, intensity, number, percent, signed_percent
 
 
 @finding

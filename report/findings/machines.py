@@ -19,8 +19,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import STREAMS
 from report.text.frame_rows import of_models
-from report.text.prose import Markup, Prose, escape
-from report.text.quantities import by_number, listing, number, percent, si
+from report.text.prose import Markup, Prose, by_number, escape, listing, number, percent, si
 
 REASONS = {
     "oom": "ran out of memory",

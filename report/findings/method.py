@@ -4,12 +4,12 @@ from itertools import count
 
 from measure.domain import roofs as memory_levels
 from measure.domain import statistics, words
+from measure.domain.values import significant
 from measure.domain.variants import VARIANTS
 from report.analysis import saturation
 from report.load import roofs
 from report.published import agreement
-from report.text.prose import Markup, Prose
-from report.text.quantities import percent, si, significant
+from report.text.prose import Markup, Prose, percent, si
 
 CONFIDENCE = Prose(percent(statistics.CONFIDENCE))
 """Of every interval but those of the effects that are tested, which are wider."""

@@ -16,13 +16,14 @@ from measure.cache.predictions import (
     PUT_ASIDE,
     Setting,
 )
+from measure.domain.values import SPACE, significant
 from measure.predicting.study import ASIDE
 from report.analysis import predictions
 from report.analysis.available import DataMissingError, finding
 from report.analysis.predictions import CALLED, LEFT_OUT, Check
 from report.load.paper import Paper
 from report.text.frame_rows import each, highest, matching
-from report.text.quantities import SPACE, capitalised, listing, number, percent, significant
+from report.text.prose import capitalised, listing, number, percent
 
 GOOD = 0.15
 """A median error below which an estimate serves to choose a chip or size a machine."""

@@ -4,13 +4,14 @@ from math import exp, inf
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, correlations, predictors
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
 from report.analysis.correlations import Coefficient, correlation
 from report.analysis.predictors import BOUND, FLOP, PARAMETERS, TRAITS, Rank, model_traits
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
-from report.text.quantities import capitalised, listing, number, significant
+from report.text.prose import capitalised, listing, number
 
 GRADES = ((0.9, "closely"), (0.7, "fairly"), (0.4, "loosely"), (-1.0, "hardly"))
 """How a coefficient of at least so much is called."""

@@ -7,8 +7,7 @@ from report.load import roofs
 from report.load.paper import Machine, Paper
 from report.load.roofs import ARITHMETIC, STREAMS, fastest
 from report.text.frame_rows import each
-from report.text.prose import command
-from report.text.quantities import listing, number, percent, rate_unit, si
+from report.text.prose import command, listing, number, percent, rate_unit, si
 
 NOTICED = 0.02
 """A share below which two rates are told as the same."""

@@ -4,11 +4,12 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, speed_ups
 from report.analysis.available import Missing, finding, on_each_machine, or_missing
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes, of_models
-from report.text.quantities import number, significant
+from report.text.prose import number
 
 
 @finding

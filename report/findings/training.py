@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, ratio_reasons
 from report.analysis.available import DataMissingError, finding, missing, on_each_machine, or_missing
 from report.analysis.layer_costs import at_shown_batch
@@ -10,7 +11,7 @@ from report.findings.waterfall import counts
 from report.load.paper import Machine, Paper
 from report.load.steps import MEMORY_PARTS, update_byte
 from report.text.frame_rows import extremes, highest, lowest
-from report.text.quantities import by_number, listing, number, percent, si, significant
+from report.text.prose import by_number, listing, number, percent, si
 
 
 def span(rows: pd.DataFrame, column: str) -> str:

@@ -2,13 +2,14 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, datasheet, stand_in
 from report.analysis.available import finding, on_each_machine
 from report.analysis.long_lists import ALWAYS
 from report.analysis.stand_in import StandIn
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each, extremes, highest, matching, of_models
-from report.text.quantities import by_number, intensity, listing, number, percent, si, significant
+from report.text.prose import by_number, intensity, listing, number, percent, si
 
 WANDERING = 0.03
 """A clock differs by no more than this share between the measurement of itself and that of arithmetic."""

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import INFERENCE
 from report.analysis import available, remedies, waterfall
 from report.analysis.available import DataMissingError, finding, on_each_machine
@@ -14,7 +15,7 @@ from report.load import operator_bounds
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import at_ends, extremes, highest
-from report.text.quantities import by_number, exact, listing, number, percent, signed_percent, significant
+from report.text.prose import by_number, exact, listing, number, percent, signed_percent
 
 TOLD = 2
 """So many values are told of."""

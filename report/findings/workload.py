@@ -3,6 +3,7 @@
 import pandas as pd
 
 from measure.domain.models import DECODE, MEASURED_SHAPES, SOUND, Task, task_of
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import finding
 from report.analysis.bounds import demands
@@ -11,7 +12,7 @@ from report.analysis.predictors import comparable
 from report.findings import chips
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import at_ends, each, extremes
-from report.text.quantities import intensity, listing, number, percent, si, significant
+from report.text.prose import intensity, listing, number, percent, si
 
 
 def count(paper: Paper) -> str:

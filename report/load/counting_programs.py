@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 from measure.domain.words import PUBLISHED_MAC_STEP
-from report.text.quantities import percent
+from report.text.prose import percent
 
 OURS = "roofwright"
 

@@ -5,8 +5,9 @@ from math import isnan
 from typing import Any
 
 from measure.domain.statistics import Estimate, quotient
+from measure.domain.values import significant
 from report.analysis.effect import Effect, with_interval
-from report.text.quantities import change, percent, significant
+from report.text.prose import change, percent
 
 TOLERANCE = 0.01
 """Up to this share two figures agree, where that is more than the printed one's rounding."""

@@ -11,7 +11,7 @@ import pandas as pd
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.verdict import NOT_COMPARABLE, Comparison, Verdict, compares, judge, printed
 from report.text.frame_rows import each
-from report.text.quantities import rate_unit
+from report.text.prose import rate_unit
 
 CORES_AND_CLOCK = re.compile(r"(\d+) cores? x ([\d.]+) GHz")
 CHANNELS = re.compile(r"(\d+) ch")

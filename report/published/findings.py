@@ -1,5 +1,6 @@
 """What of published figures holds: how many agree, and the checks that arithmetic alone can do."""
 
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import DataMissingError, finding, lacking, missing
 from report.load.paper import BASE_PRECISION, Paper
@@ -18,7 +19,7 @@ from report.published.verdict import (
     comparisons,
 )
 from report.text.frame_rows import each
-from report.text.quantities import capitalised, listing, number, percent, si, significant
+from report.text.prose import capitalised, listing, number, percent, si
 
 
 def _some(found: list[Comparison], table: str) -> list[Comparison]:

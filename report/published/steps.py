@@ -21,7 +21,7 @@ from report.published.verdict import (
     printed,
 )
 from report.text.frame_rows import each, matching
-from report.text.quantities import percent, si
+from report.text.prose import percent, si
 
 CANDIDATES = {"vit_b_32": ("vit_b_16",), "mobilenet_v3_large": ("mobilenet_v2",)}
 """What a study may have meant that prints neither which ViT nor which MobileNet it used."""

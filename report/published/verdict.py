@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from measure.domain.values import significant
 from report.load.paper import Paper
 from report.published.agreement import Measured, near
-from report.text.quantities import percent, significant
+from report.text.prose import percent
 
 AGREES, DIFFERS, UNDECIDED, NOT_COMPARABLE = "agrees", "differs", "undecided", "not comparable"
 

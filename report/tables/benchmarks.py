@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import available, predictors, saturation
 from report.analysis.available import or_missing
 from report.analysis.correlations import FEWEST, written
@@ -14,8 +15,7 @@ from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.tables.pipe import MEASURED_IN, NONE, failure, known, named, others, pipe, with_interval
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import percent, si, significant, throughput
+from report.text.prose import escape, percent, si, throughput
 
 
 @or_missing

@@ -4,14 +4,14 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import SPACE, significant
 from report.analysis import available
 from report.analysis.available import or_missing
 from report.load import chips
 from report.load.paper import Paper
 from report.tables.pipe import NONE, cited, known, pipe
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import SPACE, change, rate_unit, si, significant
+from report.text.prose import change, escape, rate_unit, si
 
 
 def _rate(row: Any) -> str:

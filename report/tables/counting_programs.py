@@ -6,8 +6,7 @@ from report.load import counting_programs
 from report.load.paper import Paper
 from report.tables.pipe import NONE, known, pipe
 from report.text.frame_rows import each, highest, lowest
-from report.text.prose import escape
-from report.text.quantities import percent, si
+from report.text.prose import escape, percent, si
 
 
 @or_missing

@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 
+from measure.domain.values import significant
 from report.analysis import elsewhere
 from report.analysis.available import or_missing
 from report.engine import columns
 from report.load.paper import Paper
 from report.tables.pipe import NONE, cited, pipe
 from report.text.frame_rows import highest
-from report.text.prose import escape
-from report.text.quantities import percent, significant
+from report.text.prose import escape, percent
 
 AGREES = 0.05
 """A rate times its time is the batch size, but for this share."""

@@ -11,8 +11,7 @@ from report.analysis.operator_shares import PHASES, STUDIED, STUDIED_BATCH
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.tables.pipe import MEASURED_IN, NONE, NOT_MEASURED, cited, known, named, others, pipe
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import intensity, percent, si
+from report.text.prose import escape, intensity, percent, si
 
 
 def _measurements(byte_per_s: Any, time_s: Any, flop_per_s: Any, flop_per_byte: Any) -> list[str]:

@@ -1,13 +1,13 @@
 """The table of language models."""
 
 from measure.domain.models import cache_byte
+from measure.domain.values import significant
 from report.analysis import available, language
 from report.analysis.available import or_missing
 from report.load.paper import Paper
 from report.tables.pipe import NONE, known, pipe, with_interval
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import intensity, percent, si, significant
+from report.text.prose import escape, intensity, percent, si
 
 
 @or_missing

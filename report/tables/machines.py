@@ -1,12 +1,12 @@
 """The machines that were measured."""
 
+from measure.domain.values import significant
 from report.analysis import datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import Machine, Paper
 from report.tables.pipe import NONE, known, named, pipe
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import intensity, si, significant
+from report.text.prose import escape, intensity, si
 
 
 def _properties(machine: Machine) -> dict[str, str | int | None]:

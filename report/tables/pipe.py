@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import SPACE, digits_to, place_of
 from report.analysis import available
 from report.engine import columns
 from report.load.paper import Machine
-from report.text.prose import NOTHING, escape
-from report.text.quantities import SPACE, digits_to, intensity, number, place_of, si
+from report.text.prose import NOTHING, escape, intensity, number, si
 
 NONE = "–"
 """Stands in a cell for what is not known or does not apply."""

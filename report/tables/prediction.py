@@ -13,6 +13,7 @@ from measure.cache.predictions import (
     ONE_KNOWN,
     OURS,
 )
+from measure.domain.values import significant
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import How
 from report.analysis import predictions
@@ -21,8 +22,7 @@ from report.analysis.predictions import Check
 from report.load.paper import Paper
 from report.tables.pipe import NONE, pipe
 from report.text.frame_rows import each as rows_of
-from report.text.prose import escape
-from report.text.quantities import percent, si, significant
+from report.text.prose import escape, percent, si
 
 TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")
 """Models for whose like the table of chips speaks: convolutions, depthwise ones, attention."""

@@ -1,5 +1,6 @@
 """The tables of published results: each printed figure beside ours with a verdict, and the claims with a mark."""
 
+from measure.domain.values import significant
 from report.analysis.available import at_least_one, lacking, or_missing
 from report.load.paper import Paper
 from report.published import claims
@@ -8,7 +9,6 @@ from report.published.verdict import Comparison, compared
 from report.tables.pipe import NONE, cited, known, pipe, quantity, with_interval
 from report.text.frame_rows import each
 from report.text.prose import escape
-from report.text.quantities import significant
 
 
 def _ours(comparison: Comparison) -> str:

@@ -1,13 +1,13 @@
 """Tables of what roofs are made of: the arithmetic of each benchmark, and the levels of memory."""
 
+from measure.domain.values import SPACE
 from report.analysis import available, datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.load.roofs import ARITHMETIC, STREAMS, burst, fastest, peaks, sustained
 from report.tables.pipe import NONE, between, cited, known, named, pipe, with_interval
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import SPACE, intensity, percent, rate_unit, si
+from report.text.prose import escape, intensity, percent, rate_unit, si
 
 
 @or_missing

@@ -4,14 +4,14 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import SPACE, significant
 from report.analysis import available, ratio_reasons
 from report.analysis.available import or_missing
 from report.analysis.long_lists import listed
 from report.load.paper import BASE_PRECISION, Paper
 from report.tables.pipe import MEASURED_IN, NONE, between, failure, known, others, pipe
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import SPACE, percent, si, significant
+from report.text.prose import escape, percent, si
 
 
 @or_missing

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.values import SPACE, significant
 from report.analysis import available, remedies, speed_ups, waterfall
 from report.analysis.available import or_missing
 from report.analysis.effect import median_of
@@ -15,8 +16,7 @@ from report.analysis.waterfall import BOUND, BY_OPERATOR, FRAMEWORK, RESIDUAL
 from report.load.paper import Paper
 from report.tables.pipe import MEASURED_IN, NONE, NOT_MEASURED, known, others, pipe
 from report.text.frame_rows import each, highest, lowest
-from report.text.prose import escape
-from report.text.quantities import SPACE, percent, si, significant
+from report.text.prose import escape, percent, si
 
 SHOWN = (BOUND, BY_OPERATOR, INEFFICIENCY, FRAMEWORK, RESIDUAL)
 

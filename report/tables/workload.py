@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from math import isnan
 from operator import attrgetter
 
+from measure.domain.values import SPACE, significant
 from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
 from report.analysis.available import or_missing
@@ -12,8 +13,7 @@ from report.analysis.long_lists import evenly, listed
 from report.load.paper import Paper
 from report.tables.pipe import COUNTED_IN, NONE, others, pipe
 from report.text.frame_rows import each
-from report.text.prose import escape
-from report.text.quantities import SPACE, intensity, percent, si, significant
+from report.text.prose import escape, intensity, percent, si
 
 
 @or_missing

@@ -1,6 +1,11 @@
-"""Computed text for the chapters: plain strings that no Markdown reader takes for markup."""
+"""Computed text for the chapters: numbers, lists of words, and strings that no Markdown reader takes for markup."""
 
 import re
+from collections.abc import Sequence
+
+from measure.domain import values
+from measure.domain.values import SPACE, significant
+from measure.domain.words import operation
 
 MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~^$@&'\"])")
 APOSTROPHE = re.compile(r"(?<=[\w)])'")
@@ -84,3 +89,74 @@ class Gap(Prose):
     def as_block(self) -> str:
         """Return the Markdown of a paragraph."""
         return f"::: {{.gap}}\n{escape(self)}\n:::\n"
+
+
+def si(value: float, unit: str, digits: int = 3) -> str:
+    """Format a quantity with an SI prefix and a no-break space: ``si(989.4e12, "FLOP/s")`` is ``989 TFLOP/s``."""
+    return values.si(float(value), unit, digits, SPACE)
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """Format a share as a percentage with a no-break space: 0.4567 is ``46 %``."""
+    return values.percent(share, digits, SPACE)
+
+
+def intensity(value: float, unit: str = "FLOP/B", digits: int = 3) -> str:
+    """Format an operational intensity or a ridge point; never with a prefix, so that all compare at a glance."""
+    return f"{significant(value, digits)}{SPACE}{unit}"
+
+
+def throughput(value: float, digits: int = 3) -> str:
+    """Format inputs (images or clips) per second, with thousands set apart and no prefix."""
+    text = significant(value, digits)
+    return f"{float(text):,.{len(text.partition('.')[2])}f}{SPACE}inputs/s"
+
+
+def change(share: float, low: float, high: float) -> str:
+    """Format a change as a percentage, with its interval: ``26 % (20 to 33 %)``."""
+    middle, least, most = (percent(value).replace("-", "−") for value in (share, low, high))
+    return f"{middle} ({least.partition(SPACE)[0]}{SPACE}to{SPACE}{most})"
+
+
+def exact(count: int, unit: str) -> str:
+    """Format a whole number in full, with its thousands set apart: ``4,089,184,256 FLOP``."""
+    return f"{count:,}{SPACE}{unit}"
+
+
+def number(count: int, noun: str, plural: str | None = None) -> str:
+    """Format a count with its noun in the right number: ``1 model``, ``24 models``, ``no cell``."""
+    word = noun if count in (0, 1) else plural or noun + "s"
+    return f"{count or 'no'}{SPACE}{word}"
+
+
+def listing(words: Sequence[str], most: int | None = None) -> str:
+    """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``; of more than ``most`` the first are said."""
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def rate_unit(precision: str) -> str:
+    """Return the unit of a peak."""
+    return f"{operation(precision)}/s"
+
+
+def ridge_unit(precision: str) -> str:
+    return f"{operation(precision)}/B"
+
+
+def signed_percent(share: float) -> str:
+    """Format a share that may be negative as a percentage, with a minus sign in place of the hyphen."""
+    return percent(share).replace("-", "−")
+
+
+def by_number(count: int, one: str, several: str) -> str:
+    """Return the word that agrees with a count: ``by_number(3, "has", "have")`` is ``have``."""
+    return one if count == 1 else several
+
+
+def capitalised(text: str) -> str:
+    """Return the text with its first letter as a capital and the rest as it is."""
+    return f"{text[:1].upper()}{text[1:]}"

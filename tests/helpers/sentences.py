@@ -1,8 +1,8 @@
 """What every finding's and table's text has to be, and what it says."""
 
+from measure.domain.values import SPACE
 from report.analysis.available import Missing
 from report.text.prose import Prose
-from report.text.quantities import SPACE
 
 
 def plain(text):

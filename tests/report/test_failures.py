@@ -40,11 +40,11 @@ def test_without_a_failure_there_is_no_line():
 
 
 def test_the_place_is_the_last_one_of_the_report():
-    from report.text.quantities import significant
+    from measure.domain.values import significant
 
     with failures.noted() as lines:
         failures.sentence("a", caught(lambda: significant(float("inf"))))
-    assert lines[0].startswith("a: ValueError: inf is no quantity (quantities.py, line ")
+    assert lines[0].startswith("a: ValueError: inf is no quantity (values.py, line ")
 
 
 def test_a_failure_without_a_text_and_one_of_several_lines():

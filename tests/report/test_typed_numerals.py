@@ -4,6 +4,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
+from measure.domain.values import SPACE
 from measure.domain.words import PUBLISHED_MAC_STEP
 from measure.predicting.study import HIGH, LOW
 from report.analysis import elsewhere_pairs, operator_shares, product_lines
@@ -12,7 +13,7 @@ from report.figures import layer_shares, pies, strips, waterfall
 from report.findings import method
 from report.load import counting_programs
 from report.tables import elsewhere, prediction
-from report.text.quantities import SPACE, percent
+from report.text.prose import percent
 
 
 def share(value):

@@ -13,14 +13,14 @@ from operator import itemgetter
 
 from measure.cache.project import import_modules
 from measure.domain.statistics import CONFIDENCE
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
 from report.analysis.effect import Effect, adjusted_confidence
 from report.findings.conclusions import conclusion
 from report.findings.conclusions.conclusion import Conclusion, on
 from report.load.paper import Paper
-from report.text.prose import Gap, Markup, escape
-from report.text.quantities import by_number, listing, number, percent, significant
+from report.text.prose import Gap, Markup, by_number, escape, listing, number, percent
 
 import_modules(__name__)
 

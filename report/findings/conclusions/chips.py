@@ -9,7 +9,7 @@ from report.findings.comparisons import growing_kinds, tensor_gpus
 from report.findings.conclusions.conclusion import Answer, of_paper
 from report.load.chips import of_dies
 from report.load.paper import Paper
-from report.text.quantities import listing, number
+from report.text.prose import listing, number
 
 
 @of_paper(6, "Sparse peaks", "sec-chip-table", is_margin=True)

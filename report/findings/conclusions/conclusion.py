@@ -11,7 +11,7 @@ from report.analysis import available
 from report.analysis.effect import Effect, median_of
 from report.analysis.predictors import common_batches, comparable
 from report.load.paper import Machine, Paper
-from report.text.quantities import capitalised, listing, number
+from report.text.prose import capitalised, listing, number
 
 LITTLE = 1.25
 """Up to this factor a margin is little, and the advice is the opposite."""

@@ -3,6 +3,7 @@
 from math import isnan
 from statistics import median
 
+from measure.domain.values import significant
 from report.analysis import available, datasheet
 from report.analysis.available import DataMissingError, missing, missing_on
 from report.analysis.effect import Effect, median_of
@@ -21,7 +22,7 @@ from report.findings.predictors import ranked_of
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.published.verdict import DIFFERS, NOT_COMPARABLE, Comparison, by_cause, comparisons
 from report.text.frame_rows import extremes, matching
-from report.text.quantities import by_number, number, si, significant
+from report.text.prose import by_number, number, si
 
 
 @of_machine(4, "FLOP", "fig-on-roof", is_margin=True)

@@ -15,7 +15,7 @@ from report.findings.conclusions.conclusion import (
 )
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import matching
-from report.text.quantities import number
+from report.text.prose import number
 
 FIRST = "before buying a faster chip"
 

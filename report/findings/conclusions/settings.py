@@ -5,6 +5,7 @@ from statistics import median_low
 
 import pandas as pd
 
+from measure.domain.values import significant
 from measure.domain.words import EAGER
 from report.analysis import available, saturation, speed_ups
 from report.analysis.available import missing_on
@@ -25,7 +26,7 @@ from report.findings.conclusions.conclusion import (
 )  # fmt: skip
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
-from report.text.quantities import capitalised, number, percent, significant
+from report.text.prose import capitalised, number, percent
 
 
 @of_machine(1, "Precision", "sec-throughput")

@@ -1,12 +1,13 @@
 """What training costs beside inference, in time and in memory."""
 
+from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import DataMissingError
 from report.analysis.effect import median_of
 from report.analysis.layer_costs import at_shown_batch
 from report.findings.conclusions.conclusion import Answer, of_machine, of_paper
 from report.load.paper import Machine, Paper
-from report.text.quantities import number, percent, significant
+from report.text.prose import number, percent
 
 HALF = 0.5
 """What holds more than this share of a step's memory decides how to save it."""

@@ -7,7 +7,7 @@ from report.analysis.available import Missing, finding, lacking, or_failed
 from report.load.paper import Paper
 from report.published.claims.ruling import CLAIMS, ELSEWHERE, MARKS, Ruling, or_elsewhere, or_undecided
 from report.text.frame_rows import each
-from report.text.quantities import by_number, number
+from report.text.prose import by_number, number
 
 import_modules(__name__)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from measure.cache.hand_kept import LATENCY
+from measure.domain.values import significant
 from measure.domain.words import EAGER
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
@@ -19,7 +20,7 @@ from report.published.agreement import Measured, counted, latency, near, of_effe
 from report.published.claims.ruling import Ruling, at_batches, claim, claim_anywhere
 from report.published.claims.sides import BATCHES, ruled_by_side
 from report.text.frame_rows import each, highest, matching
-from report.text.quantities import by_number, intensity, listing, number, percent, significant
+from report.text.prose import by_number, intensity, listing, number, percent
 
 LEAN = ("mobilenet", "shufflenet", "efficientnet", "regnet", "mnasnet")
 """How the names of the models begin that the study calls memory-bound."""

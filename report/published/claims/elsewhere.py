@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from measure.domain.statistics import is_drifting
+from measure.domain.values import significant
 from measure.domain.words import INFERENCE, STEP, TF32
 from report.analysis import available, correlations, elsewhere, elsewhere_sweeps
 from report.analysis.available import DataMissingError
@@ -29,7 +30,7 @@ from report.published.claims.sides import BATCHES, STUDIED_GPU
 from report.published.models import USUAL_SHAPE
 from report.published.steps import chip_roof
 from report.text.frame_rows import highest, lowest, matching
-from report.text.quantities import by_number, listing, number, significant
+from report.text.prose import by_number, listing, number
 
 WHERE = "data/published/measurements"
 

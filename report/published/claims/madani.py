@@ -10,7 +10,7 @@ from report.published.agreement import Measured, counted, latency, together
 from report.published.claims.ruling import Ruling, at_batches, claim
 from report.published.claims.sides import BATCHES, each_batch, models, ruled_by_side
 from report.text.frame_rows import each, highest, lowest, matching
-from report.text.quantities import intensity, listing, number, si
+from report.text.prose import intensity, listing, number, si
 
 COMPARED = (
     "alexnet", "vgg16", "resnet18", "resnet50", "mobilenet_v2", "densenet121", "convnext_tiny", "fcn_resnet50",

@@ -10,7 +10,7 @@ from report.published.agreement import latency
 from report.published.claims.ruling import Ruling, claim
 from report.published.steps import Step, chip_roof
 from report.published.verdict import AGREES, DIFFERS, compared
-from report.text.quantities import intensity, listing, si
+from report.text.prose import intensity, listing, si
 
 GPUS = ("NVIDIA T4", "NVIDIA L4", "NVIDIA V100")
 """The GPUs of the study, in the order of its claims."""

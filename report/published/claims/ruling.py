@@ -8,7 +8,7 @@ from report.analysis import available
 from report.analysis.available import DataMissingError, DeviceMissingError
 from report.load.paper import Machine, Paper
 from report.published.verdict import NOT_COMPARABLE, UNDECIDED
-from report.text.quantities import listing
+from report.text.prose import listing
 
 CONFIRMED, REFUTED = "confirmed", "refuted"
 

@@ -12,7 +12,7 @@ from report.published.agreement import Measured, counted, interval_between, toge
 from report.published.claims.ruling import Ruling, at_batches
 from report.published.steps import chip_roof
 from report.text.frame_rows import matching
-from report.text.quantities import listing, number
+from report.text.prose import listing, number
 
 STUDIED_GPU = "NVIDIA T4"
 """The GPU of the studies that say which they used: its datasheet stands in where it was not measured."""

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from measure.domain.values import SPACE
 from report.analysis import correlations, resampling
 from report.analysis.correlations import Coefficient, advantage, correlation, kendall, ranks, spearman, written
-from report.text.quantities import SPACE
 
 ONCE = np.ones((1, 4))
 RNG = np.random.default_rng(7)

@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
+from measure.domain.values import SPACE
 from report.analysis.long_lists import ALWAYS, ROWS, evenly, left_out, listed
-from report.text.quantities import SPACE
 
 
 def test_of_more_than_there_is_room_for_the_ends_and_some_evenly_from_between():

@@ -2,9 +2,9 @@
 
 import pytest
 
+from measure.domain.values import SPACE
 from report.analysis.effect import Effect
 from report.published.agreement import Measured, counted, latency, near, of_effect, together
-from report.text.quantities import SPACE
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from helpers.papers import empty, many, tiny
 from helpers.published_papers import printed
 from helpers.training_papers import trained
 
+from measure.domain.values import SPACE
 from report.analysis import layer_costs
 from report.analysis.correlations import Coefficient
 from report.published import claims
@@ -16,7 +17,6 @@ from report.published.claims import coursework, madani
 from report.published.claims.ruling import CONFIRMED, REFUTED, Ruling, anywhere, at_batches
 from report.published.claims.sides import Ridge
 from report.published.verdict import NOT_COMPARABLE, UNDECIDED
-from report.text.quantities import SPACE
 
 
 def ruled(claim, paper=None):

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from helpers.published_papers import printed
 
+from measure.domain.values import SPACE
 from report.published import findings
 from report.published.steps import MILLISECONDS
 from report.published.verdict import by_cause, comparisons
-from report.text.quantities import SPACE
 
 
 def told(finding, paper=None):

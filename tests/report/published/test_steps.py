@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 from helpers.published_papers import printed
 
+from measure.domain.values import SPACE
 from report.published import steps
 from report.published.verdict import AGREES, DIFFERS, NOT_COMPARABLE
-from report.text.quantities import SPACE
 
 
 def step(model, gpu):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from measure.domain.values import SPACE
 from report.published.agreement import Measured, interval_between
 from report.published.verdict import (
     AGREES,
@@ -14,7 +15,6 @@ from report.published.verdict import (
     judge,
     judge_measured,
 )
-from report.text.quantities import SPACE
 
 
 @pytest.mark.parametrize(

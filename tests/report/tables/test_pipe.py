@@ -14,7 +14,7 @@ from report.analysis.available import Missing
 from report.engine.columns import CELL_PADDING, LINE_CHARACTERS, length
 from report.engine.pandoc import plain_text, run_pandoc
 from report.tables.pipe import between, failure, known, pipe, with_interval
-from report.text.quantities import si
+from report.text.prose import si
 
 
 def test_a_column_is_as_wide_as_its_longest_line_and_on_its_side():

@@ -5,9 +5,9 @@ import pytest
 from helpers.published_papers import printed
 from helpers.sentences import cells
 
+from measure.domain.values import SPACE
 from report.published import training
 from report.tables import published
-from report.text.quantities import SPACE
 
 TABLES = ("chips", "models", "training", "steps", "estimates", "claim_rulings")
 

@@ -2,8 +2,24 @@ import json
 
 import pypandoc
 import pytest
+from helpers.sentences import plain
 
-from report.text.prose import Prose, command, escape, quoted, washed
+from report.text import prose
+from report.text.prose import (
+    Prose,
+    change,
+    command,
+    escape,
+    exact,
+    intensity,
+    listing,
+    number,
+    percent,
+    quoted,
+    si,
+    throughput,
+    washed,
+)
 
 TEXTS = (
     "python -m measure --device cuda",
@@ -70,3 +86,57 @@ def test_what_no_picture_or_page_can_hold_is_replaced(text, clean):
     assert washed(text) == clean
     assert escape(text) == escape(clean)
     assert quoted(text) == quoted(clean)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (989.4e12, "FLOP/s", "989 TFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (49.6e9, "B/s", "49.6 GB/s"),
+        (0.0123, "s", "12.3 ms"),
+        (4.56e-7, "s", "456 ns"),
+        (2.5e-5, "s", "25.0 µs"),
+        (1.0, "s", "1.00 s"),
+        (999.6, "B", "1.00 kB"),  # rounds into the next prefix
+        (1.835e15, "FLOP/s", "1.84 PFLOP/s"),  # half is rounded up
+        (61_100_840, "", "61.1 M"),
+        (0, "B", "0 B"),
+    ],
+)
+def test_si(value, unit, text):
+    assert plain(si(value, unit)) == text
+
+
+def test_other_numbers():
+    assert plain(intensity(989.4e12 / 3.35e12)) == "295 FLOP/B"
+    assert plain(percent(0.4567)) == "46 %"
+    assert plain(exact(4089184256, "FLOP")) == "4,089,184,256 FLOP"
+    assert plain(throughput(29312.4)) == "29,300 inputs/s"
+    assert plain(throughput(21.04)) == "21.0 inputs/s"
+
+
+def test_words():
+    assert [plain(number(count, "model")) for count in (0, 1, 24)] == ["no model", "1 model", "24 models"]
+    assert plain(number(2, "family", "families")) == "2 families"
+    assert [listing(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert listing(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert listing(["a", "b"], 2) == "a and b"
+
+
+def test_integers_do_operations():
+    assert prose.rate_unit("int8") == "OP/s"
+    assert prose.rate_unit("fp8") == "FLOP/s"
+    assert prose.ridge_unit("int8") == "OP/B"
+
+
+def test_change():
+    assert plain(change(0.258, 0.2, 0.331)) == "26 % (20 to 33 %)"
+    assert plain(change(0.03, -0.085, 0.16)) == "3.0 % (−8.5 to 16 %)"
+
+
+def test_words_that_agree_with_a_number():
+    assert [prose.by_number(count, "has", "have") for count in (0, 1, 2)] == ["have", "has", "have"]
+    assert prose.capitalised("the FLOP") == "The FLOP"
+    assert prose.capitalised("") == ""
+    assert plain(prose.signed_percent(-0.25)) == "−25 %"
