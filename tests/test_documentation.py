@@ -22,6 +22,7 @@ from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
 import roofwright
+from examples import tiny
 from measure import __main__ as measure_command
 from measure.cache import dictionary, table
 from measure.cache.hand_kept import PublishedTiming
@@ -210,6 +211,12 @@ def add_a_made_table(words, scratch):
 def parse_what_is_counted(words, _scratch):
     """All of them take a quarter of an hour: tests/measure/test_count_published.py counts some."""
     count_published.parser().parse_args(words)
+
+
+@rule("python", "examples/tiny.py")
+def parse_what_is_drawn(words, _scratch):
+    """tests/test_tiny.py draws one network."""
+    tiny.make_parser().parse_args(words)
 
 
 @rule("python", "-m", "measure.cache.dictionary")
