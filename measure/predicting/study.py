@@ -323,10 +323,12 @@ def error_row(
 
 def _is_within(rows: FitRows, ratios: Numbers, others: Numbers | None) -> Mask:
     """Return which latencies lie within the interval of other rows' ratios, or of the other half's."""
-    halves = [np.ones(len(ratios), dtype=bool)] if others is not None else list(folds(rows.architecture, 2))
+    if others is not None:
+        low, high = np.quantile(others, [LOW, HIGH])
+        return np.asarray((ratios >= low) & (ratios <= high))
     found = np.zeros(len(ratios), dtype=bool)
-    for half in halves:
-        if others is not None or not half.all():
-            low, high = np.quantile(ratios[~half] if others is None else others, [LOW, HIGH])
+    for half in folds(rows.architecture, 2):
+        if not half.all():
+            low, high = np.quantile(ratios[~half], [LOW, HIGH])
             found[half] = (ratios[half] >= low) & (ratios[half] <= high)
     return found

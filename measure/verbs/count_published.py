@@ -139,10 +139,9 @@ class PublishedCounts:
     def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
         """Delete the rows of models to count again, and of kinds left by a kill before their model's row."""
         again = {(task.name, task.input_size) for task in tasks}
-        records: tuple[tuple[Path, type[Any]], ...] = ((self._counts, PublishedCount), (self._kinds, PublishedKind))
         with in_turn(self.folder):
-            for path, record in records:
-                rows = table.read(path, record)
+            for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
+                rows: list[Any] = table.read(path, record)
                 kept = [row for row in rows if (row.model, row.input_size) not in again]
                 if len(kept) < len(rows):
                     table.write(path, record, kept)

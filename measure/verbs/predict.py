@@ -89,14 +89,16 @@ class PredictedCall:
     def cells(self) -> tuple[str, ...]:
         """Return the row of the table, in the order of ``HEAD``."""
         found = self.prediction
-        is_checked = found.low_s is not None and found.high_s is not None
+        interval = "not checked"
+        if found.low_s is not None and found.high_s is not None:
+            interval = f"{latency(found.low_s)} to {latency(found.high_s)}"
         basis = {FITTED: f"{found.timed_models} models timed there", DATASHEET: "its datasheet"}
         return (
             self.chip,
             str(self.batch),
             latency(found.least_s),
             latency(found.likely_s),
-            f"{latency(found.low_s or 0)} to {latency(found.high_s or 0)}" if is_checked else "not checked",
+            interval,
             plain(self.inputs_per_s),
             found.bound,
             f"{found.costliest} ({found.costliest_share:.0%})",

@@ -1,10 +1,24 @@
 import numpy as np
 import pytest
-from helpers.predicted import BEAD, additive
+from helpers.predicted import BEAD, additive, call, demand
 
-from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_MODEL, OURS, PUT_ASIDE, TERMS
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    BY_MODEL,
+    LIKE_FLOP,
+    LIKE_PARAMETERS,
+    LIKE_REGRESSION,
+    LIKE_RESNET50,
+    LIKE_ROOFLINE,
+    ONE_KNOWN,
+    OURS,
+    PUT_ASIDE,
+    TERMS,
+)
 from measure.predicting import study
-from measure.predicting.model import LatencyModel
+from measure.predicting.model import LatencyModel, fit_setting
+from measure.predicting.study import Checked
 from measure.predicting.timings import fit_rows
 
 COG = BEAD._replace(device="Cog 3")
@@ -12,7 +26,7 @@ POOL = study.pool_of("gpu", "fp16", "inference")
 
 
 @pytest.fixture(scope="module")
-def told():
+def studies():
     aside = BEAD._replace(device=study.ASIDE[0])
     calls = [*additive(models=400), *additive(1.3, COG, models=90), *additive(1.2, aside, models=30)]
     return study.study(calls, lambda _: None), study.study(calls, lambda _: None, aside=True)
@@ -24,22 +38,22 @@ def test_fp16_and_bf16_share_a_pool_and_fp32_and_tf32_do():
     assert study.pool_of("cpu", "fp32", "step") == study.pool_of("cpu", "tf32", "step")
 
 
-def test_a_setting_of_many_models_is_fitted_by_itself_and_all_are_in_the_pool(told):
-    found, _ = told
+def test_a_setting_of_many_models_is_fitted_by_itself_and_all_are_in_the_pool(studies):
+    found, _ = studies
     # Four hundred models on Bead 2; ninety on Cog 3 at one batch size are too few
     assert {row.device for row in found.coefficients} == {"Bead 2", "any GPU"}
     assert [row.term for row in found.coefficients if row.device == "Bead 2"] == list(TERMS)
     assert {row.models for row in found.coefficients if row.device == "any GPU"} == {400}
 
 
-def test_a_coefficient_lies_within_its_interval(told):
-    rows = [row for row in told[0].coefficients if row.term == "convolution arithmetic" and row.device == "Bead 2"]
+def test_a_coefficient_lies_within_its_interval(studies):
+    rows = [row for row in studies[0].coefficients if row.term == "convolution arithmetic" and row.device == "Bead 2"]
     assert [row.low <= row.value <= row.high for row in rows] == [True]
     assert rows[0].value == pytest.approx(2.0, rel=0.05)
 
 
-def test_no_fit_sees_what_is_put_aside_and_it_is_predicted_when_asked_for(told):
-    plain, with_aside = told
+def test_no_fit_sees_what_is_put_aside_and_it_is_predicted_when_asked_for(studies):
+    plain, with_aside = studies
     assert plain.coefficients == with_aside.coefficients
     assert not any(row.left_out == PUT_ASIDE for row in plain.errors)
     found = [row for row in with_aside.errors if (row.left_out, row.method, row.batches) == (PUT_ASIDE, OURS, "all")]
@@ -48,8 +62,8 @@ def test_no_fit_sees_what_is_put_aside_and_it_is_predicted_when_asked_for(told):
     assert [row.coverage for row in found] == [1.0, 1.0]
 
 
-def test_errors_of_all_settings_together_give_each_the_same_say(told):
-    rows = {row.device: row for row in told[0].errors if (row.left_out, row.method) == (BY_DEVICE, OURS)}
+def test_errors_of_all_settings_together_give_each_the_same_say(studies):
+    rows = {row.device: row for row in studies[0].errors if (row.left_out, row.method) == (BY_DEVICE, OURS)}
     # Each device predicted from the other: 1.3 and 1 / 1.3 of the prediction
     assert rows["Cog 3"].median_ratio == pytest.approx(1.3, rel=0.03)
     assert rows["Bead 2"].median_ratio == pytest.approx(1 / 1.3, rel=0.1)
@@ -58,10 +72,10 @@ def test_errors_of_all_settings_together_give_each_the_same_say(told):
     assert high > 1.2
 
 
-def test_a_setting_is_checked_by_model(told):
+def test_a_setting_is_checked_by_model(studies):
     (row,) = [
         row
-        for row in told[0].errors
+        for row in studies[0].errors
         if (row.left_out, row.method, row.device, row.batches) == (BY_MODEL, OURS, "Bead 2", ALL_BATCHES)
     ]
     assert row.models == 400
@@ -80,3 +94,97 @@ def test_a_kind_of_layer_costs_what_its_terms_say_over_its_roof():
     # Convolutions take twice their arithmetic, at or above the 1 ms of their memory that bounds none of them
     assert kinds["convolution"].roof_times == kinds["convolution"].roof_times_low == pytest.approx(2.0)
     assert set(kinds) == {"activation", "convolution"}
+
+
+def resnet(setting, factor=1.0):
+    return call("resnet50", factor * 11.5e-3, demand(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
+
+
+def test_each_row_is_left_out_once_and_with_its_label():
+    labels = np.array([f"net{k // 2}" for k in range(50)], dtype=object)
+    parts = list(study.folds(labels))
+    assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
+    assert all((part[::2] == part[1::2]).all() for part in parts)
+
+
+def test_a_model_that_is_left_out_is_predicted_from_the_others():
+    timed = fit_rows(additive(models=400))
+    ratios = study.leave_out(timed, timed.architecture, study.by_terms(fit_setting))
+    assert np.median(np.abs(1 / ratios - 1)) < 0.03
+
+
+def test_a_family_that_is_all_that_was_timed_cannot_be_left_out():
+    timed = fit_rows(additive())  # all are of the family net
+    ratios = study.leave_out(timed, timed.family, study.BASELINES[LIKE_FLOP])
+    assert np.isnan(ratios).all()
+    assert list(study.summarise(Checked("family", LIKE_FLOP, BEAD, timed, ratios), None)) == []
+
+
+def test_simple_estimates_say_what_they_are_called():
+    known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))])
+    asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))])
+    # Both took twice their FLOP at the peak
+    assert study.BASELINES[LIKE_FLOP](known, asked) == pytest.approx([18e-3])
+    # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
+    assert study.BASELINES[LIKE_ROOFLINE](known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    # 8 inputs' 4 MB of parameters take 0.32 ms, of all alike: 6 and 12 ms, in the median 9
+    assert study.BASELINES[LIKE_PARAMETERS](known, asked) == pytest.approx([9e-3])
+    # A line through 3 ms at 6 and 6 ms at 12 goes through 9 ms at 18
+    assert study.BASELINES[LIKE_REGRESSION](known, asked) == pytest.approx([18e-3])
+
+
+def test_resnet50_scales_by_flop():
+    timed = fit_rows([resnet(BEAD), call("x", 46e-3, demand(10.0))])
+    found = {each.method: each for each in study.check_setting(BEAD, timed, fit_setting)}[LIKE_RESNET50]
+    # ResNet50 takes 11.5 ms for 5 GFLOP, so 10 GFLOP are predicted to take 23 ms
+    assert found.ratios == pytest.approx([46 / 23])
+
+
+def checked_pool(aside=None):
+    slow = [*additive(1.3, COG), resnet(COG, 1.3)]
+    timed = fit_rows([*additive(), resnet(BEAD), *slow])
+    return {(each.left_out, each.method, each.setting.device): each for each in study.check_pool(timed, aside)}
+
+
+def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
+    found = checked_pool()
+    # Predicted from Bead 2 alone, Cog 3 takes 1.3 times as long
+    assert np.median(found[BY_DEVICE, OURS, "Cog 3"].ratios) == pytest.approx(1.3, rel=0.03)
+    known = found[ONE_KNOWN, OURS, "Cog 3"]
+    assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
+    assert "resnet50" not in known.rows.architecture
+
+
+def test_what_was_put_aside_is_predicted_from_all_others_if_asked_for():
+    aside = fit_rows(additive(1.3, BEAD._replace(device="Dot 4")))
+    assert not any(left_out == PUT_ASIDE for left_out, _, _ in checked_pool())
+    ratios = checked_pool(aside)[PUT_ASIDE, OURS, "Dot 4"].ratios
+    assert 1.0 < np.median(ratios) < 1.3  # between Bead 2 and Cog 3
+
+
+def summary(ratios, others=None):
+    timed = fit_rows([call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))])
+    rows = study.summarise(Checked(BY_DEVICE, OURS, BEAD, timed, np.array(ratios)), others)
+    return {row.batches: row for row in rows}
+
+
+def test_errors_are_of_predictions_over_latencies():
+    found = summary([0.5, 0.8, 1.0, 1.25, 2.0])
+    # Predictions are 2, 1.25, 1, 0.8 and 0.5 of the latencies: off by 1, 0.25, 0, 0.2 and 0.5
+    assert found[ALL_BATCHES].median_error == pytest.approx(0.25)
+    assert found[ALL_BATCHES].median_ratio == 1.0
+    # Nine in ten: 0.6 of the way from 0.5 to 1
+    assert found[ALL_BATCHES].p90_error == pytest.approx(0.5 + 0.6 * 0.5)
+    assert (found["1"].calls, found["16 to 127"].calls) == (4, 1)
+    assert set(found) == {ALL_BATCHES, "1", "16 to 127"}
+
+
+def test_an_interval_is_that_of_others():
+    # 5 % of these lie below 0.9 + 0.05 * 0.2 = 0.91 and 5 % above 1.09
+    others = np.linspace(0.9, 1.1, 101)
+    assert summary([0.5, 0.92, 1.0, 1.08, 1.095], others)[ALL_BATCHES].coverage == pytest.approx(3 / 5)
+
+
+def test_a_setting_without_others_is_asked_by_halves():
+    # All ratios alike lie within what the other half gives
+    assert summary([1.0] * 6)[ALL_BATCHES].coverage == 1.0
