@@ -32,13 +32,14 @@ from measure.machine import devices
 from measure.machine.environment import current, folder_name
 from measure.models import catalog
 from measure.run import plan, runner
-from measure.run import request as arguments
-from measure.run.estimate import Memory
+from measure.run.estimate import MemoryFit
 from measure.run.progress import RunProgress
-from measure.run.task import Cache
+from measure.run.request import parse_threads
+from measure.run.run_cache import RunCache
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
+from measure.verbs import measure as arguments
 
 CELLS = (
     ("alexnet", 1),
@@ -119,14 +120,14 @@ def share(flags: Sequence[str]) -> None:
     """Print the share of a run's time that is spent within calls."""
     asked = arguments.parser().parse_args(["--sections", "inference", *flags])
     request = dataclasses.replace(arguments.make_request(asked), rounds=1)
-    device, threads = devices.find(asked.device), arguments.parse_threads(asked.threads)
+    device, threads = devices.find(asked.device), parse_threads(asked.threads)
     environment = current(device, threads)
     budget_s = arguments.parse_time("--budget", asked.budget) if asked.budget else None
     worker = Worker(device.torch_name, threads, arguments.make_sampling(asked))
-    memory = Memory(device.memory_byte(), Workloads(asked.data).models)
+    memory = MemoryFit(device.memory_byte(), Workloads(asked.data).models)
     with tempfile.TemporaryDirectory() as data:
         folder = MachineFolder(Path(data), folder_name(environment))
-        cache = Cache(Workloads(asked.data), folder, environment)
+        cache = RunCache(Workloads(asked.data), folder, environment)
         tasks = plan.tasks_to_do(request, cache)
         start = time.monotonic()
         deadline = None if budget_s is None else start + budget_s

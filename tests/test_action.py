@@ -9,8 +9,8 @@ import pytest
 import yaml
 from helpers.places import ROOT, TESTS
 
-from measure.run.request import parser as measure_parser
 from measure.verbs.compare import parser as compare_parser
+from measure.verbs.measure import parser as measure_parser
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEP = ACTION["runs"]["steps"][-1]

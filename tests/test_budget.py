@@ -17,9 +17,9 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.models import QUICK, STORY
 from measure.run import plan, runner
 from measure.run.cell_tasks import RoundTask
-from measure.run.estimate import Memory
-from measure.run.request import make_request, make_sampling, parser
-from measure.run.task import Cache, Sitting
+from measure.run.estimate import MemoryFit
+from measure.run.run_cache import RunCache, Sitting
+from measure.verbs.measure import make_request, make_sampling, parser
 
 pytestmark = pytest.mark.long
 WORKLOADS = Workloads(ROOT / "data")
@@ -42,11 +42,11 @@ def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
     arguments = parser().parse_args(list(flags))
     request = make_request(arguments)
     environment = dataclasses.replace(ENVIRONMENT, device=device, name=name)
-    cache = Cache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, Sitting(seed=1))
+    cache = RunCache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, Sitting(seed=1))
     tasks = plan.tasks_to_do(request, cache)
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
     store = SimpleNamespace(put=lambda task, outcome: None)
-    refusal = Memory(memory_byte, WORKLOADS.models).refusal
+    refusal = MemoryFit(memory_byte, WORKLOADS.models).refusal
     return runner.run(tasks, pace, store, Silent(), request.budget_s, refusal), tasks
 
 

@@ -29,11 +29,11 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.domain.roofs import Rates
 from measure.machine import devices
 from measure.predicting.demand import of_chips as devices_of_chips
-from measure.run.request import parser as measure_parser
 from measure.verbs import count_published, doctor, import_ncu
 from measure.verbs import model as notebook
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, module_of
+from measure.verbs.measure import parser as measure_parser
 from report import __main__ as report_command
 
 DOCUMENTS = sorted(

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from helpers.places import ROOT
 
-from measure.run.request import check_together, make_request, parse_time, parser
+from measure.verbs.flags import parse_time
+from measure.verbs.measure import check_together, make_request, parser
 
 
 def gpu_check(folder, tests, measuring):

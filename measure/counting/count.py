@@ -22,7 +22,7 @@ from measure.domain.words import shape_name
 from measure.errors import UserError, in_short
 from measure.models.call import Call, without_values
 from measure.models.catalog import prepare_on_meta
-from measure.models.isolated import Isolated, RaisedError
+from measure.models.own_models import RaisedError
 
 if TYPE_CHECKING:
     import torch
@@ -246,7 +246,7 @@ TELLING = {
 """The columns of a workload that tell one network from another, whatever the version of torch."""
 
 
-def check(models: Iterable[Model], counted: Iterable[Workload], own: Isolated) -> None:
+def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
     """Raise UserError for an own model that is not what was counted: its measurements would be of two networks.
 
     It is counted again for that, in a process apart, at the smallest batch size that it was counted at; one that was
@@ -256,12 +256,12 @@ def check(models: Iterable[Model], counted: Iterable[Workload], own: Isolated) -
     for model in models:
         known = [row for row in rows if row.model == model.name]
         if model.source == OWN and known:
-            _check(model, min(known, key=lambda row: row.batch), own)
+            _check(model, min(known, key=lambda row: row.batch), call)
 
 
-def _check(model: Model, then: Workload, own: Isolated) -> None:
+def _check(model: Model, then: Workload, call: Callable[..., Any]) -> None:
     try:
-        now = own.call(model.name, _counted, model, then.batch, then.precision)
+        now = call(model.name, _counted, model, then.batch, then.precision)
     except RaisedError as problem:
         changed = f"it raises {problem}"
     else:

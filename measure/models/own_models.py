@@ -29,6 +29,10 @@ CONTRACT = "return a torch.nn.Module and its inputs, (network, inputs)"
 Function = Callable[[int], Any]
 
 
+class RaisedError(Exception):
+    """A user's code raised something; the text says what, in short."""
+
+
 class ContractError(ValueError):
     """A function returned something else than it must; the text says what is wrong and what to do."""
 

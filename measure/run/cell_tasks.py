@@ -1,22 +1,39 @@
-"""Tasks that measure something of a cell: one of its rounds, or a look into its call."""
+"""The sections that measure cells: rounds of inference and training, profiles, and hardware counters."""
 
 import logging
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import Cell, Run, Sample
+from measure.cache.records import (
+    Cell,
+    HardwareCounterProfile,
+    KernelCounters,
+    KernelTime,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+)
 from measure.domain import variants
 from measure.domain.models import Model
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
-from measure.domain.words import INFERENCE, STEP, same_shape, shape_name
+from measure.domain.words import INFERENCE, STAGES, STEP, same_shape, shape_name
+from measure.machine.device import Device
 from measure.models import catalog
-from measure.run.task import Cache, Columns, Failure, Request, Task, Tier
-from measure.timing.sampling import Timing
+from measure.profiling import ncu, profile
+from measure.profiling.ncu import CountedCell
+from measure.profiling.profile import Profiled
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
+from measure.run.task import AFTER, Columns, Failure, Task, Tier, status_columns
+from measure.timing import forward, training
+from measure.timing.sampling import Sampling, Timing
+from measure.timing.training import StepTiming
 
 _log = logging.getLogger(__name__)
 
@@ -53,12 +70,14 @@ class CellTask(Task):
             "variant": self.cell.variant,
         }
 
+    def row(self, cache: RunCache, cell: Cell, outcome: Any) -> Columns:
+        """Return the columns that every row of a cell has: its key, status, signature and input shape."""
+        shape = shape_name(self.model.input_shape)
+        return {**cache.key(cell), **status_columns(outcome), **cache.signature(), "input_shape": shape}
 
-def _of_inputs(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
-    """Return the rows that were measured at the shapes of input that the models have, or do not say at which.
 
-    What was measured at another shape, before the list of models named this one, is not what is asked for.
-    """
+def _at_same_input(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
+    """Keep the rows measured at the models' present input shapes, and rows that do not say at which."""
     shapes = {model.name: shape_name(model.input_shape) for model, _ in cells}
     found = []
     for row in rows:
@@ -74,8 +93,7 @@ def _of_inputs(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list
 class RoundTask(CellTask):
     """Measure one of several rounds of a cell.
 
-    ``phases`` are those of the rows that it gives, last the one that its cell is known by; ``forward_passes`` says how
-    much work its call is.
+    ``phases`` are those of the rows it writes; the last names the cell. ``forward_passes`` is the work of a call.
     """
 
     round: int
@@ -84,18 +102,16 @@ class RoundTask(CellTask):
     forward_passes: ClassVar[int]
 
     @classmethod
-    def missing(cls, request: Request, cache: Cache) -> list[Self]:
-        """Return the rounds to do. A cell of which a round failed is not tried again.
+    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
+        """Return the rounds to do. A cell with a failed round is not tried again.
 
-        Cells of one model, batch size and phase get as many rounds as one another, so that what compares precisions or
-        variants compares rounds of the same blocks. Once they have the fewest they get one more where the interval of
-        any of them is too wide. By force, all that they have are done again.
+        Cells of one model, batch size and phase get equally many rounds, so that comparisons of precisions or variants
+        compare rounds of the same blocks. With ``request.force``, all rounds are done again.
         """
         cells = request.cells(cls.phases[-1])
-        runs = _of_inputs(cells, cache.tried(cache.folder.runs()))
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
-        for row in runs:
+        for row in _at_same_input(cells, cache.tried(cache.folder.runs())):
             measured[Cell.of(row)].add(row.round)
             if row.status != "ok":
                 failed[Cell.of(row)] = row
@@ -133,9 +149,9 @@ class RoundTask(CellTask):
         """Return the tier of a first round at the request's first precision and variant."""
 
     def process(self, device_kind: str) -> Hashable:
-        """Return what the batch sizes of a round share, where it takes a process seconds to begin with the device.
+        """Share a process between the batch sizes of a round on a GPU, where a process takes seconds to begin.
 
-        A variant that sets something up in its first call does so by the batch size: each needs its own.
+        A variant that sets something up in its first call does so per batch size, and needs a process for each.
         """
         if device_kind != "cuda" or variants.first_call_s(self.cell.variant):
             return None
@@ -155,20 +171,19 @@ class RoundTask(CellTask):
 
     @abstractmethod
     def timing(self, result: Any, phase: str) -> Timing:
-        """Return what was timed of a phase."""
+        """Return the timing of a phase."""
 
     def peak_byte(self, result: Any) -> int | None:
-        """Return the most memory that a call of the whole took, where that is known."""
+        """Return the peak memory of a call; None if it is not known."""
         return None
 
-    def store(self, cache: Cache, outcome: Any) -> None:
+    def store(self, cache: RunCache, outcome: Any) -> None:
         *stages, whole = (self._rows(cache, phase, outcome) for phase in self.phases)
         cache.folder.put_run(*whole, stages)
 
-    def _rows(self, cache: Cache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
-        """Return what the tables hold of one phase."""
+    def _rows(self, cache: RunCache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
         cell = self.cell._replace(phase=phase)
-        run = {**cache.row(self.model, cell, outcome), "round": self.round}
+        run = {**self.row(cache, cell, outcome), "round": self.round}
         if isinstance(outcome, Failure):
             return Run(**run), []
         key = {**cache.key(cell), "round": self.round}
@@ -196,9 +211,9 @@ class RoundTask(CellTask):
 
 
 def _rounds_wanted(
-    request: Request, cells: Sequence[Cell], measured: Mapping[Cell, Collection[int]], cache: Cache
+    request: Request, cells: Sequence[Cell], measured: Mapping[Cell, Collection[int]], cache: RunCache
 ) -> dict[Cell, int]:
-    """Return how many rounds each cell should have, as far as those that it has can tell."""
+    """Return how many rounds each cell should have: one more if an interval of its group is too wide."""
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.model, cell.batch, cell.phase].append(cell)
@@ -208,17 +223,18 @@ def _rounds_wanted(
         fewest, most = min(len(measured[cell]) for cell in group), max(len(measured[cell]) for cell in group)
         rounds = max(request.rounds, most)
         if fewest == most == rounds < request.most_rounds:
-            widths = _widths(cells, cache) if widths is None else widths
+            if widths is None:
+                widths = _interval_widths(cells, cache)
             wide = [cell for cell in group if widths.get(cell, inf) > request.target]
             rounds += bool(wide)
             for cell in wide:
-                _log.info("one more round: %s is known to ±%.1f %%", cell.describe(), 100 * widths.get(cell, inf))
+                _log.info("one more round: %s has ±%.1f %%", cell.describe(), 100 * widths.get(cell, inf))
         wanted |= dict.fromkeys(group, rounds)
     return wanted
 
 
-def _widths(cells: Collection[Cell], cache: Cache) -> dict[Cell, float]:
-    """Return the relative half width of these cells' intervals, of those that have one."""
+def _interval_widths(cells: Collection[Cell], cache: RunCache) -> dict[Cell, float]:
+    """Return the relative half width of each cell's interval, if it has one."""
     asked = set(cells)
     rounds: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in cache.rows(cache.folder.samples()):
@@ -229,28 +245,169 @@ def _widths(cells: Collection[Cell], cache: Cache) -> dict[Cell, float]:
 
 
 @dataclass(frozen=True)
-class LookTask(CellTask):
-    """Look into a model's forward pass, or into its training step, once."""
+class InferenceTask(RoundTask):
+    """Time a model's forward pass."""
+
+    section = "inference"
+    help = "time the models' forward passes"
+    phases = (INFERENCE,)
+    forward_passes = 1
+
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
+        return forward.measure(device, self.model, self.cell, sampling, beat)
+
+    def timing(self, result: Timing, phase: str) -> Timing:
+        return result
+
+    def first_tier(self, request: Request) -> Tier:
+        if self.cell.batch == min(request.batch_sizes):
+            return Tier.FIRST_CELLS
+        return Tier.SECOND_CELLS if self.cell.batch == request.second_batch else Tier.OTHER_CELLS
+
+
+@dataclass(frozen=True)
+class TrainingTask(RoundTask):
+    """Time a model's training step and its stages. The variant names the optimiser unless it is SGD."""
+
+    section = "training"
+    help = "time training steps: forward, backward, optimiser"
+    trains = True
+    phases = (*STAGES, STEP)
+    forward_passes = 3
+
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
+        return training.measure(device, self.model, self.cell, sampling, beat)
+
+    def timing(self, result: StepTiming, phase: str) -> Timing:
+        return result.phases[phase]
+
+    def first_tier(self, request: Request) -> Tier:
+        is_first = self.model in request.leading and self.cell.batch == min(request.training_batch_sizes)
+        return Tier.STEPS if is_first else Tier.OTHER_CELLS
+
+    def peak_byte(self, result: StepTiming) -> int | None:
+        return result.peak_byte
+
+
+@dataclass(frozen=True)
+class InspectionTask(CellTask):
+    """Inspect a model's forward pass or training step once."""
 
     trains = True
 
     @classmethod
     @abstractmethod
-    def looked_into(cls, cache: Cache) -> Sequence[Any]:
-        """Return the rows of all cells that were looked into in this way."""
+    def inspected(cls, cache: RunCache) -> Sequence[Any]:
+        """Return the rows of all cells that were inspected."""
 
     @classmethod
-    def missing(cls, request: Request, cache: Cache) -> list[Self]:
+    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-        rows = [] if request.force else _of_inputs(cells, cache.tried(cls.looked_into(cache)))
+        rows = [] if request.force else _at_same_input(cells, cache.tried(cls.inspected(cache)))
         seen = set(map(Cell.of, rows))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
 
     @property
     def effort(self) -> float:
-        """As that of a round, which runs more calls."""
         return 4.0 + (0.75 if self.cell.phase == STEP else 0.25) * min(self.cell.batch, 128)
 
     @property
     def label(self) -> str:
         return f"{self.section.replace('-', ' ')} of {super().label}"
+
+
+SHORT_BUDGET_S = 600.0
+"""Shorter budgets begin with profiles at the smallest batch size."""
+
+
+@dataclass(frozen=True)
+class ProfileTask(InspectionTask):
+    """Time the operators of a call under torch's profiler."""
+
+    section = "operators"
+    help = "time each operator of both under torch's profiler"
+    block = 0  # in the same sitting as a plain round of its cell
+
+    @classmethod
+    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
+        tasks = super().missing(request, cache)
+        return [task for task in tasks if task.tier(request) == Tier.PROFILES] if request.quick else tasks
+
+    def tier(self, request: Request) -> Tier:
+        """Begin with one profile of inference per model, and one of a training step of each leading model.
+
+        A profile of a large batch takes long: a quick run or a short budget profiles inference at the smallest batch
+        size, other runs at one that fills most devices.
+        """
+        if not request.is_base(self.cell):
+            return Tier.REST
+        is_leading = self.model in request.leading
+        if self.cell.phase != INFERENCE:
+            is_first = self.cell.batch == min(request.training_batch_sizes)
+            return Tier.PROFILES if is_leading and is_first else Tier.REST
+        is_short = request.quick or (request.budget_s or inf) < SHORT_BUDGET_S
+        batch = min(request.batch_sizes) if is_short else request.second_batch or min(request.batch_sizes)
+        if self.cell.batch != batch:
+            return Tier.REST
+        return Tier.PROFILES if is_leading else Tier.OTHER_CELLS
+
+    @classmethod
+    def inspected(cls, cache: RunCache) -> Sequence[Profile]:
+        return cache.folder.profiles()
+
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Profiled:
+        return profile.measure(device, self.model, self.cell, sampling, beat)
+
+    def store(self, cache: RunCache, outcome: Profiled | Failure) -> None:
+        row, key = self.row(cache, self.cell, outcome), cache.key(self.cell)
+        if isinstance(outcome, Failure):
+            cache.folder.put_profile(Profile(**row), [])
+            return
+        use = outcome.system_use._asdict() if outcome.system_use else {}
+        times = {name: getattr(outcome, name) for name in ("steps", "plain_s", "profiled_s", "busy_s", "load")}
+        cache.folder.put_profile(
+            Profile(**row, **use, **times),
+            [OperatorTime(**key, **each._asdict()) for each in outcome.operators],
+            [KernelTime(**key, **each._asdict()) for each in outcome.kernels],
+        )
+
+    def summary(self, result: Profiled) -> str:
+        share = sum(each.time_s for each in result.operators) / result.profiled_s
+        return f"{latency(result.plain_s)}, profiled {latency(result.profiled_s)}, {share:.0%} of it in operators"
+
+
+@dataclass(frozen=True)
+class HardwareCounterTask(InspectionTask):
+    """Read the hardware counters of a call's kernels."""
+
+    section = "hardware-counters"
+    help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
+    is_usual = False
+    cluster_gap = "counters are read on one machine at a time"
+    block = AFTER
+
+    @classmethod
+    def inspected(cls, cache: RunCache) -> Sequence[HardwareCounterProfile]:
+        return cache.folder.hardware_counter_profiles()
+
+    @classmethod
+    def check(cls, device: Device) -> None:
+        ncu.check(device)
+
+    def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> CountedCell:
+        return ncu.measure(device, self.model, self.cell, beat)
+
+    def store(self, cache: RunCache, outcome: CountedCell | Failure) -> None:
+        row, key = self.row(cache, self.cell, outcome), cache.key(self.cell)
+        if isinstance(outcome, Failure):
+            cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
+            return
+        counted = outcome.counted
+        row |= {"tool": outcome.tool, "steps": outcome.steps}
+        row |= {"capability": counted.capability, "tensor_gap": counted.tensor_gap}
+        kernels = [KernelCounters(**key, **each._asdict()) for each in counted.kernels]
+        cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
+
+    def summary(self, result: CountedCell) -> str:
+        kernels = result.counted.kernels
+        return f"{sum(each.calls for each in kernels)} kernels, {latency(sum(each.time_s for each in kernels))}"

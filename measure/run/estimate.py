@@ -23,7 +23,9 @@ from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYT
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
-from measure.run.task import Cache, Failure, Request, Task
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
+from measure.run.task import Failure, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
 
@@ -51,10 +53,10 @@ ATTRIBUTION_S = 3.0
 """What it takes to attribute the operators of a profile to modules."""
 
 
-class Estimate:
+class DurationEstimate:
     """What is known of a machine, and of the models, before a run."""
 
-    def __init__(self, request: Request, cache: Cache) -> None:
+    def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
         self._round = round_sampling(request.quick, request.budget_s)
         self._flop_per_s, self._byte_per_s = _rates(cache)
@@ -139,7 +141,7 @@ def _sampled_s(sampling: Sampling, call_s: float) -> float:
     return warm_up_s + min(max(sampling.least_s, SAMPLES * block_s), most_s)
 
 
-def datasheet(cache: Cache) -> Rates | None:
+def datasheet(cache: RunCache) -> Rates | None:
     """Return the roof of a GPU by its datasheet; None of a processor, of which a machine may have a few cores."""
     if cache.environment.device == "cpu":
         return None
@@ -151,7 +153,7 @@ def datasheet(cache: Cache) -> Rates | None:
     return Rates(peaks, max(chip.bandwidth_byte_per_s for chip in sheet), None) if sheet else None
 
 
-def _rates(cache: Cache) -> tuple[dict[str, float], float]:
+def _rates(cache: RunCache) -> tuple[dict[str, float], float]:
     """Return the rates of arithmetic, by precision, and of memory: measured ones first, then those of a datasheet."""
     kind = cache.environment.device
     sheet = datasheet(cache) or Rates({}, UNKNOWN_BYTE_PER_S[kind], None)
@@ -163,7 +165,7 @@ def _rates(cache: Cache) -> tuple[dict[str, float], float]:
 _log = logging.getLogger(__name__)
 
 
-class Memory:
+class MemoryFit:
     """The memory of a device, in bytes, and what the counted workloads need of it."""
 
     def __init__(self, device_byte: int, workloads: Callable[[], Iterable[Workload]]) -> None:

@@ -17,14 +17,13 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import Model
 from measure.domain.values import duration, si
 from measure.domain.words import STEP, shape_name
-from measure.run.estimate import Estimate
+from measure.run.estimate import DurationEstimate
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
 from measure.run.sections import SECTIONS
-from measure.run.task import AFTER, BEFORE, Cache, Request, Task, Tier
+from measure.run.task import AFTER, BEFORE, Task, Tier
 
 _log = logging.getLogger(__name__)
-
-USUAL_SECTIONS = tuple(name for name, each in SECTIONS.items() if each.is_usual)
-"""The sections of a run that names none."""
 
 LONG_SHARE = 1 / 20
 """A cell that is expected to take more than this share of a budget is a long one."""
@@ -38,7 +37,7 @@ class Part:
     tasks: list[Task]
 
 
-def missing_tasks(request: Request, cache: Cache) -> list[Task]:
+def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
     """Return the tasks of a request for this machine that the cache does not hold, or all of them by force."""
     tasks: list[Task] = []
     for name, section in SECTIONS.items():
@@ -49,7 +48,7 @@ def missing_tasks(request: Request, cache: Cache) -> list[Task]:
     return tasks
 
 
-def in_parts(tasks: Sequence[Task], request: Request, cache: Cache) -> list[Part]:
+def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[Part]:
     """Return the tasks of a request for this machine in the order in which they are done.
 
     Without a budget they come block by block. A block has a round of every cell, in an order that the sitting's seed
@@ -60,7 +59,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: Cache) -> list[Part
     """
     if request.budget_s is None:
         return _blocks(tasks, cache)
-    estimate = Estimate(request, cache)
+    estimate = DurationEstimate(request, cache)
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
     needed = _needed(tasks, request, estimate)
     for task in tasks:
@@ -75,13 +74,13 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: Cache) -> list[Part
     ]
 
 
-def tasks_to_do(request: Request, cache: Cache) -> list[Task]:
+def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:
     """Return what the cache lacks of a request, in the order in which it is done."""
     request = request.on(cache.environment)
     return [task for part in in_parts(missing_tasks(request, cache), request, cache) for task in part.tasks]
 
 
-def further_tasks(request: Request, cache: Cache, done: Collection[Task]) -> list[Task]:
+def further_tasks(request: Request, cache: RunCache, done: Collection[Task]) -> list[Task]:
     """Return what the results of the tasks that were done call for; none of these is done again.
 
     Counts are called for by no result.
@@ -107,7 +106,7 @@ def title(tier: Tier, request: Request) -> str:
     }[tier]
 
 
-def _needed(tasks: Sequence[Task], request: Request, estimate: Estimate) -> list[Task]:
+def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate) -> list[Task]:
     """Return the tasks that wait for nothing, however long they take: without them a part of the paper is empty.
 
     These are the second cells of the leading models and the operators of their inference, and of their training steps
@@ -124,7 +123,9 @@ def _needed(tasks: Sequence[Task], request: Request, estimate: Estimate) -> list
     return needed
 
 
-def _in_tier(tier: Tier, tasks: list[Task], request: Request, cache: Cache, estimate: Estimate) -> list[Task]:
+def _in_tier(
+    tier: Tier, tasks: list[Task], request: Request, cache: RunCache, estimate: DurationEstimate
+) -> list[Task]:
     """Return the tasks of a tier: what may take long the shortest first, rounds block by block, cells by model."""
     draw = Random(f"{cache.sitting.seed} {tier.name}")
     if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):
@@ -139,7 +140,7 @@ def _in_tier(tier: Tier, tasks: list[Task], request: Request, cache: Cache, esti
     return sorted(drawn, key=lambda task: (place.get(task.columns["model"], 0), task.is_of_machine))
 
 
-def _blocks(tasks: Sequence[Task], cache: Cache) -> list[Part]:
+def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
     """Return what is done before the rounds and after them section by section, and each round in random order."""
     parts: list[Part] = []
     for block in sorted({task.block for task in tasks}):
@@ -154,7 +155,7 @@ def _blocks(tasks: Sequence[Task], cache: Cache) -> list[Part]:
     return parts
 
 
-def _drawn(tasks: list[Task], draw: Random, cache: Cache) -> list[Task]:
+def _drawn(tasks: list[Task], draw: Random, cache: RunCache) -> list[Task]:
     """Return tasks in random order; those that share a process stay together, in a random order of their own."""
     groups: dict[Hashable, list[Task]] = {}
     for task in tasks:

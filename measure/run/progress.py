@@ -18,8 +18,10 @@ from measure.cache.records import Cell
 from measure.domain.values import duration
 from measure.domain.words import INFERENCE, STEP
 from measure.run.plan import Part
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
 from measure.run.runner import Summary
-from measure.run.task import Cache, Failure, Request, Task
+from measure.run.task import Failure, Task
 
 USUAL_RATE, SURE_AFTER = 0.5, 20.0
 """The seconds that an effort usually takes, and the efforts of a section that have to be done to outweigh that: the
@@ -34,18 +36,20 @@ class TimeLeft:
 
     def __init__(self, tasks: Iterable[Task], deadline: float | None = None) -> None:
         self._left = list(tasks)
+        self.total, self.ended = len(self._left), 0
         self._deadline = deadline
         self._done: dict[type[Task], list[tuple[float, float]]] = defaultdict(list)
         self._cells: dict[Cell | None, float] = {}
 
     def done(self, task: Task, seconds: float) -> None:
-        self._left.remove(task)
+        self.skip(task)
         self._done[type(task)].append((task.effort, seconds))
         if task.round_of:
             self._cells[task.round_of] = seconds
 
     def skip(self, task: Task) -> None:
         self._left.remove(task)
+        self.ended += 1
 
     def extend(self, tasks: Iterable[Task]) -> None:
         self._left += tasks
@@ -219,7 +223,7 @@ def share_within_calls(summary: Summary) -> str | None:
     return f"of the {duration(summary.cells_s)} that cells took, {share:.0%} passed within their calls"
 
 
-def contents(request: Request, cache: Cache, left: Sequence[Part], command: str) -> list[str]:
+def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
     """Say in three lines what the paper has of this machine, what it lacks of the request, and what adds that."""
     held = _held(request, cache)
     said = [f"The paper has {', '.join(held) if held else 'nothing of this machine yet'}."]
@@ -232,7 +236,7 @@ def contents(request: Request, cache: Cache, left: Sequence[Part], command: str)
     return [*said, f"To add that: {command}"]
 
 
-def _held(request: Request, cache: Cache) -> list[str]:
+def _held(request: Request, cache: RunCache) -> list[str]:
     """Return what the cache holds of a request for this machine, each in a few words."""
     runs = [row for row in cache.rows(cache.folder.runs()) if row.status == "ok"]
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}

@@ -107,7 +107,7 @@ def run(
         except Stopped:
             summary.left = len(tasks) - index
             break
-        outcome = _kept(store, task, outcome)
+        outcome = keep(store, task, outcome)
         summary.count(task, outcome, time.monotonic() - began)
         if task.round_of and isinstance(outcome, Failure):
             hopeless.add(task.round_of)
@@ -115,7 +115,7 @@ def run(
     return summary
 
 
-def _kept(store: Store, task: Task, outcome: Any) -> Any:
+def keep(store: Store, task: Task, outcome: Any) -> Any:
     """Put an outcome into the store; return it, or the failure that takes its place where no table can hold it."""
     try:
         store.put(task, outcome)

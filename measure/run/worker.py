@@ -1,40 +1,53 @@
-"""One isolated process that does tasks one after another, and its parent's handle on it.
+"""Isolated processes that run tasks, and a user's own code, and the parent's handles on them.
 
-Whatever happens in it (no memory, a crash, a hang) is an outcome here, and the next task finds a fresh process.
+No memory, a crash or a hang of such a process is an outcome here, and the next task finds a fresh process.
 """
 
 import logging
 import logging.handlers
 import os
-import pickle
 import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
+from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
-from measure.models.isolated import END_LIMIT_S, MOST_MESSAGE_BYTE, START_LIMIT_S, end_with_parent
-from measure.run.processes import Fork, Processes, oom_kills
+from measure.models import own_models
+from measure.models.own_models import RaisedError
+from measure.run.processes import (
+    START_LIMIT_S,
+    IsolatedProcess,
+    Processes,
+    SilenceError,
+    UnreadableMessageError,
+    end_with_parent,
+    ending,
+    oom_kills,
+    spawn,
+)
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True)
-class Beat:
+class Heartbeat:
     """A sign of life."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskResult:
     """The outcome of the task that the parent sent with this number."""
 
     number: int
@@ -42,22 +55,22 @@ class Answer:
 
 
 class Stopped(Exception):  # noqa: N818 - an ending, not an error
-    """A run has to end within a task, which has no outcome then and is left to be done."""
+    """The run ends within a task. The task has no outcome and is left to be done."""
 
 
 class BudgetSpent(Stopped):
-    """The time that the user gave ran out."""
+    """The user's budget ran out."""
 
 
 WANT_OF_MEMORY = (
     "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
     "status_alloc_failed", "unable to find an engine",
 )  # fmt: skip
-"""What libraries say where memory runs out; the last two are cuBLAS's and cuDNN's, which find no room to work in."""
+"""Libraries' words for want of memory; the last two are cuBLAS's and cuDNN's, which find no workspace."""
 
 
 def classify(problem: BaseException) -> Failure:
-    """Return the status and reason of an exception, by what the libraries are known to say."""
+    """Map a library's exception to a run status and a reason."""
     reason = in_short(problem)
     text = text_of(problem).lower()
     if isinstance(problem, MemoryError) or any(words in text for words in WANT_OF_MEMORY):
@@ -68,15 +81,15 @@ def classify(problem: BaseException) -> Failure:
     return Failure("error", reason)
 
 
-class ToParent(logging.handlers.QueueHandler):
-    """Sends what this process logs to its parent, which decides what to do with it."""
+class LogToParent(logging.handlers.QueueHandler):
+    """Sends this process's log records to its parent."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
         self.queue.send(record)  # type: ignore[attr-defined]
 
 
-class Voice:
-    """What the process sends through, from any of its threads."""
+class Channel:
+    """The sending end of the process's pipe, for any of its threads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -87,48 +100,47 @@ class Voice:
             self._connection.send(message)
 
     def beat(self) -> None:
-        self.send(Beat())
+        self.send(Heartbeat())
 
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
-    """Be the process's main function: answer each task with an outcome until its parent hangs up.
+    """Be a worker's process: answer each task with an outcome until the parent hangs up.
 
-    What this package logs from ``log_level`` on goes to the parent.
+    Log records of this package from ``log_level`` on go to the parent.
     """
-    own, voice = os.getpid(), Voice(connection)
+    own, channel = os.getpid(), Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
-    package_log.addHandler(ToParent(voice))  # type: ignore[arg-type]
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    package_log.addHandler(LogToParent(channel))  # type: ignore[arg-type]
+    end_with_parent()
     try:
         device = devices.find(device_name)
         device.prepare(threads)
-        voice.beat()
+        channel.beat()
         while True:
             number, task = connection.recv()
             try:
-                outcome = task.run(device, sampling, voice.beat)
+                outcome = task.run(device, sampling, channel.beat)
                 if task.process(device.kind) is not None:
                     device.release_memory()
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
             if os.getpid() != own:
                 os._exit(0)  # a copy, which the model forked within its call
-            voice.send(Answer(number, outcome))
+            channel.send(TaskResult(number, outcome))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
     except UserError as problem:
-        voice.send(problem)
+        channel.send(problem)
     except Exception as problem:  # a driver may raise anything
-        voice.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
+        channel.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
 
 
 def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: str) -> bool:
-    """Return whether a task needs another process than the one that did ``previous``, if any, with this outcome.
+    """Return whether a task needs another process than that of ``previous``, which ended with ``outcome``.
 
-    Two rounds of a cell never share one: what a process draws by lot (where its memory lies) is no part of another's
-    time. After a failure the process is left to nobody: some errors of a GPU stay with it, and fail whatever it does
-    next.
+    Two rounds of a cell never share one: the random addresses of one round would be in both times. A failure ends its
+    process: some errors of a GPU stay with the process and fail whatever it does next.
     """
     shared = task.process(device_kind)
     if previous is None or shared is None or isinstance(outcome, Failure):
@@ -137,11 +149,11 @@ def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: st
 
 
 LEFT_S = 24 * 3600
-"""A file that nobody wrote for so long was left by a run that was killed."""
+"""A log that nobody touched for so long belongs to a run that was killed."""
 
 
 def _log_file() -> Path:
-    """Return a new file for what a process writes; those that runs which were killed left are removed."""
+    """Create a log for the processes' output; remove the logs of killed runs."""
     for left in Path(tempfile.gettempdir()).glob("roofwright-*.log"):
         with suppress(OSError):  # another user's, or just removed by another run
             if time.time() - left.stat().st_mtime > LEFT_S:
@@ -152,7 +164,7 @@ def _log_file() -> Path:
 
 
 class Worker:
-    """The parent's handle: starts a process when a task needs a fresh one, and when the last has died."""
+    """Runs tasks one after another, in the same process as long as that is allowed and alive."""
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
@@ -160,49 +172,53 @@ class Worker:
         self._log = _log_file()
         log_level = logging.getLogger("measure").getEffectiveLevel()
         self._processes = Processes(serve, (device_name, threads, sampling, log_level), self._log)
-        self._process: BaseProcess | Fork | None = None
+        self._isolated: IsolatedProcess | None = None
         self._last: tuple[Task | None, Any] = (None, None)
         self._number = self._oom_kills = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the present process."""
+        return self._isolated.process.pid if self._isolated else None
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Return the outcome of a task: its result, or a Failure.
 
-        Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError where the device cannot be set
-        up.
+        Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError if the device cannot be set up.
         """
         self._oom_kills = oom_kills()
-        with suppress(OSError):  # another run deletes logs that nobody has touched for a day
+        with suppress(OSError):  # other runs delete logs that nobody touched for a day
             os.utime(self._log)
         previous, outcome = self._last
-        if needs_fresh(previous, task, outcome, self._device_kind) or not (self._process and self._process.is_alive()):
-            self.stop()  # one that died between two tasks as well, such as for others' want of memory
-        if self._process is None:
-            self._start(task, deadline)
+        if needs_fresh(previous, task, outcome, self._device_kind) or not (
+            self._isolated and self._isolated.is_alive()
+        ):
+            self.stop()  # also a process that died between two tasks, such as for others' want of memory
+        process = self._isolated or self._start(task, deadline)
         self._number += 1
-        with suppress(ConnectionError):  # it may have ended just now, which is read next
-            self._connection.send((self._number, task))
+        process.send((self._number, task))
         outcome = self._outcome(deadline)
         self._last = task, outcome
         return outcome
 
     def _outcome(self, deadline: float | None) -> Any:
-        """Wait for the answer to the latest task; one to an earlier task is a late one of a process that forked."""
+        """Wait for the result of the latest task; a process that forked may send one of an earlier task late."""
         while True:
             message = self._receive(self._call_limit_s, deadline)
             if isinstance(message, Failure):
                 return message
             if isinstance(message, UserError):
                 raise message
-            if isinstance(message, Answer) and message.number == self._number:
+            if isinstance(message, TaskResult) and message.number == self._number:
                 return message.outcome
 
-    def _start(self, task: Task, deadline: float | None) -> None:
+    def _start(self, task: Task, deadline: float | None) -> IsolatedProcess:
         began = time.monotonic()
-        self._process, self._connection = self._processes.begin(task)
+        self._isolated = process = self._processes.begin(task)
         message = self._receive(START_LIMIT_S, deadline)
-        if isinstance(message, Beat):
-            _log.info("process %s is ready after %.1f s", self._process.pid, time.monotonic() - began)
-            return
+        if isinstance(message, Heartbeat):
+            _log.info("process %s is ready after %.1f s", self.pid, time.monotonic() - began)
+            return process
         self.stop()
         if isinstance(message, UserError):
             raise message
@@ -210,36 +226,36 @@ class Worker:
         raise UserError(f"the measuring process did not start: {why}; see that torch imports")
 
     def _receive(self, limit_s: float, deadline: float | None) -> Any:
-        """Return what the process says next, but for its log; a Failure where that is nothing, or no message."""
+        """Return the next message, or a Failure in place of one. Log records are logged here."""
+        assert self._isolated is not None
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
-        while self._connection.poll(max(0.0, ends - time.monotonic())):
+        while True:
             try:
-                content = self._connection.recv_bytes(MOST_MESSAGE_BYTE)
-            except (EOFError, OSError):  # its end, or no message
-                return self._death()
-            try:
-                message = pickle.loads(content)
-            except Exception as problem:  # a model may write into any file, and what it wrote may raise anything
+                message = self._isolated.receive(max(0.0, ends - time.monotonic()))
+            except SilenceError:
                 self.stop()
-                return Failure("error", f"what came through the process's pipe cannot be read ({in_short(problem)})")
+                if ends < silence_ends:
+                    raise BudgetSpent from None
+                return Failure("timeout", f"one call took longer than {limit_s:g} s")
+            except UnreadableMessageError as problem:
+                self.stop()
+                why = in_short(problem.args[0])
+                return Failure("error", f"what came through the process's pipe cannot be read ({why})")
+            except (EOFError, OSError):
+                return self._death(self._isolated)
             if not isinstance(message, logging.LogRecord):
                 return message
             logging.getLogger(message.name).handle(message)
-        self.stop()
-        if ends < silence_ends:
-            raise BudgetSpent
-        return Failure("timeout", f"one call took longer than {limit_s:g} s")
 
-    def _death(self) -> Failure:
-        assert self._process is not None
-        self._process.join(END_LIMIT_S)
-        if self._process.is_alive():
+    def _death(self, process: IsolatedProcess) -> Failure:
+        """Return why the process closed its pipe."""
+        code = process.exit_code()
+        if code is None:
             self.stop()
             return Failure("error", "the process closed its pipe, or wrote into it what cannot be read")
-        code = self._process.exitcode or 0
-        _log.info("process %s died with exit code %d", self._process.pid, code)
-        self._process = None
+        _log.info("process %s died with exit code %d", self.pid, code)
+        self._isolated = None
         if code == -signal.SIGKILL:
             if oom_kills() == self._oom_kills:
                 return KILLED
@@ -247,19 +263,93 @@ class Worker:
         last = []
         with suppress(OSError):
             last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return Failure("error", f"the process ended {how}" + (f": {last[0]}" if last else ""))
+        return Failure("error", f"the process ended {ending(code)}" + (f": {last[0]}" if last else ""))
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process is not None:
+        if self._isolated is not None:
             _log.info("the measuring process is ended")
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
-            self._process = None
+            self._isolated.end()
+            self._isolated = None
 
     def close(self) -> None:
         self.stop()
         self._processes.close()
         self._log.unlink(missing_ok=True)
+
+
+class IsolatedCalls:
+    """Calls functions that run a user's own code, in a process; each call may take ``limit_s``."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._isolated: IsolatedProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        if self._isolated is not None:
+            self._isolated.end()
+            self._isolated = None
+
+    def describe(self, name: str) -> Model:
+        """Return a function's model, as ``own_models.describe`` does."""
+        try:
+            return self.call(name, own_models.describe, name)
+        except RaisedError as problem:
+            raise UserError(f"--models: {name} raised {problem} where it was tried; fix it") from None
+
+    def call(self, name: str, function: Callable[..., Value], *arguments: Any) -> Value:
+        """Call a function that runs the code of the own model ``name``, and return its value.
+
+        Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or
+        ends its process.
+        """
+        if self._isolated is None:
+            self._isolated = spawn(_serve_calls)
+            self._receive(START_LIMIT_S, "--models: the process that tries own models", "see that torch imports")
+        self._isolated.send((function, arguments))
+        answer = self._receive(self._limit_s, f"--models: {name}", "fix it, or give measuring a longer --call-limit")
+        if isinstance(answer, UserError | RaisedError):
+            raise answer
+        return answer
+
+    def _receive(self, limit_s: float, what: str, remedy: str) -> Any:
+        """Return the next message. Raises UserError, naming ``what`` and the ``remedy``, if there is none."""
+        assert self._isolated is not None
+        try:
+            return self._isolated.receive(limit_s)
+        except SilenceError:
+            how = f"took longer than {limit_s:g} s"
+        except (EOFError, ConnectionError):
+            code = self._isolated.exit_code()
+            how = "closed the pipe of its process" if code is None else f"ended its process {ending(code)}"
+        except (OSError, UnreadableMessageError):
+            how = "wrote into the pipe of its process"
+        self.__exit__()
+        raise UserError(f"{what} {how}; {remedy}")
+
+
+def _serve_calls(connection: Connection) -> None:
+    """Be the process of ``IsolatedCalls``: answer each call until the parent hangs up."""
+    own = os.getpid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    end_with_parent()
+    os.dup2(2, 1)  # the code's prints are no answer of the command
+    with suppress(Exception):  # the call reports a missing or broken torch
+        import torch  # noqa: F401 - its import does not count against the call's limit
+
+    with suppress(ConnectionError, EOFError):  # the parent is gone
+        connection.send(None)
+        while True:
+            function, arguments = connection.recv()
+            try:
+                answer = function(*arguments)
+            except UserError as problem:
+                answer = problem
+            except BaseException as problem:  # a module may raise anything, and a script may end
+                answer = RaisedError(in_short(problem))
+            if os.getpid() != own:
+                os._exit(0)  # a copy, which the code forked
+            connection.send(answer)

@@ -26,8 +26,7 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.run.request import check_folder, check_folder_name
-from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_folder_name, data_flag
 
 Tables = Mapping[type, Sequence[Any]]
 

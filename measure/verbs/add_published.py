@@ -14,8 +14,7 @@ from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, 
 from measure.cache.schema import TABLES, file_of
 from measure.cache.table import in_turn
 from measure.errors import UserError
-from measure.run.request import check_folder, check_writable
-from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
 
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 

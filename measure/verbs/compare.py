@@ -39,8 +39,7 @@ from measure.domain.comparison import (
 from measure.domain.values import latency
 from measure.domain.words import LOADED, same_shape
 from measure.errors import UserError
-from measure.run.request import check_folder, parse_percent
-from measure.verbs.flags import CommandLine, check_one_output
+from measure.verbs.flags import CommandLine, check_folder, check_one_output, parse_percent
 from measure.verbs.terminal import Line, aligned, markdown
 
 if TYPE_CHECKING:

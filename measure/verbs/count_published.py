@@ -25,11 +25,10 @@ from measure.machine.device import Device
 from measure.models import catalog, timm_models
 from measure.run import progress as summary
 from measure.run import runner
-from measure.run.request import check_folder, check_writable, parse_time
 from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, parse_time
 from measure.verbs.terminal import INTERRUPTED, stop_as_by_ctrl_c
 
 BATCHES = (1, 64)

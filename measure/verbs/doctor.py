@@ -15,8 +15,7 @@ from measure.machine.environment import installed_version
 from measure.machine.gpus import nvidia_findings
 from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding, memory_findings, processor_findings
 from measure.machine.libraries import library_findings, tuning_findings
-from measure.run.request import check_folder
-from measure.verbs.flags import CommandLine
+from measure.verbs.flags import CommandLine, check_folder
 
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 

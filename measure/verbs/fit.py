@@ -13,8 +13,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import NAME, held
 from measure.domain.values import percent
 from measure.errors import UserError
-from measure.run.request import check_folder, check_writable
-from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
 from measure.verbs.terminal import aligned
 
 DIGITS = 5

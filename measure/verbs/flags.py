@@ -1,9 +1,10 @@
-"""A command's flags, whose errors are one sentence each instead of argparse's pages of usage.
+"""The flags of every verb: one parser, the values that several verbs take, and checks of folders.
 
-The commands beside measuring.
+Every complaint is a UserError of one sentence, where argparse would print a page of usage.
 """
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +13,32 @@ from typing import Any, NoReturn
 
 from measure.errors import UserError, did_you_mean, unknown
 
+VERBS = {
+    "model": "model NAME   counts, roof, latency, costliest layers of one model, and what to try first",
+    "show": "show         the cells in the cache, with their latencies and intervals",
+    "compare": "compare A B  what changed between two caches or environments, cell by cell",
+    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
+    "pack": "pack FILE.zip  put what a machine measured into a zip, for somebody who adds it",
+    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
+    "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
+    "fit": "fit          fit how latencies are predicted to all that was timed, and check it",
+    "predict": "predict MODEL  the least and the likely time of a model on chips that were not measured",
+    "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
+    "forget": "forget MODEL  remove from the cache what was measured and counted of a model",
+    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+}
+"""Each verb and its line in ``python -m measure --help``."""
+
+
+def module_of(verb: str) -> str:
+    """Return the module whose ``main`` takes a verb's arguments."""
+    return f"measure.verbs.{verb.replace('-', '_')}"
+
 
 class CommandLine(argparse.ArgumentParser):
-    """Parses a command's words. A flag is written in full, and may be given once if it takes values: argparse would
-    take its beginning for it, and keep only the last.
+    """A parser that takes flags in full only, and a flag with values only once.
 
-    ``parse_args`` raises UserError where argparse ends the program.
+    argparse accepts a flag's first letters, and keeps the last of repeated values silently.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -34,40 +55,32 @@ class CommandLine(argparse.ArgumentParser):
         return action
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the words; ``command`` is the whole command, as a shell takes it."""
-        self._refuse_unknown(words)
-        self._refuse_repeated(words)
-        self._refuse_empty(words)
-        said = super().parse_args(words, namespace)
-        said.command = shlex.join([*self.prog.split(), *words])
-        return said
+        """Parse the words; ``command`` of the result is the whole command as a shell takes it. Raises UserError."""
+        self._check_words(words)
+        parsed = super().parse_args(words, namespace)
+        parsed.command = shlex.join([*self.prog.split(), *words])
+        return parsed
 
-    def _refuse_unknown(self, words: Iterable[str]) -> None:
-        """Raise UserError first: argparse would complain about what follows an unknown flag instead."""
+    def _check_words(self, words: Sequence[str]) -> None:
+        """Raise UserError for an unknown flag, a repeated one, and an empty value (a script's unset variable)."""
         for word in words:
             if word == "--":
-                return
+                break
             if word.startswith("--") and word.partition("=")[0] not in self._flags:
                 raise self._complaint(f"unrecognized arguments: {word}")
-
-    def _refuse_repeated(self, words: Iterable[str]) -> None:
         given = [word.partition("=")[0] for word in words]
         for flag in given:
             if flag in self._taking_values and given.count(flag) > 1:
                 raise UserError(f"{flag}: given {given.count(flag)} times; give all values after one {flag}")
-
-    def _refuse_empty(self, words: Iterable[str]) -> None:
-        """Raise UserError for what a script's unset variable leaves, which would be taken for not given."""
         flag = ""
         for word in words:
             name, is_joined, value = word.partition("=")
-            if name in self._flags:
-                flag = name
+            flag = name if name in self._flags else flag
             if not word or (name in self._flags and is_joined and not value):
                 raise UserError(f"{flag or 'an argument'}: the value is empty; give one or leave it out")
 
     def error(self, message: str) -> NoReturn:
-        """Turn argparse's error into one that says what to do."""
+        """Raise UserError in place of argparse's page of usage."""
         raise self._complaint(message)
 
     def _complaint(self, message: str) -> UserError:
@@ -83,34 +96,87 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def check_one_output(ways: Mapping[str, bool]) -> None:
-    """Raise UserError where more than one of the ways to print was chosen: they share standard output."""
+    """Raise UserError for two formats at once: both would go to standard output."""
     chosen = [flag for flag, is_chosen in ways.items() if is_chosen]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)}: print in different ways; give one of them")
 
 
 def data_flag(data: Path) -> str:
-    """Return the flag that a further command needs to find this cache: none where it is the usual one."""
+    """Return the flag that points a suggested command at this cache; empty for the default folder."""
     return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"
 
 
-VERBS = {
-    "model": "model NAME   counts, roof, latency, costliest layers of one model, and what to try first",
-    "show": "show         the cells in the cache, with their latencies and intervals",
-    "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
-    "pack": "pack FILE.zip  put what a machine measured into a zip, for somebody who adds it",
-    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
-    "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
-    "fit": "fit          fit how latencies are predicted to all that was timed, and check it",
-    "predict": "predict MODEL  the least and the likely time of a model on chips that were not measured",
-    "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
-    "forget": "forget MODEL  remove from the cache what was measured and counted of a model",
-    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
-}
-"""What each does."""
+def parse_time(flag: str, text: str) -> float:
+    """Return the seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
+    match = re.fullmatch(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s?)?", text.strip())
+    hours, minutes, rest = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    seconds = 3600 * hours + 60 * minutes + rest
+    if seconds <= 0:
+        raise UserError(f"{flag}: {text!r} is not a valid time; use 90s, 10m or 1h30m")
+    return float(seconds)
 
 
-def module_of(verb: str) -> str:
-    """Return the module whose ``main`` takes a verb's arguments."""
-    return f"measure.verbs.{verb.replace('-', '_')}"
+def parse_count(flag: str, text: str, least: int) -> int:
+    """Return a whole number, ``least`` or more."""
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
+        raise UserError(f"{flag}: {text!r} is not a valid number; use a whole number ≥ {least}")
+    return int(text)
+
+
+def parse_batch_sizes(flag: str, texts: Iterable[str]) -> list[int]:
+    """Return positive whole numbers, sorted, without repetition."""
+    for text in texts:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
+            raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
+    return sorted({int(text) for text in texts})
+
+
+def parse_shape(flag: str, text: str) -> tuple[int, ...]:
+    """Return the sizes of ``3x224x224``."""
+    from measure.cache.schema import SHAPE
+
+    if not SHAPE.fits(text):
+        raise UserError(f"{flag}: {text!r} is not a valid shape; use whole numbers joined by x, such as 3x224x224")
+    return tuple(map(int, text.split("x")))
+
+
+def parse_choices(flag: str, texts: Iterable[str], choices: Sequence[str]) -> list[str]:
+    """Return the given choices in the order of ``choices``, without repetition."""
+    for text in texts:
+        if text not in choices:
+            raise unknown(flag, text, choices)
+    return [choice for choice in choices if choice in texts]
+
+
+def parse_percent(flag: str, text: str) -> float:
+    """Return ``5%`` or ``2.5 %`` as a share of 1."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%", text.strip())
+    if not match:
+        raise UserError(f"{flag}: {text!r} is not a percentage; use 5% or 2.5%")
+    return float(match[1]) / 100
+
+
+def check_folder_name(name: str) -> None:
+    """Raise UserError for a name that no machine's folder may have."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
+
+
+def check_folder(path: Path, flag: str) -> None:
+    """Raise UserError if the path, given for ``flag``, exists and is not a folder."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{flag}: {path} is a file; name a folder")
+
+
+def check_writable(data: Path) -> None:
+    """Create the cache's folder. Raises UserError before a measurement whose rows could not be written."""
+    for folder in (data, data / "workload", data / "machines"):
+        check_folder(folder, "--data")
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        probe = data / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise UserError(f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be") from None

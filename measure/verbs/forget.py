@@ -7,8 +7,7 @@ from typing import Any
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.errors import chosen, unknown
-from measure.run.request import check_folder
-from measure.verbs.flags import CommandLine
+from measure.verbs.flags import CommandLine, check_folder
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
 """What the rows of a table are, as the command says it."""

@@ -13,13 +13,19 @@ from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STE
 from measure.errors import UserError
 from measure.machine.environment import folder_name
 from measure.models import catalog
-from measure.models.isolated import Isolated
 from measure.profiling import ncu_csv
 from measure.profiling.ncu import CountedCell
-from measure.run.request import check_folder, check_folder_name, parse_batch_sizes, parse_choices, parse_shape
-from measure.run.sections import HardwareCounterTask
-from measure.run.task import Cache
-from measure.verbs.flags import CommandLine
+from measure.run.cell_tasks import HardwareCounterTask
+from measure.run.run_cache import RunCache
+from measure.run.worker import IsolatedCalls
+from measure.verbs.flags import (
+    CommandLine,
+    check_folder,
+    check_folder_name,
+    parse_batch_sizes,
+    parse_choices,
+    parse_shape,
+)
 
 TOOL = "imported"
 """How the table names a tool whose output was imported."""
@@ -53,7 +59,7 @@ def parser() -> CommandLine:
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     asked = parser().parse_args(argv)
-    with Isolated(CALL_LIMIT_S) as own:
+    with IsolatedCalls(CALL_LIMIT_S) as own:
         models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
@@ -69,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
-        Cache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
+        RunCache(Workloads(asked.data), folder, environment).put(task, CountedCell(steps, TOOL, counted))
     print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
     print("Next: python -m report")
     return 0

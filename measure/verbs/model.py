@@ -37,16 +37,18 @@ from measure.models import call as meta
 from measure.models.call import Call, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
-from measure.run import request as arguments
-from measure.run.estimate import Memory, datasheet
-from measure.run.request import check_folder, check_writable, machine_folder
-from measure.run.sections import ProfileTask, RoofTask
-from measure.run.task import Cache, Columns, Failure, Request, Sitting, Task
+from measure.run.cell_tasks import ProfileTask
+from measure.run.estimate import MemoryFit, datasheet
+from measure.run.request import Request, parse_threads
+from measure.run.run_cache import RunCache, Sitting, machine_folder
+from measure.run.sections import RoofTask
+from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
+from measure.verbs import measure as arguments
 from measure.verbs import show
-from measure.verbs.flags import CommandLine, check_one_output, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_one_output, check_writable, data_flag
 from measure.verbs.show import Answer, answer, first_cell
 from measure.verbs.terminal import aligned, markdown, stop_as_by_ctrl_c
 
@@ -86,13 +88,13 @@ def main(argv: Sequence[str]) -> int:
     said = parser().parse_args(argv)
     check_one_output({"--json": said.json, "--markdown": said.markdown})
     check_folder(said.data, "--data")
-    device, threads = devices.find(said.device), arguments.parse_threads(said.threads)
+    device, threads = devices.find(said.device), parse_threads(said.threads)
     quick = as_quick_run(said)
     request = make_request(quick)
     environment = current(device, threads)
-    arguments.check_device(request, environment)
+    request.check_device(environment)
     folder = machine_folder(said.data, said.machine, environment)
-    cache = Cache(Workloads(said.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
+    cache = RunCache(Workloads(said.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(said.data)
@@ -130,7 +132,7 @@ def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
 
 def make_request(quick: argparse.Namespace) -> Request:
     """Return what is asked for: of each cell of one model a round at least."""
-    request = arguments.make_request_of_one("NAME", quick)
+    request = arguments.resolve_request_of_one("NAME", quick)
     return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
 
 
@@ -147,20 +149,20 @@ class GlanceTask(Task):
         return {}
 
     @classmethod
-    def missing(cls, request: Request, cache: Cache) -> list[Self]:
+    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         return []  # no plan has it
 
     def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Rates:
         return roofs.glance(device, self.precisions)
 
-    def store(self, _cache: Cache, _outcome: Rates | Failure) -> None:
+    def store(self, _cache: RunCache, _outcome: Rates | Failure) -> None:
         """Keep nothing."""
 
     def summary(self, _result: Rates) -> str:
         return "done"
 
 
-def first_look(cache: Cache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
+def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
     """Return the best roof that is known within a moment and where it comes from, or None and why there is none."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
     if all(known.ridge(precision) for precision in request.precisions):
@@ -171,7 +173,7 @@ def first_look(cache: Cache, request: Request, worker: Worker) -> tuple[Rates | 
     return (None, seen.reason) if isinstance(seen, Failure) else (seen, "at a rough first look")
 
 
-def tasks_to_do(cache: Cache, request: Request) -> list[Task]:
+def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return what the cache lacks: counts, a first roof, a round of each cell, a profile of the first."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
@@ -189,7 +191,7 @@ def _is_unknown(task: RoofTask, known: Rates) -> bool:
     return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
 
-def _do(tasks: Sequence[Task], cache: Cache, worker: Worker, device: devices.Device) -> None:
+def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.Device) -> None:
     """Do the tasks and keep what comes of them; progress goes to standard error."""
     if not tasks:
         return
@@ -197,7 +199,7 @@ def _do(tasks: Sequence[Task], cache: Cache, worker: Worker, device: devices.Dev
     from measure.verbs.terminal import Console
 
     progress = RunProgress(tasks, Console(stderr=True))
-    memory = Memory(device.memory_byte(), cache.workloads.models)
+    memory = MemoryFit(device.memory_byte(), cache.workloads.models)
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)

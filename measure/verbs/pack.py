@@ -9,8 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
 from measure.domain.models import OWN
 from measure.errors import UserError, unknown
-from measure.run.request import check_folder
-from measure.verbs.flags import CommandLine, data_flag
+from measure.verbs.flags import CommandLine, check_folder, data_flag
 
 
 def parser() -> CommandLine:

@@ -24,13 +24,20 @@ from measure.predicting import timings
 from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machine
 from measure.predicting.prediction import DATASHEET, FITTED, KnownTime, Prediction, Predictor
 from measure.predicting.timings import Key, counted_demands
-from measure.run import request, runner
-from measure.run.request import check_folder, check_writable, parse_batch_sizes
+from measure.run import runner
 from measure.run.sections import WorkloadTask
 from measure.run.task import Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import CommandLine, check_one_output, data_flag
+from measure.verbs import measure as measuring
+from measure.verbs.flags import (
+    CommandLine,
+    check_folder,
+    check_one_output,
+    check_writable,
+    data_flag,
+    parse_batch_sizes,
+)
 from measure.verbs.terminal import aligned, markdown
 
 HEAD = (
@@ -234,7 +241,7 @@ def _count(
     """
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", flags.precision]
     words += ["--data", str(flags.data), "--sections", "workload", "--variants", EAGER]
-    model = request.make_request_of_one(flag, request.parser().parse_args(words)).models[0]
+    model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     # The paper covers the models that were measured or counted on request; a prediction adds none
     predicted = Counts(file_of(Coefficient, flags.data).parent / "counted")
     homes, stored = (Workloads(flags.data), predicted), stored_as(flags.precision)

@@ -36,9 +36,9 @@ from measure.domain.words import (
     stored_as,
 )
 from measure.errors import UserError, chosen, unknown
-from measure.run.request import check_folder
-from measure.run.task import Cache, Request
-from measure.verbs.flags import CommandLine, check_one_output, data_flag
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
+from measure.verbs.flags import CommandLine, check_folder, check_one_output, data_flag
 from measure.verbs.terminal import Line, aligned, markdown
 
 HEAD = ("model", "batch", "precision", "phase", "variant", "latency", "95 % interval", "inputs/s", "rounds", "flags")
@@ -179,7 +179,7 @@ def first_cell(request: Request) -> Cell:
     return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
 
 
-def answer(cache: Cache, request: Request) -> Answer:
+def answer(cache: RunCache, request: Request) -> Answer:
     """Return what the cache says of the one model of a request. Raises UserError where it could not be counted."""
     (model,) = request.models
     shape, first = shape_name(model.input_shape), first_cell(request)
@@ -200,7 +200,7 @@ def answer(cache: Cache, request: Request) -> Answer:
     return Answer(model.name, shape, cache.environment, rates, asked, reached(cells, asked), layers, advice)
 
 
-def _counted(cache: Cache, request: Request, shape: str) -> list[Workload]:
+def _counted(cache: RunCache, request: Request, shape: str) -> list[Workload]:
     (model,) = request.models
     rows = [
         row
@@ -212,7 +212,7 @@ def _counted(cache: Cache, request: Request, shape: str) -> list[Workload]:
     return rows
 
 
-def _profile(cache: Cache, cell: Cell) -> Profile | None:
+def _profile(cache: RunCache, cell: Cell) -> Profile | None:
     rows = cache.rows(cache.folder.profiles())
     return next((row for row in rows if Cell.of(row) == cell and row.status == "ok"), None)
 

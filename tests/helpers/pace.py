@@ -14,9 +14,9 @@ from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.words import PRECISION_BYTE, STAGES, STEP, shape_name
 from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
 from measure.roofs.roofs import KernelTiming
-from measure.run.cell_tasks import CellTask
+from measure.run.cell_tasks import CellTask, ProfileTask, TrainingTask
 from measure.run.processes import origin
-from measure.run.sections import ProfileTask, RoofTask, TrainingTask
+from measure.run.sections import RoofTask
 from measure.run.task import Task
 from measure.run.worker import BudgetSpent, needs_fresh
 from measure.timing.sampling import Sampling, sample, sample_stages

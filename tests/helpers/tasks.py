@@ -3,7 +3,7 @@
 import dataclasses
 
 from measure.cache.records import Cell
-from measure.run.sections import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
+from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 
 
 def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):

@@ -15,10 +15,11 @@ from measure.cache.records import Run
 from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
-from measure.run.request import make_request, parse_percent, parse_time, parser
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
+from measure.verbs.flags import parse_percent, parse_time
+from measure.verbs.measure import make_request, parser
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long

@@ -8,22 +8,17 @@ from measure.counting import count
 from measure.counting import count as freshness
 from measure.errors import UserError, in_short
 from measure.models import catalog
-from measure.models.isolated import RaisedError
+from measure.models.own_models import RaisedError
 
 pytest.importorskip("torch", reason="models are torch's")
 
 
-class Here:
-    """Calls what an own model does in this process, for which its module need not be imported anew."""
-
-    def call(self, _name, function, *arguments):
-        try:
-            return function(*arguments)
-        except Exception as problem:
-            raise RaisedError(in_short(problem)) from None
-
-
-HERE = Here()
+def call(_name, function, *arguments):
+    """Call a function in this process: its module need not be imported anew."""
+    try:
+        return function(*arguments)
+    except Exception as problem:
+        raise RaisedError(in_short(problem)) from None
 
 
 @pytest.fixture
@@ -46,10 +41,10 @@ def model(tmp_path, monkeypatch):
 
 def test_what_is_as_it_was_counted_passes_and_so_does_what_was_not_counted(model):
     own = model()
-    freshness.check([own], [], HERE)
-    freshness.check([own], [count.count(own, 4, "bf16").workload], HERE)
+    freshness.check([own], [], call)
+    freshness.check([own], [count.count(own, 4, "bf16").workload], call)
     failed = count.not_counted(own, 1, "fp32", None, "unsupported", "no shape").workload
-    freshness.check([own], [failed], HERE)
+    freshness.check([own], [failed], call)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def test_what_is_as_it_was_counted_passes_and_so_does_what_was_not_counted(model
 def test_what_was_changed_is_one_sentence(model, change, sentence):
     rows = [count.workload for count in count.count_all(model(), [2, 1], "fp32", None)]
     with pytest.raises(UserError, match=sentence) as caught:
-        freshness.check([model(**change)], rows, HERE)
+        freshness.check([model(**change)], rows, call)
     assert "the code of changing:network has changed" in str(caught.value)
     assert "give the new one a name of its own, or measure all of it again with --force" in str(caught.value)
 
@@ -70,13 +65,13 @@ def test_what_was_changed_is_one_sentence(model, change, sentence):
 def test_what_no_longer_can_be_counted_has_changed(model):
     row = count.count(model(), 1).workload
     with pytest.raises(UserError, match="it raises NotImplementedError: changing:network makes no network on"):
-        freshness.check([model(before="torch.ones(1).item()")], [row], HERE)
+        freshness.check([model(before="torch.ones(1).item()")], [row], call)
 
 
 def test_models_of_libraries_do_not_change(model):
     (alexnet,) = catalog.find(["alexnet"])
     row = count.not_counted(alexnet, 1, "fp32", None, "ok", None).workload
-    freshness.check([alexnet], [row], HERE)
+    freshness.check([alexnet], [row], call)
 
 
 @pytest.mark.usefixtures("forked_workers")

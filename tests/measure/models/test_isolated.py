@@ -9,7 +9,8 @@ from helpers.places import ROOT
 from measure import __main__ as command
 from measure.domain.models import OWN, Model
 from measure.errors import UserError
-from measure.models.isolated import Isolated, RaisedError
+from measure.models.own_models import RaisedError
+from measure.run.worker import IsolatedCalls
 
 pytest.importorskip("torch", reason="models are torch's")
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -26,7 +27,7 @@ def module(tmp_path, monkeypatch):
 
 def test_an_own_model_is_described(module):
     module("print('loaded')\n" + FINE)
-    with Isolated(60.0) as own:
+    with IsolatedCalls(60.0) as own:
         assert own.describe("mine:net") == Model("mine:net", OWN, OWN, (3,))
         assert own.describe("tests.helpers.small_network:network").source == OWN
 
@@ -50,7 +51,7 @@ def test_an_own_model_is_described(module):
 )
 def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
     module(text)
-    with Isolated(2.0) as own:
+    with IsolatedCalls(2.0) as own:
         with pytest.raises(UserError) as caught:
             own.describe("mine:net")
         assert str(caught.value).startswith("--models: mine:net")
@@ -60,7 +61,7 @@ def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
 
 def test_after_a_crash_the_next_call_has_a_fresh_process(module):
     module("import os\nos._exit(0)\n")
-    with Isolated(60.0) as own:
+    with IsolatedCalls(60.0) as own:
         with pytest.raises(UserError):
             own.describe("mine:net")
         module(FINE)
@@ -69,13 +70,13 @@ def test_after_a_crash_the_next_call_has_a_fresh_process(module):
 
 def test_a_copy_that_the_code_forks_answers_nothing(module):
     module(FINE.replace("    return", "    import os\n    os.fork()\n    return"))
-    with Isolated(60.0) as own:
+    with IsolatedCalls(60.0) as own:
         assert own.describe("mine:net").input_shape == (3,)
         assert own.call("mine:net", os.path.basename, "a/b") == "b"
 
 
 def test_what_a_function_raises_is_told(module):
-    with Isolated(60.0) as own, pytest.raises(RaisedError, match=r"^ZeroDivisionError: "):
+    with IsolatedCalls(60.0) as own, pytest.raises(RaisedError, match=r"^ZeroDivisionError: "):
         own.call("mine:net", divmod, 1, 0)
 
 
@@ -98,7 +99,10 @@ def test_every_command_survives_it(module, tmp_path, capsys, words):
 
 
 def test_a_name_of_the_standard_library_is_no_end():
-    with Isolated(60.0) as own, pytest.raises(UserError, match=r"--models: sys:exit\(2\) raised SystemExit: 2; fix it"):
+    with (
+        IsolatedCalls(60.0) as own,
+        pytest.raises(UserError, match=r"--models: sys:exit\(2\) raised SystemExit: 2; fix it"),
+    ):
         own.describe("sys:exit")
 
 

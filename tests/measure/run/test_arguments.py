@@ -6,7 +6,7 @@ import pytest
 from helpers.rows import ENVIRONMENT
 
 from measure.errors import UserError
-from measure.run.request import check_device, make_request, parser
+from measure.verbs.measure import make_request, parser
 
 T4 = replace(ENVIRONMENT, device="cuda", name="Tesla T4", capability="7.5")
 A100 = replace(ENVIRONMENT, device="cuda", name="NVIDIA A100-SXM4-40GB", capability="8.0")
@@ -14,7 +14,7 @@ A100 = replace(ENVIRONMENT, device="cuda", name="NVIDIA A100-SXM4-40GB", capabil
 
 def check(environment, *arguments, sections=("inference",)):
     asked = ["--models", "vgg11", "--sections", *sections, *arguments]
-    check_device(make_request(parser().parse_args(asked)), environment)
+    make_request(parser().parse_args(asked)).check_device(environment)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,6 @@ def test_what_a_gpu_would_emulate_is_refused_where_nothing_else_is_asked_for(ask
 def test_what_a_gpu_would_emulate_is_no_reason_to_leave_out_the_rest():
     check(T4)
     check(T4, "--precisions", "fp16", "bf16")
-    check(T4, "--precisions", "bf16", sections=["workload"])  # which is counted
     check(A100, "--precisions", "bf16", "tf32")
     check(replace(T4, capability=None), "--precisions", "bf16")  # torch knows more than this driver tells
 

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from measure.run.request import check_folder, check_writable
-from measure.verbs.flags import data_flag
+from measure.verbs.flags import check_folder, check_writable, data_flag
 
 
 def test_a_file_is_no_folder_and_what_is_not_there_may_become_one(tmp_path):

@@ -10,9 +10,10 @@ from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import Model
 from measure.run import estimate
-from measure.run.estimate import Estimate
+from measure.run.estimate import DurationEstimate
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
 from measure.run.sections import RoofTask
-from measure.run.task import Cache, Request
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
 COUNTED = workload(
@@ -30,7 +31,7 @@ def measured(kernel, flop, byte, latency_s, **columns):
 
 
 def cache(device="cpu", name="Chip", roofs=(), workloads=(COUNTED,), data=None, samples=()):
-    return Cache(
+    return RunCache(
         SimpleNamespace(models=lambda: workloads, data=data),
         SimpleNamespace(roof_measurements=lambda: roofs, samples=lambda: samples),
         SimpleNamespace(environment_id="e1", device=device, name=name),
@@ -48,7 +49,7 @@ def test_on_a_processor_a_round_takes_what_its_measured_roofs_allow():
         measured("stream_read", 0, 1e9, 0.1, round=0),  # 10 GB/s
         measured("stream_read", 0, 1e9, 0.001),  # of a cache
     ]
-    known = Estimate(asked(), cache(roofs=roofs))
+    known = DurationEstimate(asked(), cache(roofs=roofs))
     # A call at batch 8: 32 GFLOP take 0.32 s, 0.8 GB less; at 0.4 of the roof 0.8 s. 0.5 s for modules and as much for
     # 50 million weights; warm-up of 2 + 2 * 3 calls is cut at 5 s and a call; six samples.
     round_s = 1.0 + (5.0 + 0.8) + 6 * 0.8
@@ -75,7 +76,7 @@ def data(tmp_path):
 
 
 def test_on_a_gpu_that_was_not_measured_its_datasheet_counts(data):
-    known = Estimate(asked(), cache("cuda", "A driver's chip", data=data))
+    known = DurationEstimate(asked(), cache("cuda", "A driver's chip", data=data))
     # 100 inputs at fp16: 400 GFLOP take 4 ms, half of 10 GB at fp32 5 ms; at 0.4 of the roof 12.5 ms. Two calls, then
     # twice the 0.2 s of a trend, and the least second of samples.
     round_s = 0.5 + (2 * 0.0125 + 2 * 0.2) + 1.0
@@ -90,7 +91,7 @@ def test_on_a_gpu_that_was_not_measured_its_datasheet_counts(data):
 
 def test_what_was_measured_goes_before_the_datasheet(data):
     slow = [measured("matmul", 1e12, 0, 1.0), measured("stream_triad", 0, 1e10, 0.1, round=0)]  # 1 TFLOP/s, 100 GB/s
-    known = Estimate(asked(), cache("cuda", "Chip", slow, data=data))
+    known = DurationEstimate(asked(), cache("cuda", "Chip", slow, data=data))
     # A tenth of the datasheet's rates: 400 GFLOP take 0.4 s, 10 GB 0.1 s; at 0.4 of the roof 1 s.
     assert known.seconds(inference_task(NET, 100, "fp32", "eager", 0)) == pytest.approx(0.5 + 6.0 + 6.0)
 
@@ -102,7 +103,7 @@ def sample(batch, latency_s, **changes):
 
 def test_a_forward_pass_that_was_timed_tells_more_than_the_roof():
     samples = [sample(1, 0.3), sample(1, 0.1), sample(64, 3.2), sample(64, 0.001, variant="compile")]
-    known = Estimate(asked(), cache(samples=samples))
+    known = DurationEstimate(asked(), cache(samples=samples))
     # At batch 8, as near to 1 as to 64 by its logarithm: the first of the two. Then 0.8 s a call, as in the first test.
     assert known.seconds(inference_task(NET, 8, "fp32", "eager", 0)) == pytest.approx(1.0 + (5.0 + 0.8) + 6 * 0.8)
     # At batch 32 half of what 64 take, 1.6 s, and three times as much for a step: two samples of 4.8 s are not 12 s.
@@ -114,11 +115,13 @@ def test_a_short_budget_samples_less():
     samples = [sample(1, 0.1)]
     task = inference_task(NET, 8, "fp32", "eager", 0)  # calls of 0.8 s
     # Of 3 minutes a sixtieth warms up, 3 s and a call; a 45th is sampled, 4 s.
-    assert Estimate(asked(budget_s=180.0), cache(samples=samples)).seconds(task) == pytest.approx(1.0 + 3.8 + 4.0)
+    assert DurationEstimate(asked(budget_s=180.0), cache(samples=samples)).seconds(task) == pytest.approx(
+        1.0 + 3.8 + 4.0
+    )
 
 
 def test_what_was_not_counted_and_what_is_no_cell_take_their_effort():
-    unknown = Estimate(asked(), cache(workloads=()))
+    unknown = DurationEstimate(asked(), cache(workloads=()))
     for task in (inference_task(NET, 8, "fp32", "eager", 0), RoofTask("matmul", "fp32", 8, "sustained")):
         assert unknown.seconds(task) == task.effort
 
@@ -126,7 +129,7 @@ def test_what_was_not_counted_and_what_is_no_cell_take_their_effort():
 def test_the_nearest_count_stands_for_what_was_not_counted():
     roofs = [measured("matmul", 1e11, 0, 1.0), measured("stream_triad", 0, 1e10, 1.0, round=0)]
     larger = workload(batch=64, flop=64 * 1_000_000_000, traffic_byte=0, parameter_count=0)
-    known = Estimate(asked(), cache(roofs=roofs, workloads=(COUNTED, larger)))
+    known = DurationEstimate(asked(), cache(roofs=roofs, workloads=(COUNTED, larger)))
     # By the count at batch 64, which is nearer: 48 GFLOP take 0.48 s, at 0.4 of the roof 1.2 s.
     assert known.seconds(inference_task(NET, 48, "fp32", "eager", 0)) == pytest.approx(0.5 + 6.2 + 7.2)
 
@@ -134,7 +137,7 @@ def test_the_nearest_count_stands_for_what_was_not_counted():
 @pytest.mark.parametrize(("forks", "starts_s"), [(True, [8.0, 0.0, 3.0, 8.0]), (False, [8.0, 0.0, 8.0, 8.0])])
 def test_processes_begin_where_tasks_need_fresh_ones(monkeypatch, data, forks, starts_s):
     monkeypatch.setattr(estimate, "FORKS", forks)
-    known = Estimate(asked(), cache("cuda", "Chip", data=data))
+    known = DurationEstimate(asked(), cache("cuda", "Chip", data=data))
     first = inference_task(NET, 1, "fp32", "eager", 0)
     tasks = [first, changed(first, batch=8), changed(first, precision="fp16"), changed(first, 1)]
     # Importing takes 5 s, once a block where processes are forks, and beginning with the device 3 s.

@@ -10,8 +10,11 @@ from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
 from measure.domain.words import ROUNDS
 from measure.models import catalog
 from measure.run import plan
-from measure.run.sections import HardwareCounterTask, InferenceTask, ProfileTask, RoofTask, TrainingTask, WorkloadTask
-from measure.run.task import KILLED, Cache, Request, Sitting
+from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
+from measure.run.request import Request
+from measure.run.run_cache import RunCache, Sitting
+from measure.run.sections import USUAL_SECTIONS, RoofTask, WorkloadTask
+from measure.run.task import KILLED
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
@@ -37,7 +40,7 @@ def cache(
         "profiles": profiles,
         "hardware_counter_profiles": counters,
     }
-    return Cache(
+    return RunCache(
         SimpleNamespace(counted=lambda: workloads, models=lambda: workloads, data=Path("nowhere")),
         SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
         SimpleNamespace(environment_id="now", name="Chip", device=device, capability=capability, system=system),
@@ -123,7 +126,7 @@ def in_parts(request, **rows):
 
 def test_a_budget_begins_with_something_of_everything():
     models = catalog.find(["alexnet", "resnet18", "vgg11"])
-    request = Request(models, [1, 8], ["fp32"], plan.USUAL_SECTIONS, **TRAINED | {"training_models": models}, **SHORT)
+    request = Request(models, [1, 8], ["fp32"], USUAL_SECTIONS, **TRAINED | {"training_models": models}, **SHORT)
     parts = in_parts(request)
     assert list(parts) == [
         "counts", "a first roof", "batch 1", "batch 8", "training steps", "operators", "other cells", "long cells",
@@ -568,4 +571,4 @@ def test_counters_are_read_once_for_each_cell_that_operators_are_profiled_of_and
     )
     left = to_do(request, counters=[known], profiles=[profile("alexnet", 1)])
     assert [task.label for task in left] == ["hardware counters of alexnet batch 1 fp32"]
-    assert "hardware-counters" not in plan.USUAL_SECTIONS
+    assert "hardware-counters" not in USUAL_SECTIONS

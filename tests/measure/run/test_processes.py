@@ -34,7 +34,8 @@ def source(log):
 
 def said_by_process_of(source, task):
     """What the process of a task says, which is ended then."""
-    process, connection = source.begin(task)
+    isolated = source.begin(task)
+    process, connection = isolated.process, isolated.connection
     said = connection.recv()
     assert process.is_alive()
     assert process.pid == said.pid
@@ -68,7 +69,8 @@ def test_a_fork_has_imported_what_its_task_or_one_before_imports_and_a_missing_l
 
 @pytest.mark.parametrize(("ending", "code", "words"), [(0, 0, ""), (3, 3, ""), ("enough", 1, "SystemExit: enough")])
 def test_how_a_fork_ends_comes_to_its_parent(source, log, ending, code, words):
-    process, connection = source.begin(task())
+    isolated = source.begin(task())
+    process, connection = isolated.process, isolated.connection
     connection.recv()
     connection.send(ending)
     process.join()
@@ -79,7 +81,8 @@ def test_how_a_fork_ends_comes_to_its_parent(source, log, ending, code, words):
 
 
 def test_where_the_forked_process_is_killed_its_fork_ends_too_and_the_next_task_has_another(source):
-    process, connection = source.begin(task())
+    isolated = source.begin(task())
+    process, connection = isolated.process, isolated.connection
     said = connection.recv()
     os.kill(said.parent, signal.SIGKILL)
     process.join()
@@ -89,7 +92,7 @@ def test_where_the_forked_process_is_killed_its_fork_ends_too_and_the_next_task_
 
 
 def test_a_process_may_be_ended_before_it_has_been_forked(source):
-    process, _ = source.begin(task())
+    process = source.begin(task()).process
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL

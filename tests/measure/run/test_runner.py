@@ -17,8 +17,9 @@ from measure.profiling.ncu_csv import Counted, CountedKernel
 from measure.profiling.profile import Profiled, SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
+from measure.run.run_cache import RunCache, Sitting
 from measure.run.sections import RoofTask, WorkloadTask
-from measure.run.task import Cache, Failure, Sitting
+from measure.run.task import Failure
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 from measure.timing.training import StepTiming
@@ -81,12 +82,12 @@ def clock(monkeypatch):
 
 
 def do(tmp_path, folder, tasks, outcomes, deadline=None):
-    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT, SITTING)
+    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT, SITTING)
     return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
 
 
 def test_results_go_into_their_tables(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("measure.run.task.now", lambda: "2026-01-03T00:00:00+00:00")
+    monkeypatch.setattr("measure.run.run_cache.now", lambda: "2026-01-03T00:00:00+00:00")
     signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **dataclasses.asdict(SITTING)}
     counted = workload("alexnet")
     roof = dataclasses.replace(roof_measurement(), pace="sustained", **signature)
@@ -193,7 +194,7 @@ def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, c
     # Of three cells one is refused at once: 2 * 30 s, of which 2 * 24 s were within calls. A roof is no cell.
     tasks = [CELL, changed(CELL, batch=8), changed(CELL, batch=9)]
     refusal = {CELL: Failure("oom", "not tried")}.get
-    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
     summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store, Log(), refusal=refusal)
     assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
     assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
@@ -219,7 +220,7 @@ def test_no_further_round_of_a_cell_that_failed(tmp_path, folder):
 
 
 def test_what_cannot_fit_is_recorded_without_being_tried(tmp_path, folder):
-    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {CELL: Failure("oom", "not tried: too large")}.get
     runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store, Log(), refusal=refusal)
     (row,) = folder.runs()
@@ -297,7 +298,7 @@ def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
 
 def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, folder):
     compiled = changed(PROFILE, variant="compile")
-    store = Cache(Workloads(tmp_path), folder, ENVIRONMENT)
+    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {PROFILE: Failure("oom", "not tried: too large")}.get
     outcomes = NullExecutor([Failure("unsupported", "compiled"), timing(1, 1.0)])
     summary = runner.run([PROFILE, compiled, CELL], outcomes, store, Log(), refusal=refusal)

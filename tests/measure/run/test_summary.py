@@ -10,8 +10,10 @@ from measure.domain.models import Model
 from measure.models import catalog
 from measure.run.plan import Part
 from measure.run.progress import contents, lines, resumption, share_within_calls
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
 from measure.run.runner import Summary
-from measure.run.task import Cache, Failure, Request
+from measure.run.task import Failure
 
 ALEXNET = catalog.find(["alexnet"])[0]
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
@@ -59,7 +61,7 @@ def test_a_command_that_measures_again_by_force_does_not_go_on():
 
 def cache(runs=(), roofs=(), profiles=()):
     folder = SimpleNamespace(runs=lambda: runs, roof_measurements=lambda: roofs, profiles=lambda: profiles)
-    return Cache(SimpleNamespace(), folder, ENVIRONMENT)
+    return RunCache(SimpleNamespace(), folder, ENVIRONMENT)
 
 
 REQUEST = Request([NET], [1, 64], ["fp32"], ["inference"], ["eager"], training_models=[NET], training_batch_sizes=[32])

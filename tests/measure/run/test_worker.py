@@ -17,11 +17,12 @@ from helpers.tasks import changed, inference_task, profile_task, training_task
 from measure.errors import UserError
 from measure.models import catalog
 from measure.run import worker
-from measure.run.request import make_sampling, parser
+from measure.run.processes import IsolatedProcess
 from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import KILLED, Failure
-from measure.run.worker import Answer, Beat, BudgetSpent, Voice, Worker, classify, needs_fresh
+from measure.run.worker import BudgetSpent, Channel, Heartbeat, TaskResult, Worker, classify, needs_fresh
 from measure.timing.sampling import Sampling
+from measure.verbs.measure import make_sampling, parser
 
 pytest.importorskip("torch", reason="a worker measures with torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
@@ -120,7 +121,7 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     victims, wait = [], process._outcome
 
     def kill_and_wait(deadline):
-        victims.append(process._process.pid)
+        victims.append(process.pid)
         os.kill(victims[0], number)
         return wait(deadline)
 
@@ -130,17 +131,17 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     assert words in failure.reason
     monkeypatch.undo()
     assert isinstance(process.run(COUNT), list)
-    assert process._process.pid not in victims
+    assert process.pid not in victims
 
 
 def test_counts_share_a_process_and_a_failed_task_leaves_its_own_to_nobody(process, own):
     task = WorkloadTask(own("raise ValueError"), (1,), "fp32", None)
     process.run(COUNT)
-    before = process._process.pid
+    before = process.pid
     assert isinstance(process.run(task), Failure)
-    assert process._process.pid == before
+    assert process.pid == before
     assert isinstance(process.run(COUNT), list)
-    assert process._process.pid != before
+    assert process.pid != before
 
 
 OWN = """
@@ -224,8 +225,8 @@ def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own,
 
 def test_a_process_that_dies_between_two_tasks_is_started_again(process):
     process.run(COUNT)
-    os.kill(process._process.pid, signal.SIGKILL)
-    process._process.join()
+    os.kill(process.pid, signal.SIGKILL)
+    process._isolated.process.join()
     (count,) = process.run(COUNT)
     assert count.workload.status == "ok"
 
@@ -266,7 +267,7 @@ class Beating:
         return self._every_s <= timeout
 
     def recv_bytes(self, _most):
-        return pickle.dumps(Beat())
+        return pickle.dumps(Heartbeat())
 
     def close(self):
         pass
@@ -283,10 +284,10 @@ class Beating:
 def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, spent_s):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, Sampling())
-    process._process = SimpleNamespace(
-        is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None
+    alive = SimpleNamespace(
+        is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None
     )
-    process._connection, process._last = connection, (COUNT, [])
+    process._isolated, process._last = IsolatedProcess(alive, connection), (COUNT, [])
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
     if spent_s == 60.0:
         assert process.run(COUNT, deadline=1000.0).status == "timeout"
@@ -302,7 +303,7 @@ class Behind(Beating):
 
     def send(self, message):
         number, _task = message
-        self._answers = [Answer(number - 1, "of the task before"), Answer(number, "of the task")]
+        self._answers = [TaskResult(number - 1, "of the task before"), TaskResult(number, "of the task")]
 
     def recv_bytes(self, _most):
         return pickle.dumps(self._answers.pop(0))
@@ -310,8 +311,8 @@ class Behind(Beating):
 
 def test_an_answer_to_an_earlier_task_is_passed_over(process):
     process.stop()
-    process._process = SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None)
-    process._connection = Behind(0.0)
+    alive = SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None, pid=None)
+    process._isolated = IsolatedProcess(alive, Behind(0.0))
     process._last = COUNT, "of the task before"
     assert [process.run(COUNT) for _ in range(2)] == ["of the task"] * 2
     process.stop()
@@ -326,8 +327,8 @@ def test_threads_of_the_process_speak_one_after_another():
         time.sleep(0.001)
         speaking.pop()
 
-    voice = Voice(SimpleNamespace(send=send))
-    threads = [threading.Thread(target=lambda: [voice.beat() for _ in range(20)]) for _ in range(3)]
+    channel = Channel(SimpleNamespace(send=send))
+    threads = [threading.Thread(target=lambda: [channel.beat() for _ in range(20)]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -452,11 +453,11 @@ def test_a_device_that_cannot_be_set_up_is_one_sentence():
 def test_each_round_of_a_cell_has_a_process_of_its_own(process):
     quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
     process.run(COUNT)
-    shared = process._process.pid
+    shared = process.pid
     process.run(quick)
-    first = process._process.pid
+    first = process.pid
     process.run(dataclasses.replace(quick, round=1))
-    assert len({shared, first, process._process.pid}) == 3
+    assert len({shared, first, process.pid}) == 3
 
 
 def test_a_training_step_comes_back_with_its_stages(process):
@@ -464,9 +465,9 @@ def test_a_training_step_comes_back_with_its_stages(process):
     assert list(outcome.phases) == ["step", "forward", "backward", "update"]
     assert min(min(timing.latencies_s) for timing in outcome.phases.values()) > 0
     assert outcome.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
-    shared = process._process.pid
+    shared = process.pid
     process.run(COUNT)
-    assert process._process.pid != shared
+    assert process.pid != shared
 
 
 def test_a_network_that_cannot_be_trained_is_an_outcome(process):
@@ -481,8 +482,8 @@ def test_a_profile_has_a_process_of_its_own_and_its_operators_come_back(process)
     task = profile_task(SQUEEZENET, 1, "fp32", "eager", "inference")
     process.run(COUNT)
     process.run(changed(task, variant="compile"))
-    before = process._process.pid
+    before = process.pid
     profiled = process.run(task)
-    assert process._process.pid != before
+    assert process.pid != before
     own = [each for each in profiled.operators if each.operator == "conv2d"]
     assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions

@@ -7,7 +7,8 @@ from helpers.rows import layer, operator, operator_time, profile, roof_measureme
 from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.models import Model
 from measure.errors import UserError
-from measure.run.task import Cache, Request
+from measure.run.request import Request
+from measure.run.run_cache import RunCache
 from measure.verbs.show import answer, first_cell
 
 MODEL = Model("alexnet", "torchvision", "plain", (3, 2, 2))
@@ -26,7 +27,7 @@ def cache(tmp_path):
     ])  # fmt: skip
     rows = workload("alexnet", flop=200, **BYTES), [layer("alexnet")], [operator("alexnet")]
     Workloads(tmp_path).put([rows])
-    return Cache(Workloads(tmp_path), folder, ENVIRONMENT)
+    return RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
 
 
 def test_the_cache_answers_for_a_model(cache):

@@ -6,7 +6,7 @@ from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.run.task import Cache
+from measure.run.run_cache import RunCache
 from measure.verbs.model import as_quick_run, make_request, parser, tasks_to_do
 
 pytest.importorskip("torch", reason="measuring needs torch")
@@ -75,7 +75,7 @@ def planned(data, *arguments):
     device = devices.find("cpu")
     environment = current(device, 1)
     folder = MachineFolder(data, "box")
-    return [task.label for task in tasks_to_do(Cache(Workloads(data), folder, environment), request)]
+    return [task.label for task in tasks_to_do(RunCache(Workloads(data), folder, environment), request)]
 
 
 def test_only_what_the_answer_lacks_is_planned(tmp_path):

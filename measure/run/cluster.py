@@ -1,0 +1,464 @@
+"""Runs on a Ray cluster: one actor for each device, one queue of tasks for each kind of machine, rows written here.
+
+Ray starts the actors and reports their death. The task of a dead node goes to the next device of its kind.
+"""
+
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from measure.cache.folders import Workloads
+from measure.cache.project import DISTRIBUTION
+from measure.cache.records import Cell, Environment
+from measure.cache.table import held
+from measure.domain.values import duration
+from measure.errors import UserError, in_short
+from measure.machine import devices
+from measure.machine.environment import current
+from measure.run import runner
+from measure.run.estimate import MemoryFit
+from measure.run.plan import further_tasks, tasks_to_do
+from measure.run.progress import TimeLeft
+from measure.run.request import Request, parse_threads
+from measure.run.run_cache import RunCache, Sitting, machine_folder
+from measure.run.sections import SECTIONS
+from measure.run.task import Failure, Task
+from measure.run.worker import BudgetSpent, Worker
+from measure.timing.sampling import Sampling
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+ACCELERATOR = "accelerator_type:"
+"""The prefix of Ray's resources that name a node's accelerators, such as ``accelerator_type:T4``."""
+
+PATIENCE_S = 60.0
+"""How long ready devices wait for those that Ray cannot place yet."""
+
+CONNECT_S = 5.0
+"""The limit for a connection to the head of a cluster."""
+
+TRIES = 2
+"""A task that was running on so many nodes when they died is taken to be the cause."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """One device of a node. ``number`` counts the node's GPUs; ``cores`` are reserved with the device."""
+
+    host: str
+    node_id: str
+    device: str
+    number: int
+    cores: int
+    accelerator: str | None = None
+
+    @property
+    def name(self) -> str:
+        what = "processor" if self.device == "cpu" else f"{self.accelerator or 'GPU'} {self.number}"
+        return f"{self.host} {what}"
+
+
+def parse_accelerators(text: str | None) -> list[str]:
+    """Return the kinds in ``T4,L4,A100``, without repetition; none for None."""
+    if text is None:
+        return []
+    kinds = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
+        raise UserError(f"--accelerators: {text!r} is not a list of kinds; write it as T4,L4,A100")
+    return kinds
+
+
+def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[str] = ()) -> list[Place]:
+    """Return the places among ``ray.nodes()``, sorted. ``auto`` takes a node's GPUs, or its cores if it has none.
+
+    Raises UserError if nothing can be measured.
+    """
+    if device not in ("auto", "cpu", "cuda"):
+        raise UserError(f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs")
+    if accelerators and device == "cpu":
+        raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
+    places, kinds, alive = [], set(), 0
+    for node in nodes:
+        if not node["Alive"]:
+            continue
+        alive += 1
+        resources, host, node_id = node["Resources"], node["NodeManagerHostname"], node["NodeID"]
+        named = sorted(name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR))
+        kind = named[0] if named else None
+        kinds.update(named[:1])
+        cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
+        if gpus and device != "cpu":
+            places += [Place(host, node_id, "cuda", number, cores // gpus, kind) for number in range(gpus)]
+        elif cores and device != "cuda":
+            places.append(Place(host, node_id, "cpu", 0, cores))
+    if missing := [kind for kind in accelerators if kind not in kinds]:
+        there = f"there are {', '.join(sorted(kinds))}" if kinds else "no node names the kind of its GPUs"
+        raise UserError(f"--accelerators: the cluster has no {missing[0]}; {there}")
+    places = [place for place in places if not accelerators or place.accelerator in accelerators]
+    if not places:
+        what = {"auto": "CPUs or GPUs", "cpu": "CPUs", "cuda": "GPUs"}[device]
+        raise UserError(f"--cluster: none of its {alive} nodes has {what}; see ray status")
+    return sorted(places)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Connect to a Ray cluster; ``auto`` is the cluster of this machine."""
+    try:
+        import ray
+    except ImportError:
+        raise UserError("--cluster: needs Ray; install it with pip install 'roofwright[cluster]'") from None
+    try:
+        host, _, port = address.rpartition("//")[2].rpartition(":")
+        if host:  # fail at once: Ray would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except Exception as problem:  # its type depends on Ray's version and the address
+        raise UserError(
+            f"--cluster: no Ray cluster answers at {address!r} ({in_short(problem)}); start one with "
+            "ray start --head, or give the address of one"
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+class DeviceActor:
+    """Measures on one device of a node. Ray makes an actor of it, in a process that sees only this GPU."""
+
+    def __init__(self, device_name: str, threads: str | None, sampling: Sampling) -> None:
+        self._device_name, self._threads, self._sampling = device_name, threads, sampling
+        self._held = ExitStack()
+
+    def begin(self) -> tuple[Environment, int]:
+        """Return the row of ``machine.csv``, and the device's memory (B).
+
+        Raises UserError if the device cannot be set up or is in use: nodes may share a host without Ray's knowledge.
+        """
+        os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, a local run would not have it
+        device = devices.find(self._device_name)
+        threads = parse_threads(self._threads)
+        taken = f"is measuring on this device of {platform.node()}; wait for it"
+        self._held.enter_context(held(self.lock(), lambda holder: f"{holder} {taken}"))
+        environment = current(device, threads)
+        self._worker = Worker(device.torch_name, threads, self._sampling)
+        return environment, device.memory_byte()
+
+    def lock(self) -> Path:
+        """Return the device's lock on this host. Raises UserError unless this user alone can write its folder."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
+        name = re.sub(r"[^A-Za-z0-9]", "-", f"{self._device_name}{visible}")
+        folder = Path(tempfile.gettempdir()) / f"roofwright-{os.getuid()}"
+        with suppress(OSError):  # anybody may have put a link or file of that name there
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+            if (
+                folder.is_dir()
+                and not folder.is_symlink()
+                and found.st_uid == os.getuid()
+                and not found.st_mode & 0o022
+            ):
+                return folder / f"{name}.lock"
+        raise UserError(f"{folder}: is not a folder that this user alone can write into; remove it or set TMPDIR")
+
+    def run(self, task: Task, seconds: float | None) -> Any:
+        """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
+        try:
+            return self._worker.run(task, None if seconds is None else time.monotonic() + seconds)
+        except BudgetSpent:
+            return None
+
+    def close(self) -> None:
+        """End the worker's process and release the device."""
+        self._worker.close()
+        self._held.close()
+
+
+@dataclass(frozen=True)
+class ReadyDevice:
+    """A device whose actor is ready to measure."""
+
+    place: Place
+    actor: "ActorHandle[Any]"
+    environment: Environment
+    memory_byte: int
+
+
+@dataclass
+class MachineKind:
+    """The machines of one environment: they share a folder, a queue of tasks, and the cells that failed."""
+
+    cache: RunCache
+    tasks: list[Task]
+    done: set[Task] = field(default_factory=set)
+    hopeless: set[Cell] = field(default_factory=set)
+
+
+@dataclass
+class ClusterRun:
+    """A run on the devices of the connected cluster. Use ``open``, then ``run``, then ``close``."""
+
+    request: Request
+    sampling: Sampling
+    device: str
+    threads: str | None
+    accelerators: str | None
+    data: Path
+    machine: str | None
+    seed: int
+    deadline: float | None = None
+    try_anyway: bool = False
+    actor_class: type = DeviceActor
+    say: Callable[[str], None] = lambda text: print(text, flush=True)
+    ready: list[ReadyDevice] = field(default_factory=list)
+    kinds: dict[str, MachineKind] = field(default_factory=dict)
+    """By environment."""
+
+    def __post_init__(self) -> None:
+        for name in self.request.sections:
+            if gap := SECTIONS[name].cluster_gap:
+                raise UserError(f"--sections: {gap}; leave them out, or leave out --cluster")
+        self._accelerators = parse_accelerators(self.accelerators)
+        self._deaths: Counter[Task] = Counter()
+
+    def open(self) -> None:
+        """Start the actors, and plan for each kind of machine.
+
+        The first kind counts workloads that several lack. Raises UserError if ``machine`` names one folder for several
+        kinds.
+        """
+        self._start_actors()
+        taken: set[Task] = set()
+        for environment in {each.environment.environment_id: each.environment for each in self.ready}.values():
+            folder = machine_folder(self.data, self.machine, environment)
+            cache = RunCache(Workloads(self.data), folder, environment, Sitting(seed=self.seed))
+            tasks = [task for task in tasks_to_do(self.request, cache) if task not in taken]
+            taken |= {task for task in tasks if not task.is_of_machine}
+            self.kinds[environment.environment_id] = MachineKind(cache, tasks)
+        hardware = {kind.cache.environment.hardware_id for kind in self.kinds.values()}
+        if self.machine and len(hardware) > 1:
+            raise UserError(
+                f"--machine: {self.machine!r} is one folder, but the cluster has {len(hardware)} kinds of machine; "
+                "leave it out"
+            )
+
+    @property
+    def has_tasks(self) -> bool:
+        return any(kind.tasks for kind in self.kinds.values())
+
+    @property
+    def folders(self) -> list[str]:
+        return sorted({str(kind.cache.folder.folder) for kind in self.kinds.values()})
+
+    def plan_lines(self) -> list[str]:
+        """Return the tasks of each kind of machine, and how many there are."""
+        lines = []
+        for kind in self.kinds.values():
+            folder = kind.cache.folder
+            lines += [f"{folder.name}: {task.label}" for task in kind.tasks]
+            lines.append(f"{len(kind.tasks)} to measure on {kind.cache.environment.name} into {folder.folder}")
+        return lines
+
+    def run(self) -> runner.Summary:
+        """Do all tasks, and the further rounds that their results call for, until the deadline."""
+        summary = runner.Summary()
+        folders = {kind.cache.folder.folder: kind.cache.folder for kind in self.kinds.values()}
+        with ExitStack() as locks:
+            for folder in folders.values():
+                locks.enter_context(folder.locked(self.say))
+            while self.has_tasks and not summary.left:
+                time_left = TimeLeft([task for kind in self.kinds.values() for task in kind.tasks])
+                # Workloads come first: they say which cells fit into a memory.
+                for is_of_machine in (False, True):
+                    if not summary.left:
+                        summary.left = self._do(is_of_machine, summary, time_left)
+                if summary.left:
+                    summary.left = sum(len(kind.tasks) for kind in self.kinds.values())
+                    return summary
+                for kind in self.kinds.values():
+                    kind.tasks = further_tasks(self.request, kind.cache, kind.done)
+        return summary
+
+    def _do(self, is_of_machine: bool, summary: runner.Summary, time_left: TimeLeft) -> int:
+        """Hand the tasks out until none is left, no device can do one, or time is up; return how many are left."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        busy: dict[Any, tuple[ReadyDevice, Task, float]] = {}
+        is_spent = False
+        while True:
+            occupied = {device.place for device, _, _ in busy.values()}
+            for device in self.ready:
+                if is_spent or device.place in occupied:
+                    continue
+                task = self._next_task(device, is_of_machine, summary, time_left)
+                if task is not None:
+                    now = time.monotonic()
+                    seconds = None if self.deadline is None else max(0.0, self.deadline - now)
+                    busy[device.actor.run.remote(task, seconds)] = device, task, now
+            left = sum(task.is_of_machine is is_of_machine for kind in self.kinds.values() for task in kind.tasks)
+            if not busy:
+                if not left or is_spent or self._is_late() or not self._replace_lost(is_of_machine):
+                    return left
+                continue
+            done, _ = ray.wait(list(busy), timeout=1.0)
+            for result in done:
+                device, task, began = busy.pop(result)
+                try:
+                    outcome = ray.get(result)
+                except RayActorError:
+                    self.ready.remove(device)
+                    self._close(device)
+                    self._deaths[task] += 1
+                    self.say(f"{device.place.name} is lost; its task goes to another device")
+                    outcome = None
+                    if self._deaths[task] >= TRIES:
+                        outcome = Failure("error", f"{TRIES} nodes died while they ran it")
+                else:
+                    is_spent = is_spent or outcome is None
+                kind = self.kinds[device.environment.environment_id]
+                if outcome is None:
+                    kind.tasks.insert(0, task)
+                else:
+                    self._keep(kind, device, task, outcome, time.monotonic() - began, summary, time_left)
+
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def _next_task(
+        self, device: ReadyDevice, is_of_machine: bool, summary: runner.Summary, time_left: TimeLeft
+    ) -> Task | None:
+        """Take the next task that a device can do from its queue."""
+        kind = self.kinds.get(device.environment.environment_id)
+        memory = None if kind is None else MemoryFit(device.memory_byte, kind.cache.workloads.models)
+        while kind is not None and not self._is_late():
+            task = next((task for task in kind.tasks if task.is_of_machine is is_of_machine), None)
+            if task is None:
+                return None
+            kind.tasks.remove(task)
+            if task.round_of in kind.hopeless:
+                time_left.skip(task)
+                continue
+            refusal = None if self.try_anyway or memory is None else memory.refusal(task)
+            if refusal is None:
+                return task
+            self._keep(kind, device, task, refusal, 0.0, summary, time_left)
+        return None
+
+    def _keep(
+        self,
+        kind: MachineKind,
+        device: ReadyDevice,
+        task: Task,
+        outcome: Any,
+        seconds: float,
+        summary: runner.Summary,
+        time_left: TimeLeft,
+    ) -> None:
+        """Write an outcome, and print a line about it."""
+        outcome = runner.keep(kind.cache, task, outcome)
+        kind.done.add(task)
+        summary.count(task, outcome, seconds)
+        if task.round_of and isinstance(outcome, Failure):
+            kind.hopeless.add(task.round_of)
+        time_left.done(task, seconds)
+        left = duration((time_left.seconds() or 0.0) / max(1, len(self.ready)))
+        progress = f"[{time_left.ended}/{time_left.total}] {device.place.name}: {task.label}"
+        self.say(f"{progress}: {task.describe(outcome)}; about {left} left")
+
+    def _replace_lost(self, is_of_machine: bool) -> bool:
+        """Start actors on places without one; return whether a device for the tasks that are left is ready."""
+        try:
+            self._start_actors()
+        except UserError as problem:
+            self.say(str(problem))
+        ready = {each.environment.environment_id for each in self.ready}
+        return any(
+            name in ready and any(task.is_of_machine is is_of_machine for task in kind.tasks)
+            for name, kind in self.kinds.items()
+        )
+
+    def _start_actors(self) -> None:
+        """Start an actor on each free place, and wait until one is ready and the others had time to be.
+
+        Leaves out places whose device is in use, with a line that says so. Raises UserError if no device is ready.
+        """
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        places = find_places(ray.nodes(), self.device, self._accelerators)
+        taken = {each.place for each in self.ready}
+        opening = {}
+        for place in places:
+            if place not in taken:
+                actor = ray.remote(self.actor_class).options(
+                    num_cpus=place.cores,
+                    num_gpus=1 if place.device == "cuda" else 0,
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(place.node_id, soft=False),
+                    max_restarts=0,
+                ).remote(place.device, self.threads, self.sampling)  # fmt: skip
+                opening[actor.begin.remote()] = place, actor
+        is_any_ready = False
+        while opening:
+            done, _ = ray.wait(list(opening), timeout=PATIENCE_S)
+            waiting = ", ".join(sorted(place.name for place, _ in opening.values()))
+            if not done and (is_any_ready or self.ready):
+                self.say(f"Other work of the cluster has {waiting}: left out; the same command tries again")
+                break
+            if not done:
+                self.say(f"Waiting: other work of the cluster has {waiting}")
+                continue
+            place, actor = opening.pop(done[0])
+            try:
+                environment, memory_byte = ray.get(done[0])
+            except Exception as problem:  # a node may lack anything
+                self.say(f"{place.name} is left out: {_reason(problem)}")
+                ray.kill(actor)
+            else:
+                is_any_ready = True
+                self.ready.append(ReadyDevice(place, actor, environment, memory_byte))
+        for _, actor in opening.values():
+            ray.kill(actor)
+        self.ready.sort(key=lambda each: each.place)
+        if not self.ready:
+            raise UserError(
+                f"--cluster: none of its {len(places)} devices can be measured now; fix what the lines above name"
+            )
+
+    def _close(self, device: ReadyDevice) -> None:
+        """End an actor, also of a dead node, so that its device is free."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        with suppress(RayActorError, TimeoutError):
+            ray.get(device.actor.close.remote(), timeout=10)
+        ray.kill(device.actor)
+
+    def close(self) -> None:
+        """End all actors."""
+        for device in self.ready:
+            self._close(device)
+        self.ready = []
+
+
+def _reason(problem: Exception) -> str:
+    """Say why an actor did not begin. Ray keeps the original exception as the cause."""
+    cause = getattr(problem, "cause", None) or problem
+    if isinstance(cause, UserError):
+        return str(cause)
+    if "No module named" in str(problem):
+        version = importlib.metadata.version(DISTRIBUTION)
+        return f"its Python lacks a package that is here; install {DISTRIBUTION}[cluster] {version} there"
+    return in_short(cause)
