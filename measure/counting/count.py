@@ -20,7 +20,7 @@ from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
 from measure.domain.words import shape_name
 from measure.errors import UserError, in_short
-from measure.models.call import Call, without_values
+from measure.models.call import Call, empty_inputs
 from measure.models.catalog import prepare_on_meta
 from measure.models.own_models import RaisedError
 
@@ -81,7 +81,7 @@ def count_all(
     for network, numbered in groupby(calls, key=lambda each: each[1].network):
         with casting(network, precision, autocast) as (device, dtype):
             for batch, call in numbered:
-                counted.append(_count(model, batch, precision, autocast, without_values(call, device, dtype)))
+                counted.append(_count(model, batch, precision, autocast, empty_inputs(call, device, dtype)))
                 beat()
     return counted
 

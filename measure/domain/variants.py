@@ -107,7 +107,7 @@ class ChannelsLast(Variant):
     def change(self, call: "Call", model: Model) -> "Call":
         import torch
 
-        from measure.models.call import Call, mapped
+        from measure.models.call import Call, map_tensors
 
         found_image = False
 
@@ -118,7 +118,7 @@ class ChannelsLast(Variant):
             found_image = True
             return tensor.to(memory_format=torch.channels_last)
 
-        inputs, keywords = mapped(call.inputs, laid_out), mapped(call.keywords, laid_out)
+        inputs, keywords = map_tensors(call.inputs, laid_out), map_tensors(call.keywords, laid_out)
         if not found_image:
             raise NotImplementedError(f"channels_last is a layout of images, which {model.name} does not take")
         return Call(call.network.to(memory_format=torch.channels_last), inputs, keywords)

@@ -1,8 +1,6 @@
-"""A network, and the arguments of one call of it.
+"""A network and the arguments of one call: in a precision, under autocast, on the meta device.
 
-A network and its inputs in a precision: cast to it, or left to autocast.
-
-The meta device, on which a tensor has a shape and no memory, for networks that read numbers while they are built.
+On the meta device a tensor has a shape, strides and a type, but no memory.
 """
 
 import copy
@@ -19,35 +17,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call:
-    """A network and its inputs: arguments by position, and by keyword."""
+    """A network and its arguments, by position and by keyword."""
 
     network: "nn.Module"
     inputs: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
 
 
-def without_values(call: Call, device: str, dtype: "torch.dtype") -> Call:
-    """Return the call with empty inputs of the same shapes, on a device; floating ones in a type."""
-    import torch
-
-    def hollow(tensor: torch.Tensor) -> torch.Tensor:
-        kind = dtype if tensor.is_floating_point() else tensor.dtype
-        return torch.empty(tensor.shape, dtype=kind, device=device)
-
-    return Call(call.network, mapped(call.inputs, hollow), mapped(call.keywords, hollow))
-
-
-def mapped(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
-    """Return a value with all tensors in it changed, in tuples, lists and dictionaries too."""
+def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
+    """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
-        return {key: mapped(part, change) for key, part in value.items()}
+        return {key: map_tensors(part, change) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(mapped(part, change) for part in value)
+        return type(value)(map_tensors(part, change) for part in value)
     return value
+
+
+def empty_inputs(call: Call, device: str, dtype: "torch.dtype") -> Call:
+    """Replace the inputs by empty ones of the same shapes on a device; floating ones get the type ``dtype``."""
+    import torch
+
+    def empty(tensor: torch.Tensor) -> torch.Tensor:
+        kind = dtype if tensor.is_floating_point() else tensor.dtype
+        return torch.empty(tensor.shape, dtype=kind, device=device)
+
+    return Call(call.network, map_tensors(call.inputs, empty), map_tensors(call.keywords, empty))
 
 
 def torch_dtype(precision: str) -> "torch.dtype":
@@ -56,8 +54,31 @@ def torch_dtype(precision: str) -> "torch.dtype":
     return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
 
 
-def _move(network: "nn.Module", device: str) -> None:
-    """Give the network new weights on a type of device; parameters that modules share stay shared."""
+@contextmanager
+def casting(network: "nn.Module", precision: str, autocast: str | None) -> Iterator[tuple[str, "torch.dtype"]]:
+    """Put a network on the meta device into a precision; yield the device and type of its inputs.
+
+    With ``autocast``, a type of device, the network stays at fp32, and torch decides the precision of each operator as
+    it does on that device. Its tensors are fake: they name the device and still have no memory. Raises
+    NotImplementedError if the machine has no such device.
+    """
+    import torch
+
+    if autocast is None:
+        network.to(torch_dtype(precision))
+        yield "meta", torch_dtype(precision)
+        return
+    if not torch.amp.is_autocast_available(autocast) or (autocast == "cuda" and not torch.cuda.is_available()):
+        raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine with such a device")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(), torch.autocast(autocast, dtype=torch_dtype(precision)):
+        _replace_weights(network, autocast)
+        yield autocast, torch.float32
+
+
+def _replace_weights(network: "nn.Module", device: str) -> None:
+    """Give a network empty weights on a device. Parameters that modules share stay shared."""
     import torch
 
     first: dict[int, str] = {}
@@ -69,37 +90,12 @@ def _move(network: "nn.Module", device: str) -> None:
         setattr(network.get_submodule(holder), attribute, network.get_parameter(original))
 
 
-@contextmanager
-def casting(network: "nn.Module", precision: str, autocast: str | None) -> Iterator[tuple[str, "torch.dtype"]]:
-    """Yield the device and type of inputs for the network, which has the precision within this context.
+def meta_allocation() -> "TorchFunctionMode":
+    """Return a context in which torch allocates on the meta device, but computes small tensors where they are.
 
-    With ``autocast``, the network takes the shape of one on that type of device, still without memory; it stays at
-    fp32, and torch decides for each operator whether it runs in the precision. Raises NotImplementedError where there
-    is no such device.
-    """
-    import torch
-
-    if autocast is None:
-        network.to(torch_dtype(precision))
-        yield "meta", torch_dtype(precision)
-        return
-    there = torch.amp.is_autocast_available(autocast) and (autocast != "cuda" or torch.cuda.is_available())
-    if not there:
-        raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine that has one")
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode(), torch.autocast(autocast, dtype=torch_dtype(precision)):
-        _move(network, autocast)
-        yield autocast, torch.float32
-
-
-def allocating_nothing() -> "TorchFunctionMode":
-    """Return a context in which torch allocates on the meta device, but keeps what it computes from where it is.
-
-    ``torch.device("meta")`` moves everything there, ``torch.arange`` and ``torch.tensor`` too, and so breaks
-    networks that read widths or drop rates out of small tensors (RegNet, all of timm's with stochastic depth).
-    Here these stay on the CPU, until they meet a tensor on meta: then they go there as well. What a network made
-    of them alone is still on the CPU at the end: ``.to("meta")`` it.
+    ``torch.device("meta")`` moves everything, also ``torch.arange`` and ``torch.tensor``. It breaks networks that read
+    widths or drop rates from small tensors (RegNet, all of timm with stochastic depth). Here those stay on the CPU
+    until they meet a meta tensor. Call ``.to("meta")`` on the network afterwards.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -107,7 +103,7 @@ def allocating_nothing() -> "TorchFunctionMode":
     allocating = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full, torch.eye}
     allocating |= {torch.rand, torch.randn, torch.randint}
 
-    class AllocatingNothing(TorchFunctionMode):
+    class MetaAllocation(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func in allocating:
@@ -117,30 +113,30 @@ def allocating_nothing() -> "TorchFunctionMode":
                 args = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in args]
             return func(*args, **kwargs)
 
-    return AllocatingNothing()
+    return MetaAllocation()
 
 
-def _on_meta(tensor: "torch.Tensor") -> "torch.Tensor":
-    return tensor.to("meta")
+def move_to_meta(call: Call) -> Call:
+    """Move a network and its inputs to the meta device."""
 
+    def move(tensor: "torch.Tensor") -> "torch.Tensor":
+        return tensor.to("meta")
 
-def moved(call: Call) -> Call:
-    """Move a network to the meta device, and its inputs."""
     network = call.network.to("meta")
-    for module in network.modules():  # tensors outside buffers would stay behind; a number fits any device
+    for module in network.modules():  # ``to`` leaves plain attributes behind; numbers fit any device
         plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
-        vars(module).update(mapped(plain, _on_meta))
-    return Call(network, mapped(call.inputs, _on_meta), mapped(call.keywords, _on_meta))
+        vars(module).update(map_tensors(plain, move))
+    return Call(network, map_tensors(call.inputs, move), map_tensors(call.keywords, move))
 
 
-def copied(call: Call) -> Call:
-    """Return a copy on the meta device, which takes no memory for weights; the network stays as it is."""
+def copy_to_meta(call: Call) -> Call:
+    """Copy a call to the meta device without copying a weight; the original network stays as it is."""
     from torch import nn
 
-    hollow: dict[int, torch.Tensor] = {}
+    without_memory: dict[int, torch.Tensor] = {}
     for parameter in call.network.parameters():
-        hollow[id(parameter)] = nn.Parameter(_on_meta(parameter.detach()), parameter.requires_grad)
+        without_memory[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
     for buffer in call.network.buffers():
-        hollow[id(buffer)] = _on_meta(buffer)
-    network: nn.Module = copy.deepcopy(call.network, dict(hollow))
-    return moved(Call(network, call.inputs, call.keywords))
+        without_memory[id(buffer)] = buffer.to("meta")
+    network: nn.Module = copy.deepcopy(call.network, dict(without_memory))
+    return move_to_meta(Call(network, call.inputs, call.keywords))

@@ -1,85 +1,68 @@
-"""The models that can be measured, by name: the built-in list, all of torchvision, torchaudio and timm, language
-models, a user's own.
-
-Weights are random: the time of these networks does not depend on their values, and nothing is downloaded.
-"""
+"""Find, build and feed models by name: the built-in list, four libraries, a user's own."""
 
 import fnmatch
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
-from measure.models import call, language_models, own_models, timm_models, torchaudio_models, torchvision_models
-from measure.models.call import Call
+from measure.models import own_models
+from measure.models.call import Call, meta_allocation
+from measure.models.libraries import LIBRARIES
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-LIBRARIES: dict[str, ModuleType] = {
-    "torchvision": torchvision_models,
-    "torchaudio": torchaudio_models,
-    "timm": timm_models,
-    "language": language_models,
-}
-"""The module for each library, by the name in ``--models LIBRARY:NAME`` and in a model's source.
-
-The last are written here. Each has the functions ``matching``, ``describe``, ``native_shape``, ``build`` and
-``make_inputs``.
-"""
-
 
 def find(
     patterns: Iterable[str], native_size: bool = False, describe: Callable[[str], Model] = own_models.describe
 ) -> list[Model]:
-    """Return the models that names and globs select: the built-in ones first, in their order, and each once.
+    """Return the selected models, each once: the built-in ones first, in their order.
 
-    ``LIBRARY:PATTERN`` selects among all models of a library, a pattern alone among the built-in ones;
-    ``package.module:function`` is a user's own model (``own_models``). With ``native_size`` a model's input is what its
-    published weights take; without, images are 3 x 224 x 224 where the model allows it. ``describe``
-    returns an own model by its name: what users give is described in a process apart (``isolated``).
+    A pattern is a name or a glob among the built-in models, ``LIBRARY:PATTERN`` for all models of a library, or
+    ``package.module:function`` for a user's own. ``native_size`` sets the input shape to the one of the published
+    weights; otherwise images are 3 x 224 x 224 where the model allows it. ``describe`` returns an own model by its
+    name; ``isolated`` has one that runs user code in a separate process.
 
-    Raises UserError for an unknown name, with the nearest known ones, for a missing library, and for a function that
-    does not make a network and inputs.
+    Raises UserError for an unknown name (with the nearest ones), a missing library, and a broken function.
     """
     chosen: dict[str, Model] = {}
     for pattern in patterns:
-        chosen |= {model.name: model for model in _selected(pattern, describe)}
+        library, colon, name = pattern.partition(":")
+        if not colon:
+            models = _find_built_in(pattern)
+        elif library in LIBRARIES:
+            models = _find_in_library(library, name)
+        else:
+            models = [describe(pattern)]
+        chosen |= {model.name: model for model in models}
     order = {model.name: place for place, model in enumerate(BUILT_IN)}
     models = sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
     return [_at_native_size(model) for model in models] if native_size else models
 
 
-def _selected(pattern: str, describe: Callable[[str], Model]) -> list[Model]:
-    library, colon, wanted = pattern.partition(":")
-    if not colon:
-        return _built_in(pattern)
-    return _in_library(library, wanted) if library in LIBRARIES else [describe(pattern)]
-
-
-def _built_in(pattern: str) -> list[Model]:
+def _find_built_in(pattern: str) -> list[Model]:
     models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
     if not models:
-        near = _nearest(pattern, [model.name for model in BUILT_IN])
+        near = _hint(pattern, [model.name for model in BUILT_IN])
         hint = f"{near} (all: python -m measure --list)" if near else "python -m measure --list shows them all"
         raise UserError(f"--models: no model is called {pattern!r}; {hint}")
     return models
 
 
-def _in_library(library: str, pattern: str) -> list[Model]:
-    _require(library)
-    known = LIBRARIES[library]
-    names = known.matching(pattern)
+def _find_in_library(name: str, pattern: str) -> list[Model]:
+    _require(name)
+    library = LIBRARIES[name]
+    names = library.match(pattern)
     if not names:
-        hint = _nearest(pattern, known.matching("*"))
-        hint = hint or f"python -m measure --models '{library}:*' --plan shows them all"
-        raise UserError(f"--models: {library} has no model {pattern!r}; {hint}")
-    built_in = {model.name: model for model in BUILT_IN if model.source == library}
-    return [built_in.get(name) or known.describe(name) for name in names]
+        hint = _hint(pattern, library.match("*"))
+        hint = hint or f"python -m measure --models '{name}:*' --plan shows them all"
+        raise UserError(f"--models: {name} has no model {pattern!r}; {hint}")
+    built_in = {model.name: model for model in BUILT_IN if model.source == name}
+    return [built_in.get(each) or library.describe(each) for each in names]
 
 
 def _at_native_size(model: Model) -> Model:
@@ -89,58 +72,54 @@ def _at_native_size(model: Model) -> Model:
     return replace(model, input_shape=LIBRARIES[model.source].native_shape(model.name))
 
 
-def _imported(library: str) -> str:
-    """Return the package that a library's models are made with."""
-    return "torch" if library == language_models.SOURCE else library
-
-
-def _require(library: str) -> None:
+def _require(name: str) -> None:
+    library = LIBRARIES[name]
     try:
-        importlib.import_module(_imported(library))
+        importlib.import_module(library.package)
     except ImportError:
-        extra = "timm" if library == "timm" else "measure"
         raise UserError(
-            f"--models: the models of {library} need it; install it with pip install 'roofwright[{extra}]'"
+            f"--models: the models of {name} need {library.package}; "
+            f"install it with pip install 'roofwright[{library.extra}]'"
         ) from None
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = nearest(name, known)
+def _hint(name: str, names: list[str]) -> str:
+    near = nearest(name, names)
     return f"the nearest are {', '.join(near)}" if near else ""
 
 
 def imported_by(model: Model) -> tuple[str, ...]:
-    """Return the library that making a model imports; none for a user's own, which may import anything."""
-    return (_imported(model.source),) if model.source in LIBRARIES else ()
+    """Return the package that building a model imports; empty for an own model, which may import anything."""
+    return (LIBRARIES[model.source].package,) if model.source in LIBRARIES else ()
 
 
 def build(model: Model) -> "nn.Module":
     """Build a library's network in eval mode with random weights, on torch's default device.
 
-    Auxiliary heads are built where the published parameter count has them, and are not executed, in training
-    neither; no layer is left out at random (wav2vec 2.0, HuBERT and WavLM are built without layer drop).
+    Auxiliary heads exist where the published parameter count includes them, but never run, not even in training.
+    No layer is dropped at random (wav2vec 2.0, HuBERT and WavLM have no layer drop).
     """
     return LIBRARIES[model.source].build(model).eval()
 
 
 def build_on_meta(model: Model) -> "nn.Module":
-    """Build a library's network without memory for its weights, to count on."""
-    with call.allocating_nothing():
+    """Build a library's network on the meta device, without memory for its weights."""
+    with meta_allocation():
         return build(model).to("meta")
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
-    """Return random arguments for one call of a library's network, for ``batch`` inputs.
+    """Return random arguments for one call of a library's network on ``batch`` inputs.
 
-    For most one tensor of shape (batch, *input_shape). Detection takes one list of ``batch`` images of shape
-    input_shape, optical flow two images, and a few audio networks a second sound, a spectrogram, or text and
-    lengths. ``dtype`` is that of the images, sounds and spectrograms.
+    Usually one tensor (batch, *input_shape). Detection takes a list of ``batch`` images of shape input_shape, optical
+    flow two image tensors, and a few audio networks a second sound, a spectrogram, or text and lengths. ``dtype`` is
+    the type of images, sounds and spectrograms.
     """
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
-    """Build the network in eval mode on a device and in a type, and its inputs, all random."""
+    """Build a network in eval mode and its inputs, with random values, on a device and in a type."""
     import torch
 
     if model.source == OWN:
@@ -151,9 +130,9 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
-    """Build the same without memory, at each of several batch sizes; a library's network is shared by them.
+    """Build a call per batch size on the meta device. The calls of a library's model share one network.
 
-    Raises NotImplementedError where a user's own network cannot be made so.
+    Raises NotImplementedError for an own model that needs values.
     """
     if model.source == OWN:
         return [own_models.prepare_on_meta(model, batch) for batch in batches]

@@ -1,34 +1,24 @@
-"""The networks of language models: GPT-2, BERT and Llama, layer by layer as their papers have them.
+"""The networks of language models: GPT-2, BERT and Llama, layer by layer as in their papers.
 
-Attention is torch's own operator, so that each device runs its fastest kernel.
-
-Language models of common sizes, a model for each task and number of tokens (``measure.domain.models``).
-
-The networks are written in ``transformers``, after their papers, with the sizes that were published with their weights.
+Tokens have the shape (batch, tokens), hidden states (batch, tokens, width). Attention is torch's own operator, so that
+each device runs its fastest kernel. The published sizes are in ``measure.domain.models.SIZES``.
 """
-
-import fnmatch
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from measure.domain.models import DECODE, SIZES, Model, Size, Task, task_of
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
+from measure.domain.models import Size, Task
 
 ROTATION_BASE = 500_000.0
-"""Llama 3's (Grattafiori et al. 2024, section 3.2)."""
+"""The base of Llama 3 (Grattafiori et al. 2024, section 3.2)."""
 
 
 class Attention(nn.Module):
-    """Self-attention with several heads, of which several may share keys and values (Ainslie et al. 2023).
+    """Self-attention with several heads, which may share keys and values (Ainslie et al. 2023).
 
-    With a ``cache`` of shape (2, batch, heads of keys, positions, width) the one token's key and value go to its last
-    position, and all of it is read.
+    A ``cache`` has the shape (2, batch, heads of keys, positions, width of a head). The key and value of the one token
+    are written to its last position; then all of it is read.
     """
 
     def __init__(self, size: Size, has_bias: bool, is_causal: bool) -> None:
@@ -46,11 +36,11 @@ class Attention(nn.Module):
             for layer in (self.query, self.key, self.value)
         )
         if rotation is not None:
-            query, key = rotated(query, rotation), rotated(key, rotation)
+            query, key = rotate(query, rotation), rotate(key, rotation)
         shared = self._heads // self._key_heads
         if cache is not None:
             cache[0, :, :, -1:], cache[1, :, :, -1:] = key, value
-            # The heads that share a key are rows of one product, so that it is read once for all of them.
+            # Heads that share a key are rows of one product: the key is read once for all of them.
             query = query.view(len(query), self._key_heads, shared, self._width)
             mixed = functional.scaled_dot_product_attention(query, cache[0], cache[1])
             return self.output(mixed.reshape(len(tokens), 1, -1))
@@ -60,14 +50,17 @@ class Attention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
-def rotated(heads: Tensor, rotation: Tensor) -> Tensor:
-    """Turn pairs of numbers by angles that grow with the position (Su et al. 2021); ``rotation``: cosines, sines."""
+def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
+    """Rotate pairs of numbers by angles that grow with the position (Su et al. 2021).
+
+    ``heads`` has the shape (batch, heads, tokens, width); ``rotation`` holds cosines and sines, (2, tokens, width).
+    """
     first, second = heads.chunk(2, dim=-1)
     return heads * rotation[0] + torch.cat([-second, first], dim=-1) * rotation[1]
 
 
 class Perceptron(nn.Module):
-    """Two layers with a Gaussian error linear unit between them."""
+    """Two layers with a GELU between them."""
 
     def __init__(self, size: Size, approximate: str) -> None:
         super().__init__()
@@ -80,7 +73,7 @@ class Perceptron(nn.Module):
 
 
 class GatedPerceptron(nn.Module):
-    """A layer gated by another (Shazeer 2020)."""
+    """A layer gated by another one (SwiGLU, Shazeer 2020)."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -94,7 +87,7 @@ class GatedPerceptron(nn.Module):
 
 
 class PreNormBlock(nn.Module):
-    """Attention and a perceptron, each of normalised tokens, added to them."""
+    """Attention and a perceptron, each with normalised input and a residual connection."""
 
     def __init__(self, norms: tuple[nn.Module, nn.Module], attention: Attention, perceptron: nn.Module) -> None:
         super().__init__()
@@ -107,7 +100,7 @@ class PreNormBlock(nn.Module):
 
 
 class PostNormBlock(nn.Module):
-    """The same, normalised after each addition, as BERT and the first transformer have it."""
+    """The same with normalisation after each addition, as in BERT and the first transformer."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -120,7 +113,7 @@ class PostNormBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The scores of the token after the last one, in training too: a text that is only read asks for no others."""
+    """Return the scores of the next token, (batch, vocabulary): in training too, only those of the last position."""
 
     def __init__(self, size: Size, blocks: list[PreNormBlock], norm: nn.Module) -> None:
         super().__init__()
@@ -132,17 +125,17 @@ class Decoder(nn.Module):
     def forward(self, tokens: Tensor, cache: Tensor | None = None) -> Tensor:
         if self.training and cache is not None:
             raise NotImplementedError("a token is decoded in inference alone; train the prefill")
-        hidden = self.placed(self.embedding(tokens))
+        hidden = self.add_positions(self.embedding(tokens))
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, self.rotation(), None if cache is None else cache[number])
         return self.head(self.norm(hidden[:, -1]))
 
-    def placed(self, tokens: Tensor) -> Tensor:
-        """Return embedded tokens with what tells their places, if that is added to them."""
+    def add_positions(self, tokens: Tensor) -> Tensor:
+        """Add an embedding of the positions, if the network has one."""
         return tokens
 
     def rotation(self) -> Tensor | None:
-        """Return what turns queries and keys by their places, if anything does."""
+        """Return the rotation of queries and keys, if the network has one."""
         return None
 
 
@@ -158,7 +151,7 @@ class Gpt2(Decoder):
         self.places = nn.Embedding(size.positions, size.width)
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
 
-    def placed(self, tokens: Tensor) -> Tensor:
+    def add_positions(self, tokens: Tensor) -> Tensor:
         return tokens + self.places(self._read)
 
 
@@ -182,7 +175,7 @@ class Llama(Decoder):
 
 
 class Bert(nn.Module):
-    """The last layer's tokens, and what its first one is turned into to stand for the text."""
+    """Return the hidden states, and the pooled first token, (batch, width), which stands for the text."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -205,62 +198,4 @@ class Bert(nn.Module):
 
 
 NETWORKS: dict[str, type[Gpt2] | type[Bert] | type[Llama]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
-
-
-def build_transformer(name: str, task: Task) -> nn.Module:
-    """Build the network of a size's name for a task, with random weights."""
-    return NETWORKS[name](task)
-
-
-LENGTHS = (128, 512, 2048)
-"""The tokens that globs select; any other number can be named."""
-
-SOURCE = FAMILY = "language"
-
-
-def matching(pattern: str) -> list[str]:
-    """Return the name, whatever its number of tokens, or what a glob selects among the usual ones."""
-    if task_of(pattern):
-        return [pattern]
-    known = [
-        f"{name}_{phase}_{length}"
-        for name, size in SIZES.items()
-        for phase in size.phases
-        for length in LENGTHS
-        if length + (phase == DECODE) <= size.positions
-    ]
-    return fnmatch.filter(known, pattern)
-
-
-def describe(name: str) -> Model:
-    return Model(name, SOURCE, FAMILY, native_shape(name))
-
-
-def native_shape(name: str) -> tuple[int, ...]:
-    """Return how many tokens a call reads."""
-    return (_task(name).read,)
-
-
-def _task(name: str) -> Task:
-    task = task_of(name)
-    assert task is not None, name
-    return task
-
-
-def build(model: Model) -> "nn.Module":
-    """Build the network with random weights."""
-    task = _task(model.name)
-    return build_transformer(model.name.partition(f"_{task.phase}_")[0], task)
-
-
-def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-    """Return random tokens; to decode also the cache: (layers, keys and values, batch, heads, positions, width)."""
-    import torch
-
-    task = _task(model.name)
-    tokens = torch.randint(task.size.vocabulary, (batch, *model.input_shape), device=device)
-    if task.phase != DECODE:
-        return (tokens,)
-    size = task.size
-    shape = (size.depth, 2, batch, size.key_heads, task.positions, size.width // size.heads)
-    return tokens, torch.randn(shape, device=device, dtype=dtype)
+"""Each network by the name of its size."""

@@ -22,7 +22,8 @@ from measure.domain.values import si
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine.device import Device
-from measure.models import catalog, timm_models
+from measure.models import catalog
+from measure.models.libraries import TIMM
 from measure.run import progress as summary
 from measure.run import runner
 from measure.run.task import Columns, Failure, Task
@@ -96,8 +97,8 @@ class PublishedCountTask(Task):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
         one, many = outcome
         counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
-        if self.name.startswith(timm_models.PREFIX):
-            counted["family"] = timm_models.family(self.name)
+        if self.name.startswith(TIMM.PREFIX):
+            counted["family"] = TIMM.family(self.name)
         of_many = _summed(many.operators)
         kinds = [
             PublishedKind(

@@ -377,7 +377,7 @@ def _precision(network: "nn.Module") -> str:
 
 
 def _counted(call: Call) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    hollow = meta.copied(call)
+    hollow = meta.copy_to_meta(call)
     return count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
 
 

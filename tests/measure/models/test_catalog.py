@@ -75,7 +75,7 @@ def test_an_unknown_name_in_a_library_is_answered_in_one_sentence(pattern, sente
 @pytest.mark.parametrize(("library", "extra"), [("torchaudio", "measure"), ("timm", "timm")])
 def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(library, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(UserError, match=rf"models of {library} need it; .* 'roofwright\[{extra}\]'"):
+    with pytest.raises(UserError, match=rf"models of {library} need {library}; .* 'roofwright\[{extra}\]'"):
         catalog.find([f"{library}:*"])
 
 

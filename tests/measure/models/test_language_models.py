@@ -3,10 +3,10 @@ import pytest
 from measure.counting.count import count
 from measure.domain.models import SIZES, cache_byte, task_of
 from measure.models import catalog
-from measure.models.language_models import LENGTHS, matching
+from measure.models.libraries import LENGTHS, Language
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
-rotated = pytest.importorskip("measure.models.language_models", reason="it imports torch").rotated
+rotate = pytest.importorskip("measure.models.language_models", reason="it imports torch").rotate
 
 
 def only(name):
@@ -15,11 +15,13 @@ def only(name):
 
 
 def test_globs_select_the_usual_lengths_that_a_model_takes():
-    assert matching("gpt2_*") == [f"gpt2_{phase}_{length}" for phase in ("prefill", "decode") for length in (128, 512)]
-    assert matching("llama*_decode_*") == [f"llama_1b_decode_{length}" for length in LENGTHS]
-    assert matching("bert*") == ["bert_base_encode_128", "bert_base_encode_512"]
-    assert matching("gpt2_prefill_77") == ["gpt2_prefill_77"]
-    assert matching("gpt4*") == []
+    assert Language().match("gpt2_*") == [
+        f"gpt2_{phase}_{length}" for phase in ("prefill", "decode") for length in (128, 512)
+    ]
+    assert Language().match("llama*_decode_*") == [f"llama_1b_decode_{length}" for length in LENGTHS]
+    assert Language().match("bert*") == ["bert_base_encode_128", "bert_base_encode_512"]
+    assert Language().match("gpt2_prefill_77") == ["gpt2_prefill_77"]
+    assert Language().match("gpt4*") == []
 
 
 def test_a_model_is_a_row_of_its_own_for_each_task_and_length():
@@ -122,7 +124,7 @@ def test_decoding_a_token_gives_what_reading_the_whole_text_gives(name, small):
         tokens, rotation, _ = inputs
         heads = [layer(tokens).unflatten(-1, (-1, module._width)) for layer in (module.key, module.value)]
         key, value = (each.transpose(1, 2) for each in heads)
-        kept.append(torch.stack([key if rotation is None else rotated(key, rotation), value]))
+        kept.append(torch.stack([key if rotation is None else rotate(key, rotation), value]))
 
     for block in whole.blocks:
         block.attention.register_forward_pre_hook(keep)
@@ -152,7 +154,7 @@ def test_turning_keeps_lengths_and_tells_distances_alone(small):
     """The product of two turned vectors hangs on the difference of their places (Su et al. 2021, equation 16)."""
     rotation = small("llama_1b_prefill_12").rotation()
     query, key = torch.randn(1, 1, 1, 4).double(), torch.randn(1, 1, 1, 4).double()
-    turned_queries, turned_keys = (rotated(each.expand(1, 1, 12, 4), rotation)[0, 0] for each in (query, key))
+    turned_queries, turned_keys = (rotate(each.expand(1, 1, 12, 4), rotation)[0, 0] for each in (query, key))
     assert torch.allclose(turned_queries.norm(dim=1), query.norm().expand(12))
     products = turned_queries @ turned_keys.T
     assert torch.allclose(products[5, 2], products[9, 6])

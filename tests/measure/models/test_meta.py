@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="meta tensors are torch's")
 
 
 def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
-    with call.allocating_nothing():
+    with call.meta_allocation():
         layer = torch.nn.Linear(10**6, 10**6)  # 4 TB
         rates = [rate.item() for rate in torch.linspace(0, 1, 3)]
         count = torch.arange(3).sum().item()
@@ -19,7 +19,7 @@ def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
 
 
 def test_what_meets_a_tensor_on_meta_goes_there_too():
-    with call.allocating_nothing():
+    with call.meta_allocation():
         product = torch.ones(3) * torch.arange(3)
         stored = torch.nn.Module()
         stored.register_buffer("index", torch.arange(3))

@@ -132,13 +132,13 @@ LINEAR = "nn.Linear(3, 2)"
         ("pass", "returns None; return a"),
         (f"return torch.ones(batch_size, 3), {LINEAR}", r"returns \(a Tensor, a Linear\); return a"),
         (f"return {LINEAR}, torch.ones(batch_size, 3), 1", r"returns \(a Linear, a Tensor, a int\); return a"),
-        (f"return {LINEAR}, torch.ones(1, 3)", r"asked for batch size 2 and returned inputs\[0\] \(1, 3\); the first"),
-        (f"return {LINEAR}, {{'input': torch.ones(3)}}", r"returned inputs\['input'\] \(3,\); the first dimension"),
-        (f"return {LINEAR}, ()", "returned no tensors; the first dimension must be the batch"),
+        (f"return {LINEAR}, torch.ones(1, 3)", r"returned inputs\[0\] \(1, 3\) for batch size 2; the first"),
+        (f"return {LINEAR}, {{'input': torch.ones(3)}}", r"returned inputs\['input'\] \(3,\) for batch size 2"),
+        (f"return {LINEAR}, ()", "returned no tensors for batch size 2; the first dimension must be the batch"),
         (f"return {LINEAR}, [3.0, None]", "returned no tensors"),
         (f"return {LINEAR}, 'text'", r"returns a str as inputs\[0\]; make it a torch\.Tensor"),
         (f"return {LINEAR}, {{'input': {{1, 2}}}}", r"returns a set as inputs\['input'\]; make it"),
-        (f"return {LINEAR}, {{3: torch.ones(batch_size, 3)}}", "names an argument by 3; name keyword arguments by"),
+        (f"return {LINEAR}, {{3: torch.ones(batch_size, 3)}}", "forward does not take: keywords must be strings"),
         (
             f"return {LINEAR}, torch.ones(batch_size, 3, requires_grad=True)",
             r"returns inputs\[0\] with requires_grad; make inputs that need no gradient",
@@ -163,7 +163,7 @@ def test_what_a_function_must_not_do_is_one_sentence(written, body, sentence):
 
 def test_what_lies_on_another_device_is_refused(written, monkeypatch):
     name = written(f"return {LINEAR}, torch.ones(batch_size, 3)")
-    called = own_models._called
+    called = own_models._make_call
 
     def on_a_gpu(function, batch):
         call = called(function, batch)
@@ -173,7 +173,7 @@ def test_what_lies_on_another_device_is_refused(written, monkeypatch):
     class Elsewhere:
         device = torch.device("cuda:0")
 
-    monkeypatch.setattr(own_models, "_called", on_a_gpu)
+    monkeypatch.setattr(own_models, "_make_call", on_a_gpu)
     with pytest.raises(UserError, match="makes state on cuda:0; name no device: --device sets torch's default"):
         catalog.find([name])
 
@@ -185,7 +185,7 @@ def test_what_lies_on_another_device_is_refused(written, monkeypatch):
         ("examples.transformer:", "has no function ''; there is encoder, pair, speech$"),
         ("examples.transformer:*", r"has no function '\*'; there is encoder, pair, speech$"),
         ("examples:encoder", "the module examples has no function 'encoder'; define a function there: return a"),
-        ("examples.transformer:WIDTH", "WIDTH is a int, not a function of the batch size; return a"),
+        ("examples.transformer:WIDTH", "has no function 'WIDTH'; there is encoder, pair, speech$"),
         ("examples.transformer:Text", r"Text\(2\) raised TypeError: .*; fix it: its argument is the batch size"),
         ("examples.transfomer:encoder", "no module examples.transfomer for .*; the nearest are examples.transformer"),
         ("no_such_package.models:net", "there is no module no_such_package.models for .*; run where python can"),

@@ -3,7 +3,7 @@ from functools import cache
 import pytest
 
 from measure.models import catalog
-from measure.models.torchaudio_models import RECIPES
+from measure.models.libraries import RECIPES
 
 torch = pytest.importorskip("torch", reason="building models needs torch")
 torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")

@@ -1,0 +1,364 @@
+"""The libraries of models: torchvision, timm, torchaudio, and the language models written here.
+
+Every network has random weights: the time of a call does not depend on their values, and nothing is downloaded. This
+module imports a library when it is first asked for, so that a list of the built-in models needs none of them.
+"""
+
+import fnmatch
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, Model, Task, task_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+class Library:
+    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it."""
+
+    package: str
+    extra = "measure"
+
+    @property
+    def api(self) -> Any:
+        """The imported package."""
+        return importlib.import_module(self.package)
+
+    def match(self, pattern: str) -> list[str]:
+        """Return the names that a name or a glob selects."""
+        raise NotImplementedError
+
+    def describe(self, name: str) -> Model:
+        raise NotImplementedError
+
+    def native_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of one input, without the batch, that the published weights take."""
+        raise NotImplementedError
+
+    def build(self, model: Model) -> "nn.Module":
+        """Build the network on torch's default device."""
+        raise NotImplementedError
+
+    def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
+        """Return the arguments of one call: by default one random tensor (batch, *input_shape)."""
+        import torch
+
+        return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)
+
+
+FAMILIES = {
+    "plain": ("alexnet", "vgg"),
+    "residual": ("resnet", "resnext", "wide_resnet", "densenet", "regnet", "convnext"),
+    "inception": ("googlenet", "inception"),
+    "compact": ("squeezenet", "shufflenet", "mobilenet", "mnasnet", "efficientnet"),
+    "transformer": ("vit", "swin", "maxvit"),
+}
+"""The family of a classification model by the start of its name. Every other kind is a family itself."""
+
+# The sizes at which torchvision counts its models (meta["_ops"]).
+VIDEO_FRAMES = 16  # MViT takes no other number
+FLOW_IMAGE = (3, 512, 512)
+DETECTION_SIDES = {
+    "fasterrcnn_mobilenet_v3_large_320_fpn": 320,
+    "ssd300_vgg16": 300,
+    "ssdlite320_mobilenet_v3_large": 320,
+}
+DETECTION_SIDE = 800
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "googlenet": {"aux_logits": False, "init_weights": False},
+    "inception_v3": {"init_weights": False},
+}
+"""Arguments that give a model its published parameter count, and skip a slow initialisation."""
+
+
+class Torchvision(Library):
+    """Classification, segmentation, detection, video and optical flow.
+
+    The quantized models are left out: they are classification models again, in integers, for CPUs only.
+    """
+
+    package = "torchvision"
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kind of each model by its name."""
+        models = self.api.models
+        modules = {
+            "classification": models,
+            "segmentation": models.segmentation,
+            "detection": models.detection,
+            "video": models.video,
+            "optical flow": models.optical_flow,
+        }
+        return {name: kind for kind, module in modules.items() for name in models.list_models(module)}
+
+    def match(self, pattern: str) -> list[str]:
+        return fnmatch.filter(self.kinds(), pattern)
+
+    def describe(self, name: str) -> Model:
+        """Return the model at 3 x 224 x 224 if it classifies or segments images, else at its native size."""
+        kind = self.kinds()[name]
+        if kind == "classification":
+            families = (family for family, starts in FAMILIES.items() if name.startswith(starts))
+            return Model(name, "torchvision", next(families, "other"), IMAGE)
+        return Model(name, "torchvision", kind, IMAGE if kind == "segmentation" else self.native_shape(name))
+
+    def native_shape(self, name: str) -> tuple[int, ...]:
+        """Return the crop of classification and video, the resized (here square) image of segmentation.
+
+        Detection and optical flow take images of any size: their shape is the one torchvision counts them at.
+        """
+        kind = self.kinds()[name]
+        if kind == "optical flow":
+            return FLOW_IMAGE
+        if kind == "detection":
+            side = DETECTION_SIDES.get(name, DETECTION_SIDE)
+            return (3, side, side)
+        transforms = self.api.models.get_model_weights(name).DEFAULT.transforms()
+        if kind == "video":
+            return (3, VIDEO_FRAMES, *transforms.crop_size)
+        (side,) = transforms.crop_size if kind == "classification" else transforms.resize_size
+        return (3, side, side)
+
+    def build(self, model: Model) -> "nn.Module":
+        """Build the network with the published number of parameters. Its auxiliary heads are included and never run."""
+        settings = dict(SETTINGS.get(model.name, {}))
+        kind = self.kinds()[model.name]
+        if kind in ("segmentation", "detection"):
+            settings["weights_backbone"] = None
+        if model.name.startswith(("fcn", "deeplabv3")):
+            settings["aux_loss"] = True
+        if model.name.startswith("vit"):
+            settings["image_size"] = model.input_shape[-1]  # it learns one position for each patch
+        network: nn.Module = self.api.models.get_model(model.name, weights=None, **settings)
+        for head in ("aux_classifier", "AuxLogits"):
+            if getattr(network, head, None) is not None:  # move it where ``forward`` does not look
+                network.auxiliary_head = getattr(network, head)
+                setattr(network, head, None)
+                network.aux_logits = False  # otherwise inception_v3 returns a pair in training
+        if kind == "detection" and model.name.endswith("_fpn"):
+            _freeze_normalisation(network)
+        return network
+
+    def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
+        """Return images or clips (batch, *input_shape); a list of ``batch`` images for detection; two for RAFT."""
+        import torch
+
+        (images,) = super().make_inputs(model, batch, device, dtype)
+        kind = self.kinds()[model.name]
+        if kind == "detection":
+            return (list(images),)
+        return (images, torch.randn_like(images)) if kind == "optical flow" else (images,)
+
+
+def _freeze_normalisation(module: "nn.Module") -> None:
+    """Make scale and shift of batch normalisation constant, as torchvision does only when it loads weights."""
+    from torch import nn
+    from torchvision.ops import FrozenBatchNorm2d
+
+    for name, child in module.named_children():
+        if isinstance(child, nn.BatchNorm2d):
+            setattr(module, name, FrozenBatchNorm2d(child.num_features, child.eps))
+        else:
+            _freeze_normalisation(child)
+
+
+class Timm(Library):
+    package = extra = "timm"
+
+    PREFIX = "timm:"
+    """Part of a model's name here: torchvision has different models of the same names."""
+
+    def match(self, pattern: str) -> list[str]:
+        """Return the names that a name, with or without its tag, or a glob selects."""
+        return [pattern] if self.api.is_model(pattern) else list(self.api.list_models(pattern))
+
+    def describe(self, name: str) -> Model:
+        return Model(self.PREFIX + name, "timm", "other", self.native_shape(name))
+
+    def family(self, name: str) -> str:
+        """Return the module of timm that builds the model: the networks of one paper, or of a few close ones."""
+        entrypoint = self.api.models.model_entrypoint(self._current_name(name))
+        return str(entrypoint.__module__.rpartition(".")[2])
+
+    def native_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of one image for the default weights; 3 x 224 x 224 if there are none."""
+        settings = self.api.models.get_pretrained_cfg(self._current_name(name), allow_unregistered=False)
+        return tuple(settings.input_size) if settings else IMAGE
+
+    def _current_name(self, name: str) -> str:
+        """Replace a name from an earlier version, which timm still builds, by its current one."""
+        plain = name.removeprefix(self.PREFIX)
+        return self.api.models.get_deprecated_models().get(plain) or plain
+
+    def build(self, model: Model) -> "nn.Module":
+        """Build the network for its input size. Transformers take ``img_size``; other networks take any size."""
+        name = model.name.removeprefix(self.PREFIX)
+        network: nn.Module
+        if model.input_shape != self.native_shape(name):
+            try:
+                network = self.api.create_model(name, pretrained=False, img_size=model.input_shape[-2:])
+                return network
+            except TypeError:
+                pass
+        network = self.api.create_model(name, pretrained=False)
+        return network
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The shape of one input without the batch, and the arguments for which torchaudio's factory has no default."""
+
+    input_shape: tuple[int, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+TEXT_LENGTH = 20
+"""Symbols of text for one second of speech."""
+
+MEL_FRAMES = 86
+"""Frames of 80 mel bands for one second in Tacotron2: 22,050 samples by steps of 256."""
+
+EVERY_LAYER = {"encoder_layer_drop": 0.0}  # layers dropped at random in training would make its work random
+SOURCES = {"sources": ["drums", "bass", "other", "vocals"]}
+TRANSFORMERS = (
+    *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k"),
+    *("wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b", "wav2vec2_xlsr_2b"),
+    *("hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
+)
+RECIPES = {
+    **dict.fromkeys(TRANSFORMERS, Recipe(SOUND, EVERY_LAYER)),
+    "Wav2Letter": Recipe((1, *SOUND)),
+    # A frame of 80 mel bands each 10 ms, and 4 frames of padding: torchaudio.pipelines.EMFORMER_RNNT_BASE_LIBRISPEECH.
+    "emformer_rnnt_base": Recipe((104, 80), {"num_symbols": 4097}),
+    "DeepSpeech": Recipe((1, 100, 80), {"n_feature": 80}),  # the same frames: it defines none of its own
+    "Tacotron2": Recipe((TEXT_LENGTH,)),
+    # The example of its documentation at 5 frames of 200 samples, as torchaudio's recipe (examples/pipeline_wavernn)
+    # trains it. One second would be 22,050 steps in sequence.
+    "WaveRNN": Recipe((1, 1000), {"upsample_scales": [5, 5, 8], "n_classes": 512, "hop_length": 200}),
+    "conv_tasnet_base": Recipe((1, 8000)),  # the rate of torchaudio.pipelines.CONVTASNET_BASE_LIBRI2MIX
+    "hdemucs_low": Recipe((2, 8000), SOURCES),  # stereo, at the rates in its documentation
+    "hdemucs_medium": Recipe((2, 16000), SOURCES),
+    "hdemucs_high": Recipe((2, 44100), SOURCES),
+    "squim_objective_base": Recipe(SOUND),
+    "squim_subjective_base": Recipe(SOUND),
+}
+
+
+class Torchaudio(Library):
+    """Models at one second of sound, except WaveRNN and the built-in wav2vec2_base.
+
+    Classes without a size of their own are left out (Conformer, Emformer, RNNT, the ``*_model`` factories), and so is
+    ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.
+    """
+
+    package = "torchaudio"
+
+    def match(self, pattern: str) -> list[str]:
+        return fnmatch.filter(RECIPES, pattern)
+
+    def describe(self, name: str) -> Model:
+        return Model(name, "torchaudio", "audio", self.native_shape(name))
+
+    def native_shape(self, name: str) -> tuple[int, ...]:
+        """Return samples, (channels, samples), (frames, bands) or, for Tacotron2, symbols."""
+        return RECIPES[name].input_shape
+
+    def build(self, model: Model) -> "nn.Module":
+        network: nn.Module = getattr(self.api.models, model.name)(**RECIPES[model.name].settings)
+        return network
+
+    def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
+        """Return the sound. Some networks also take a reference, a spectrogram, or a text and lengths."""
+        import torch
+
+        def random(*shape: int) -> torch.Tensor:
+            return torch.randn(batch, *shape, device=device, dtype=dtype)
+
+        def text(length: int) -> torch.Tensor:
+            return torch.zeros(batch, length, device=device, dtype=torch.int32)
+
+        def lengths(length: int) -> torch.Tensor:
+            return torch.full((batch,), length, device=device, dtype=torch.int32)
+
+        if model.name == "Tacotron2":  # as in training: the text and its target spectrogram
+            (length,) = model.input_shape
+            return text(length), lengths(length), random(80, MEL_FRAMES), lengths(MEL_FRAMES)
+        sound = random(*model.input_shape)
+        if model.name == "emformer_rnnt_base":
+            return sound, lengths(model.input_shape[0]), text(TEXT_LENGTH), lengths(TEXT_LENGTH)
+        if model.name == "WaveRNN":  # its first layer is 5 frames wide and drops 4 frames of the spectrogram
+            return sound, random(1, 128, model.input_shape[-1] // 200 + 4)
+        if model.name == "squim_subjective_base":
+            return sound, random(*model.input_shape)
+        return (sound,)
+
+
+LENGTHS = (128, 512, 2048)
+"""The numbers of tokens that globs select. A name may have any other number."""
+
+
+class Language(Library):
+    """The networks of ``language_models``: a model for each task and number of tokens (``measure.domain.models``)."""
+
+    package = "torch"
+
+    def match(self, pattern: str) -> list[str]:
+        """Return a name with any number of tokens, or the names with a number of ``LENGTHS`` that a glob selects."""
+        if task_of(pattern):
+            return [pattern]
+        names = [
+            f"{name}_{phase}_{length}"
+            for name, size in SIZES.items()
+            for phase in size.phases
+            for length in LENGTHS
+            if length + (phase == DECODE) <= size.positions
+        ]
+        return fnmatch.filter(names, pattern)
+
+    def describe(self, name: str) -> Model:
+        return Model(name, "language", "language", self.native_shape(name))
+
+    def native_shape(self, name: str) -> tuple[int, ...]:
+        """Return the number of tokens that a call reads."""
+        return (self._task(name).read,)
+
+    def _task(self, name: str) -> Task:
+        task = task_of(name)
+        assert task is not None, name
+        return task
+
+    def build(self, model: Model) -> "nn.Module":
+        from measure.models.language_models import NETWORKS
+
+        task = self._task(model.name)
+        return NETWORKS[model.name.partition(f"_{task.phase}_")[0]](task)
+
+    def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
+        """Return random tokens (batch, tokens).
+
+        Decoding also takes a cache (layers, keys and values, batch, heads of keys, positions, width of a head).
+        """
+        import torch
+
+        task = self._task(model.name)
+        size = task.size
+        tokens = torch.randint(size.vocabulary, (batch, *model.input_shape), device=device)
+        if task.phase != DECODE:
+            return (tokens,)
+        shape = (size.depth, 2, batch, size.key_heads, task.positions, size.width // size.heads)
+        return tokens, torch.randn(shape, device=device, dtype=dtype)
+
+
+TIMM = Timm()
+
+LIBRARIES: dict[str, Library] = {
+    "torchvision": Torchvision(),
+    "torchaudio": Torchaudio(),
+    "timm": TIMM,
+    "language": Language(),
+}
+"""Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models."""
