@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.domain import comparison
-from measure.domain.comparison import FASTER, RUNS, SLOWER, Comparison, compare
-from measure.verbs.compare import show
+
+from measure.domain.comparison import FASTER, RUNS, SLOWER, ComparedRow, compare
+from measure.verbs.compare import find, show
 
 ROOT = Path(__file__).parents[1]
 CELLS = (
@@ -35,7 +35,7 @@ def measure(data: Path, flags: Sequence[str]) -> None:
     subprocess.run([*command, *CELLS.split(), *flags], cwd=ROOT, check=True)
 
 
-def verdict(rows: Sequence[Comparison]) -> str:
+def verdict(rows: Sequence[ComparedRow]) -> str:
     """Say how many cells are flagged, of those with a result in both runs."""
     cells = [row for row in rows if row.table == RUNS and row.ratio is not None]
     flagged = sum(row.change in (SLOWER, FASTER) for row in cells)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
                 measure(each, further)
         except subprocess.CalledProcessError as problem:
             return problem.returncode
-        a, b = comparison.find(str(data[0]), str(data[1]), Path(folder))
+        a, b = find(str(data[0]), str(data[1]), Path(folder))
         rows = compare(a, b)
     show(a, b, rows)
     print(f"\n{verdict(rows)}")

@@ -1,27 +1,17 @@
-"""The command ``python -m measure compare A B``: what differs between caches beyond chance, pair by pair.
+"""``python -m measure compare A B``: the differences between two measurements that are larger than chance."""
 
-A comparison on the terminal: the sides, a table of cells, one of roofs, and what the tables leave out.
-
-Compares many sides with each other, pair by pair, over the cells that all of them have.
-
-A comparison of many sides as lines of a terminal or of Markdown.
-"""
-
-import argparse
 import csv
 import dataclasses
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from measure.cache.records import Cell
+from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.records import Cell, Environment, RoofMeasurement
 from measure.cache.table import as_text
-from measure.domain import comparison
-from measure.domain import comparison as sides
 from measure.domain.comparison import (
     FASTER,
     OTHERS,
@@ -30,60 +20,256 @@ from measure.domain.comparison import (
     RUNS,
     SLOWER,
     WITHIN_ERROR,
-    Comparison,
-    Measured,
+    ComparedRow,
+    RoofKernel,
     Side,
+    cell_result,
     compare,
     geometric_mean_ratio,
+    roof_result,
 )
+from measure.domain.latency import of_cells
 from measure.domain.values import latency
-from measure.domain.words import LOADED, same_shape
-from measure.errors import UserError
+from measure.domain.words import LOADED
+from measure.errors import UserError, did_you_mean
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, parse_percent
-from measure.verbs.terminal import Line, aligned, markdown
+from measure.verbs.terminal import aligned, markdown
 
-if TYPE_CHECKING:
-    from measure.verbs.terminal import Console
-
-NAMED = 8
+MOST_NAMED = 8
 """How many cells without a row in the table are named."""
 
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 LABELS = {RUNS: Cell._fields, ROOFS: ("roof_kernel", "size", "precision", "pace")}
-"""The columns that say which cell or roof a row is."""
+"""The columns that identify a cell or roof."""
 
 THINGS = {RUNS: "cell", ROOFS: "roof"}
 
 STYLES = {SLOWER: "red", FASTER: "green"}
 
 BASES = {
-    PROCESS: "in one process a side: its interval omits the difference between processes, which is often larger",
-    OTHERS: "in one round a side: its interval takes the difference between processes from others' rounds",
+    PROCESS: "in one process a side: the interval omits the difference between processes, which is often larger",
+    OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
 }
-"""How a cell was measured whose interval rests on less than its own rounds."""
+"""How a cell was measured if its interval rests on less than its own rounds."""
 
 ENVIRONMENT = (
     "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio",
     "tuning",
 )  # fmt: skip
-"""The columns of an environment that are shown where they changed."""
+"""The columns of an environment that are shown if they changed."""
 
 
-def show(a: Side, b: Side, rows: Sequence[Comparison]) -> None:
-    """Print the sides, the tables, and what they leave out; in colour on a terminal."""
-    from measure.verbs.terminal import Console
+def parser() -> CommandLine:
+    flags = CommandLine(
+        prog="python -m measure compare",
+        description="Compare measurements before and after a change (a driver, another torch), or of two machines, "
+        "cell by cell. B/A above 1 means that B takes longer. A change is called slower or faster if it is significant "
+        "at 5 % after Benjamini and Hochberg's correction for the number of cells.",
+    )
+    flags.add_argument(
+        "a",
+        metavar="A",
+        help="a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
+        "another than the newest",
+    )
+    flags.add_argument("b", metavar="B", help="the side to compare with A, named alike")
+    flags.add_argument("more", metavar="C", nargs="*", help="further sides; A is compared with each")
+    flags.add_argument(
+        "--data", type=Path, default=Path("data"), help="the folder to look up machines in (default: %(default)s)"
+    )
+    flags.add_argument("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
+    flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
+    flags.add_argument("--markdown", action="store_true", help="print Markdown instead, as for a comment on a change")
+    flags.add_argument(
+        "--fail-on-regression",
+        metavar="PERCENT",
+        help="exit with 1 if a cell became significantly slower by more than this, or no longer runs",
+    )
+    return flags
+
+
+Compared = tuple[Side, Side, list[ComparedRow]]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
+    asked = parser().parse_args(argv)
+    check_one_output({"--csv -": asked.csv == "-", "--json": asked.json, "--markdown": asked.markdown})
+    allowed = None
+    if asked.fail_on_regression is not None:
+        allowed = parse_percent("--fail-on-regression", asked.fail_on_regression)
+    check_folder(asked.data, "--data")
+    compared = [_compared(asked.a, other, asked.data) for other in (asked.b, *asked.more)]
+    if asked.csv == "-":
+        write_csv(sys.stdout, compared)
+    elif asked.csv:
+        try:
+            with Path(asked.csv).open("w", newline="", encoding="utf-8") as file:
+                write_csv(file, compared)
+        except OSError as problem:
+            raise UserError(f"--csv: {asked.csv} cannot be written ({problem.strerror}); name another file") from None
+    if asked.json:
+        found = [as_json(*each) for each in compared]
+        print(json.dumps(found[0] if len(found) == 1 else {"pairs": found}, indent=2, allow_nan=False))
+    elif asked.markdown:
+        print("\n\n".join("\n".join(as_markdown(*each)) for each in compared))
+    elif asked.csv != "-":
+        for number, each in enumerate(compared):
+            print("\n" if number else "", end="")
+            show(*each)
+    regressed = []
+    if allowed is not None:
+        cells = [row for _, _, rows in compared for row in rows if row.table == RUNS]
+        regressed = [row.label for row in cells if row.is_regression(allowed) or row.no_longer_runs]
+    if regressed:
+        labels = ", ".join(dict.fromkeys(regressed))
+        print(f"--fail-on-regression {asked.fail_on_regression}: {labels}", file=sys.stderr)
+    return 1 if regressed else 0
+
+
+def _compared(a: str, b: str, data: Path) -> Compared:
+    """Compare two sides by their names. Raises UserError if they have nothing in common."""
+    one, other = find(a, b, data)
+    rows = compare(one, other)
+    if not any(row.ratio is not None for row in rows):
+        raise UserError(
+            f"{a} and {b} have no cell or roof with a result in common; "
+            "measure the same models, batch sizes and precisions on both"
+        )
+    return one, other, rows
+
+
+def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
+    """Read two sides by their names.
+
+    A name is a machine's folder, its name in ``data``, or a data folder: then the machine that the other name also
+    means or has, or the only one. A suffix ``@`` with the beginning of an environment's id replaces the newest
+    environment. Raises UserError if a name is ambiguous or unknown, or if both name the same measurements.
+    """
+    (path_a, chosen_a), (path_b, chosen_b) = _split(a, data), _split(b, data)
+    folder_a, folder_b = _machines(path_a, path_b, data)
+    one, other = _environment(folder_a, chosen_a), _environment(folder_b, chosen_b)
+    if folder_a.resolve() == folder_b.resolve() and one == other:
+        ids = ", ".join(row.environment_id for row in _open(folder_a).environments())
+        raise UserError(
+            f"{a} and {b} are the same measurements; name two folders or two environments of {folder_a}, "
+            f"as {folder_a}@ID (it has {ids})"
+        )
+    return _read(folder_a, one), _read(folder_b, other)
+
+
+def _split(name: str, data: Path) -> tuple[Path, str]:
+    """Return the path and the environment's id, which may be empty; a folder's own name may hold an ``@``."""
+    path, _, chosen = (name, "", "") if Path(name).is_dir() or "@" not in name else name.rpartition("@")
+    in_data = data / "machines" / path
+    return (in_data if not Path(path).exists() and _is_machine(in_data) else Path(path)), chosen
+
+
+def _open(folder: Path) -> MachineFolder:
+    """Open a machine's tables, wherever its folder lies."""
+    return MachineFolder(folder.parent, folder.name, folder)
+
+
+def _is_machine(path: Path) -> bool:
+    return (path / "machine.csv").is_file()
+
+
+def _machines(a: Path, b: Path, data: Path) -> tuple[Path, Path]:
+    for path in (a, b):
+        if not _is_machine(path) and not machine_names(path):
+            raise UserError(
+                f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
+                f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
+            )
+    shared = sorted(set(machine_names(a)) & set(machine_names(b)))
+    if len(shared) > 1:
+        raise UserError(f"{a} and {b} both have {', '.join(shared)}; name one, as {a / 'machines' / shared[0]}")
+    if shared:
+        return a / "machines" / shared[0], b / "machines" / shared[0]
+    return _machine(a, b), _machine(b, a)
+
+
+def _machine(path: Path, other: Path) -> Path:
+    """Return a path that is a machine's folder, or else the machine's folder in it."""
+    if _is_machine(path):
+        return path
+    names = machine_names(path)
+    if _is_machine(other) and other.resolve().name in names:
+        return path / "machines" / other.resolve().name
+    if len(names) > 1:
+        raise UserError(
+            f"{path} has {', '.join(names)}, and none of them is in {other}; "
+            f"name one, as {path / 'machines' / names[0]}"
+        )
+    return path / "machines" / names[0]
+
+
+def _environment(folder: Path, chosen: str) -> Environment:
+    """Return the environment whose id begins with ``chosen``, or the newest if that is empty."""
+    if not chosen:
+        return _open(folder).newest_environment()
+    rows = _open(folder).environments()
+    fitting = [row for row in rows if row.environment_id.startswith(chosen)]
+    if len({row.environment_id for row in fitting}) != 1:
+        ids = ", ".join(row.environment_id for row in rows) or "none"
+        raise UserError(f"{folder}: {chosen!r} does not select one environment; name one of {ids}")
+    return fitting[-1]
+
+
+def _read(folder: Path, environment: Environment) -> Side:
+    machine, wanted = _open(folder), environment.environment_id
+    runs = [row for row in machine.runs() if row.environment_id == wanted]
+    samples = [row for row in machine.samples() if row.environment_id == wanted]
+    by_kernel: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
+    for row in machine.roof_measurements():
+        if row.environment_id == wanted:
+            by_kernel[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
+    return Side(
+        folder,
+        environment,
+        {cell: cell_result(rounds) for cell, rounds in of_cells(runs, samples).items()},
+        {kernel: roof_result(rounds) for kernel, rounds in by_kernel.items()},
+    )
+
+
+def write_csv(file: TextIO, compared: Sequence[Compared]) -> None:
+    """Write all rows with every column, unknown values empty; with more than two sides B's folder first."""
+    writer = csv.writer(file, lineterminator="\n")
+    has_folder = len(compared) > 1
+    writer.writerow(["b"] * has_folder + [field.name for field in dataclasses.fields(ComparedRow)])
+    for _, b, rows in compared:
+        writer.writerows([str(b.folder)] * has_folder + [*map(as_text, dataclasses.astuple(row))] for row in rows)
+
+
+def as_json(a: Side, b: Side, rows: Iterable[ComparedRow]) -> dict[str, Any]:
+    environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
+    return environments | {"comparisons": [dataclasses.asdict(row) for row in rows]}
+
+
+def show(a: Side, b: Side, rows: Sequence[ComparedRow]) -> None:
+    """Print the sides, the tables and the rows that these leave out; in colour on a terminal."""
+    from measure.verbs.terminal import Console  # it imports rich
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for name, side in (("A", a), ("B", b)):
-        console.print(f"{name}  {described(side)}")
+        console.print(f"{name}  {describe(side)}")
     console.print(_changed_environment(a, b))
     for table in LABELS:
-        if shown := [row for row in rows if row.table == table]:
-            _show_table(console, table, shown)
+        of_table = [row for row in rows if row.table == table]
+        compared = [row for row in of_table if row.ratio is not None]
+        if compared:
+            console.print()
+            styles = [None, *(STYLES.get(row.change or "") for row in compared)]
+            for line, style in zip(aligned(_lines(table, compared), NUMBERS), styles, strict=True):
+                console.print(line, style=style)
+        if of_table:
+            console.print()
+        for line in summary(table, of_table):
+            console.print(line)
 
 
-def described(side: Side) -> str:
+def describe(side: Side) -> str:
     environment = side.environment
     since = f"first measured {environment.recorded_at[:10]}"
     return f"{environment.label}, {side.folder}@{environment.environment_id}, {since}"
@@ -95,22 +281,9 @@ def _changed_environment(a: Side, b: Side) -> str:
     return "Changed: " + (", ".join(changes) or "nothing that the environment tells")
 
 
-def _show_table(console: "Console", table: str, rows: Sequence[Comparison]) -> None:
-    compared = [row for row in rows if row.ratio is not None]
-    if compared:
-        console.print()
-        lines = _lines(table, compared)
-        styles = [None, *(STYLES.get(row.change or "") for row in compared)]
-        for line, style in zip(aligned(lines, NUMBERS), styles, strict=True):
-            console.print(line, style=style)
-    console.print()
-    for line in summary(table, rows):
-        console.print(line)
-
-
-def as_markdown(a: Side, b: Side, rows: Sequence[Comparison]) -> list[str]:
-    """Return the sides, the tables and what they leave out as lines of Markdown, as for a comment on a change."""
-    said = [f"- {name}: {described(side)}" for name, side in (("A", a), ("B", b))]
+def as_markdown(a: Side, b: Side, rows: Sequence[ComparedRow]) -> list[str]:
+    """Return the sides, the tables and the rows that these leave out as lines of Markdown."""
+    said = [f"- {name}: {describe(side)}" for name, side in (("A", a), ("B", b))]
     said.append(f"- {_changed_environment(a, b)}")
     for table in LABELS:
         shown = [row for row in rows if row.table == table]
@@ -122,12 +295,12 @@ def as_markdown(a: Side, b: Side, rows: Sequence[Comparison]) -> list[str]:
     return said
 
 
-def _lines(table: str, compared: Sequence[Comparison]) -> list[tuple[str, ...]]:
-    """Return the cells of a table's lines, the head first."""
+def _lines(table: str, compared: Sequence[ComparedRow]) -> list[tuple[str, ...]]:
+    """Return a table's lines, the head first."""
     return [(*LABELS[table], "A", "B", "B/A", "95 % interval", "change", "flags"), *map(_cells, compared)]
 
 
-def _cells(row: Comparison) -> tuple[str, ...]:
+def _cells(row: ComparedRow) -> tuple[str, ...]:
     labels = (getattr(row, name) for name in LABELS[row.table])
     assert row.a_latency_s is not None
     assert row.b_latency_s is not None
@@ -144,15 +317,15 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     )
 
 
-def _change(row: Comparison) -> str:
-    """Name the change, with a caveat where it rests on one process a side."""
+def _change(row: ComparedRow) -> str:
+    """Name the change, with a caveat if it rests on one process a side."""
     if row.basis == PROCESS and row.change in STYLES:
         return f"{row.change} in one process"
     return row.change or "not tested"
 
 
-def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
-    """Say how many changed, what the intervals rest on, and which have a result on one side only."""
+def summary(table: str, rows: Sequence[ComparedRow]) -> list[str]:
+    """Count the changes, and name the rows with weak intervals or with a result on one side only."""
     thing = THINGS[table]
     compared = [row for row in rows if row.ratio is not None]
     lines = []
@@ -161,7 +334,7 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
         mean = f"geometric mean of B/A {geometric_mean_ratio(compared):.3f}"
         lines.append(f"{_count(thing, len(compared))} compared: {counts}; {mean}")
-    unlike = [row for row in rows if not row.is_of_one_input]
+    unlike = [row for row in rows if not row.has_one_input_shape]
     labels = [f"{row.label}: {row.a_input_shape} in A, {row.b_input_shape} in B" for row in unlike]
     lines += _named(thing, "not compared, with inputs of another shape on each side", labels)
     loaded = [row for row in compared if any(LOADED in (flags or "") for flags in (row.a_flags, row.b_flags))]
@@ -170,7 +343,7 @@ def summary(table: str, rows: Sequence[Comparison]) -> list[str]:
             f"{_count(thing, len(loaded))} measured while other programs used the processor (loaded): a difference may "
             "be theirs"
         )
-    rows = [row for row in rows if row.is_of_one_input]
+    rows = [row for row in rows if row.has_one_input_shape]
     bases = [row.basis for row in compared]
     lines += [f"{_count(thing, bases.count(basis))} measured {how}" for basis, how in BASES.items() if basis in bases]
     for name, other in (("A", "B"), ("B", "A")):
@@ -192,246 +365,6 @@ def _count(thing: str, number: int) -> str:
 
 
 def _named(thing: str, where: str, names: Sequence[str]) -> list[str]:
-    more = [f"  and {len(names) - NAMED} more; --csv names all"] if len(names) > NAMED else []
+    more = [f"  and {len(names) - MOST_NAMED} more; --csv names all"] if len(names) > MOST_NAMED else []
     title = f"{_count(thing, len(names))} {where}:"
-    return [title, *(f"  {name}" for name in names[:NAMED]), *more] if names else []
-
-
-@dataclass(frozen=True)
-class Pair:
-    """B against A, by their places among the sides: the geometric mean of B's times over A's, and what changed.
-
-    ``slower`` and ``faster`` are the cells in which B is so significantly, corrected for the number of this pair's
-    cells; of the others ``within_error`` could be tested.
-    """
-
-    a: int
-    b: int
-    ratio: float
-    slower: int
-    faster: int
-    within_error: int
-
-
-def common_cells(sides: Sequence[Side]) -> list[Cell]:
-    """Return the cells of which all sides have a result with inputs of one shape, in the first side's order."""
-    return [cell for cell in sides[0].cells if all(_is_like(side, sides[0], cell) for side in sides)]
-
-
-def _is_like(side: Side, first: Side, cell: Cell) -> bool:
-    measured, like = side.cells.get(cell), first.cells[cell]
-    if measured is None or measured.repeats is None or like.repeats is None:
-        return False
-    return same_shape(measured.input_shape, like.input_shape)
-
-
-def pairs(sides: Sequence[Side], cells: Sequence[Cell]) -> list[Pair]:
-    """Return each side against each one before it, over these cells, which all of them have."""
-    wanted = set(cells)
-    only = [Side(side.folder, side.environment, _of(side, wanted), {}) for side in sides]
-    return [_pair(a, b, compare(only[a], only[b])) for b in range(len(only)) for a in range(b)]
-
-
-def _of(side: Side, wanted: set[Cell]) -> dict[Cell, Measured]:
-    return {cell: measured for cell, measured in side.cells.items() if cell in wanted}
-
-
-def _pair(a: int, b: int, rows: Sequence[Comparison]) -> Pair:
-    changes = Counter(row.change for row in rows)
-    return Pair(a, b, geometric_mean_ratio(rows), changes[SLOWER], changes[FASTER], changes[WITHIN_ERROR])
-
-
-def means(count: int, found: Sequence[Pair]) -> list[list[float]]:
-    """Return the time of each side (a row) over that of each (a column), of so many sides."""
-    ratios = [[1.0] * count for _ in range(count)]
-    for pair in found:
-        ratios[pair.b][pair.a], ratios[pair.a][pair.b] = pair.ratio, 1 / pair.ratio
-    return ratios
-
-
-WIDEST = 8
-"""Of more sides than these a table of pairs is too wide to read: their order is shown instead."""
-
-Table = Callable[[Sequence[Line], Sequence[str]], list[str]]
-
-
-def lines(sides: Sequence[Side], cells: Sequence[Cell], found: Sequence[Pair], table: Table, mark: str) -> list[str]:
-    """Return the sides, a table of them, and what it shows; ``mark`` begins a line that stands for a side."""
-    names = [_letters(place) for place in range(len(sides))]
-    said = [f"{mark}{name}  {described(side)}" for name, side in zip(names, sides, strict=True)]
-    shared = f"{len(cells)} cell{'' if len(cells) == 1 else 's'} that all {len(sides)} have"
-    body = _of_pairs(names, found, table) if len(sides) <= WIDEST else _in_order(names, found, table)
-    what = (
-        "The time of the row over that of the column, in brackets the cells in which the row is significantly slower "
-        "and faster"
-        if len(sides) <= WIDEST
-        else "The time of each over that of the fastest, in brackets the cells in which it is significantly slower and "
-        "faster"
-    )
-    return [*said, "", *body, "", f"{what}; geometric means over the {shared}."]
-
-
-def _of_pairs(names: Sequence[str], found: Sequence[Pair], table: Table) -> list[str]:
-    ratios, changes = means(len(names), found), _changes(found)
-    rows = [
-        (
-            name,
-            *("" if row == column else f"{ratios[row][column]:.3f} ({changes[row, column]})" for column in _all(names)),
-        )
-        for row, name in enumerate(names)
-    ]
-    return table([("", *names), *rows], names)
-
-
-def _in_order(names: Sequence[str], found: Sequence[Pair], table: Table) -> list[str]:
-    """Return the sides, the fastest first: their geometric means rank all alike, since all have the same cells."""
-    ratios, changes = means(len(names), found), _changes(found)
-    fastest = min(_all(names), key=lambda row: ratios[row][0])
-    order = sorted(_all(names), key=lambda row: ratios[row][fastest])
-    head = ("", "over the fastest", "cells")
-    rows = [
-        (names[row], f"{ratios[row][fastest]:.3f}", f"({changes[row, fastest]})" if row != fastest else "")
-        for row in order
-    ]
-    return table([head, *rows], head[1:])
-
-
-def _all(names: Sequence[str]) -> range:
-    return range(len(names))
-
-
-def _changes(found: Sequence[Pair]) -> dict[tuple[int, int], str]:
-    """Return of each row against each column the cells in which it is slower, and faster."""
-    changes = {(pair.b, pair.a): f"{pair.slower}, {pair.faster}" for pair in found}
-    return changes | {(pair.a, pair.b): f"{pair.faster}, {pair.slower}" for pair in found}
-
-
-def _letters(place: int) -> str:
-    """Return A to Z, then AA, AB and so on."""
-    return ("" if place < 26 else _letters(place // 26 - 1)) + chr(ord("A") + place % 26)
-
-
-def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure compare",
-        description="Compare measurements before and after a change (a driver, another torch), or of two machines, "
-        "cell by cell. B/A above 1 means that B takes longer. A change is called slower or faster if it is significant "
-        "at 5 % after Benjamini and Hochberg's correction for the number of cells.",
-    )
-    flags.add_argument(
-        "a",
-        metavar="A",
-        help="a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id for one "
-        "that is not the newest",
-    )
-    flags.add_argument("b", metavar="B", help="what to compare A with, named alike")
-    more = "further machines: then each is compared with each, over the cells that all have"
-    flags.add_argument("more", metavar="C", nargs="*", help=more)
-    flags.add_argument(
-        "--data", type=Path, default=Path("data"), help="where machines are looked up (default: %(default)s)"
-    )
-    flags.add_argument("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
-    flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
-    flags.add_argument("--markdown", action="store_true", help="print Markdown instead, as for a comment on a change")
-    flags.add_argument(
-        "--fail-on-regression",
-        metavar="PERCENT",
-        help="exit with 1 if a cell became significantly slower by more than this, or no longer runs",
-    )
-    return flags
-
-
-def main(argv: Sequence[str]) -> int:
-    """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
-    arguments = parser().parse_args(argv)
-    ways = {"--csv -": arguments.csv == "-", "--json": arguments.json, "--markdown": arguments.markdown}
-    check_one_output(ways)
-    allowed = None
-    if arguments.fail_on_regression is not None:
-        allowed = parse_percent("--fail-on-regression", arguments.fail_on_regression)
-    check_folder(arguments.data, "--data")
-    if arguments.more:
-        if allowed is not None:
-            raise UserError("--fail-on-regression: compares two; name A and B alone")
-        return _compare_many(arguments)
-    a, b = sides.find(arguments.a, arguments.b, arguments.data)
-    rows = comparison.compare(a, b)
-    compared = [row for row in rows if row.ratio is not None]
-    if not compared:
-        raise UserError(
-            f"{arguments.a} and {arguments.b} have no cell or roof with a result in common; "
-            "measure the same models, batch sizes and precisions on both"
-        )
-    _write(arguments.csv, lambda file: write_csv(file, rows))
-    cells = [row for row in rows if row.table == RUNS]
-    regressed = [] if allowed is None else [row for row in cells if row.regressed_by(allowed) or row.no_longer_runs]
-    if arguments.json:
-        print(json.dumps(as_json(a, b, rows), indent=2, allow_nan=False))
-    elif arguments.markdown:
-        print("\n".join(as_markdown(a, b, rows)))
-    elif arguments.csv != "-":
-        show(a, b, rows)
-    if regressed:
-        labels = ", ".join(row.label for row in regressed)
-        print(f"--fail-on-regression {arguments.fail_on_regression}: {labels}", file=sys.stderr)
-    return 1 if regressed else 0
-
-
-def _compare_many(arguments: argparse.Namespace) -> int:
-    """Compare each of more than two sides with each. Raises UserError where they have no cell in common."""
-    found = sides.find_all([arguments.a, arguments.b, *arguments.more], arguments.data)
-    cells = common_cells(found)
-    if not cells:
-        raise UserError(
-            f"the {len(found)} machines have no cell with a result in common; leave some out, or measure the same "
-            "models, batch sizes and precisions on all"
-        )
-    compared = pairs(found, cells)
-    _write(arguments.csv, lambda file: write_pairs(file, found, compared))
-    if arguments.json:
-        print(json.dumps(pairs_as_json(found, cells, compared), indent=2, allow_nan=False))
-    elif arguments.csv != "-":
-        table, mark = (markdown, "- ") if arguments.markdown else (aligned, "")
-        print("\n".join(lines(found, cells, compared, table, mark)))
-    return 0
-
-
-def _write(name: str | None, write: Callable[[TextIO], None]) -> None:
-    """Write CSV to standard output or a file, if either is asked for."""
-    if name == "-":
-        write(sys.stdout)
-    elif name:
-        try:
-            with Path(name).open("w", newline="", encoding="utf-8") as file:
-                write(file)
-        except OSError as problem:
-            raise UserError(f"--csv: {name} cannot be written ({problem.strerror}); name a file that can be") from None
-
-
-def write_pairs(file: TextIO, found: Sequence[Side], pairs: Iterable[Pair]) -> None:
-    """Write all pairs, the sides by their folders."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([field.name for field in dataclasses.fields(Pair)])
-    for pair in pairs:
-        values = dataclasses.asdict(pair) | {"a": str(found[pair.a].folder), "b": str(found[pair.b].folder)}
-        writer.writerow(map(as_text, values.values()))
-
-
-def pairs_as_json(found: Sequence[Side], cells: Iterable[Cell], pairs: Iterable[Pair]) -> dict[str, Any]:
-    return {
-        "sides": [{"folder": str(side.folder), "environment": dataclasses.asdict(side.environment)} for side in found],
-        "cells": [cell._asdict() for cell in cells],
-        "pairs": [dataclasses.asdict(pair) for pair in pairs],
-    }
-
-
-def write_csv(file: TextIO, rows: Iterable[Comparison]) -> None:
-    """Write all rows, with every column; an empty cell is an unknown value."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([field.name for field in dataclasses.fields(Comparison)])
-    writer.writerows(map(as_text, dataclasses.astuple(row)) for row in rows)
-
-
-def as_json(a: Side, b: Side, rows: Iterable[Comparison]) -> dict[str, Any]:
-    environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
-    return environments | {"comparisons": [dataclasses.asdict(row) for row in rows]}
+    return [title, *(f"  {name}" for name in names[:MOST_NAMED]), *more] if names else []

@@ -1,10 +1,10 @@
 import repeat
 
-from measure.domain.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, Comparison
+from measure.domain.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow
 
 
 def cells(count, change):
-    return [Comparison(RUNS, "net", batch, ratio=1.0, change=change) for batch in range(count)]
+    return [ComparedRow(RUNS, "net", batch, ratio=1.0, change=change) for batch in range(count)]
 
 
 def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
@@ -15,6 +15,6 @@ def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
 
 
 def test_only_cells_with_a_result_in_both_runs_count():
-    failed = Comparison(RUNS, "net", 64, a_status="ok", b_status="oom")
-    roof = Comparison(ROOFS, roof_kernel="fma", ratio=1.2, change=SLOWER)
+    failed = ComparedRow(RUNS, "net", 64, a_status="ok", b_status="oom")
+    roof = ComparedRow(ROOFS, roof_kernel="fma", ratio=1.2, change=SLOWER)
     assert repeat.verdict([*cells(20, WITHIN_ERROR), failed, roof]) == "0 of 20 cells flagged, within 1"

@@ -10,11 +10,11 @@ from measure.domain.comparison import (
     ROUNDS,
     SLOWER,
     WITHIN_ERROR,
-    Comparison,
-    Measured,
+    ComparedRow,
     Repeats,
     RoofKernel,
     Side,
+    SideResult,
     compare,
     geometric_mean_ratio,
 )
@@ -25,7 +25,7 @@ def cell(model):
 
 
 def rounds(*latencies):
-    return Measured("ok", None, Repeats(latencies, 0.001, 12))
+    return SideResult("ok", None, Repeats(latencies, 0.001, 12))
 
 
 def side(cells, roofs=None):
@@ -41,7 +41,7 @@ A = side(
         cell("faster"): rounds(*STEADY),
         cell("breaks"): rounds(*STEADY),
         cell("only a"): rounds(*STEADY),
-        cell("never"): Measured("oom", "no memory", None),
+        cell("never"): SideResult("oom", "no memory", None),
     }
 )
 B = side(
@@ -50,9 +50,9 @@ B = side(
         cell("same"): rounds(1.0, 0.99, 1.01),
         cell("slower"): rounds(1.29, 1.3, 1.31),
         cell("slowest"): rounds(1.99, 2.0, 2.01),
-        cell("faster"): Measured("ok", None, Repeats((0.49, 0.5, 0.51), 0.001, 12), frozenset({"wide", "drifting"})),
-        cell("breaks"): Measured("timeout", "took longer than 60 s", None),
-        cell("never"): Measured("oom", "no memory", None),
+        cell("faster"): SideResult("ok", None, Repeats((0.49, 0.5, 0.51), 0.001, 12), frozenset({"wide", "drifting"})),
+        cell("breaks"): SideResult("timeout", "took longer than 60 s", None),
+        cell("never"): SideResult("oom", "no memory", None),
     }
 )
 
@@ -84,8 +84,8 @@ def test_what_no_longer_runs_ran_and_was_tried():
 
 
 def test_cells_with_inputs_of_another_shape_are_not_compared():
-    one = Measured("ok", None, Repeats(STEADY, 0.001, 12), input_shape="16000")
-    ten, failed = dataclasses.replace(one, input_shape="160000"), Measured("oom", "no", None, input_shape="160000")
+    one = SideResult("ok", None, Repeats(STEADY, 0.001, 12), input_shape="16000")
+    ten, failed = dataclasses.replace(one, input_shape="160000"), SideResult("oom", "no", None, input_shape="160000")
     unknown = dataclasses.replace(one, input_shape=None)
     for theirs, ratio in ((one, 1.0), (unknown, 1.0), (ten, None), (failed, None)):
         (row,) = compare(side({cell("net"): one}), side({cell("net"): theirs}))
@@ -96,9 +96,9 @@ def test_cells_with_inputs_of_another_shape_are_not_compared():
 
 def test_a_regression_is_significant_and_larger_than_allowed():
     rows = compare(A, B)
-    assert [row.model for row in rows if row.regressed_by(0.05)] == ["slowest", "slower"]
-    assert [row.model for row in rows if row.regressed_by(0.5)] == ["slowest"]
-    assert not Comparison("runs", ratio=1.2, change=WITHIN_ERROR).regressed_by(0.05)
+    assert [row.model for row in rows if row.is_regression(0.05)] == ["slowest", "slower"]
+    assert [row.model for row in rows if row.is_regression(0.5)] == ["slowest"]
+    assert not ComparedRow("runs", ratio=1.2, change=WITHIN_ERROR).is_regression(0.05)
 
 
 def test_ceilings_follow_the_cells_and_take_their_spread():
@@ -111,6 +111,6 @@ def test_ceilings_follow_the_cells_and_take_their_spread():
 
 
 def test_ratios_are_averaged_as_factors():
-    rows = [Comparison("runs", ratio=2.0), Comparison("runs", ratio=0.5), Comparison("runs")]
+    rows = [ComparedRow("runs", ratio=2.0), ComparedRow("runs", ratio=0.5), ComparedRow("runs")]
     assert geometric_mean_ratio(rows) == pytest.approx(1.0)
     assert geometric_mean_ratio(rows[:1]) == pytest.approx(2.0)

@@ -9,20 +9,19 @@ from measure.domain.comparison import (
     OTHERS,
     PROCESS,
     ROUNDS,
-    CommonSpread,
+    CommonVariance,
     Repeats,
-    Spread,
-    benjamini_hochberg,
-    common_spread,
+    RoundVariance,
+    common_variance,
     differences,
     error_of_interval,
     inverse_trigamma,
-    moderated,
-    pair_spread,
+    moderate,
+    pair_variance,
     repeats,
 )
 
-NOTHING_COMMON = CommonSpread(0.0, 0.0, inf)
+NOTHING_COMMON = CommonVariance(0.0, 0.0, inf)
 
 
 def rounds(*logarithms):
@@ -31,7 +30,7 @@ def rounds(*logarithms):
 
 
 def compare(pairs):
-    return differences(pairs, common_spread(pairs))
+    return differences(pairs, common_variance(pairs))
 
 
 def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
@@ -55,20 +54,20 @@ def test_latency_is_the_geometric_mean_of_the_round_medians():
 
 def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
-    spread = pair_spread((rounds(0, 0.02), rounds(0, 0.01, 0.02)))
+    spread = pair_variance((rounds(0, 0.02), rounds(0, 0.01, 0.02)))
     assert spread.freedom == 3
     assert spread.variance == pytest.approx(4e-4 / 3)
 
 
 def test_a_variance_is_moved_towards_the_common_one_by_its_weight():
     # (4 * 1e-4 + 8 * 4e-4) / 12 = 3e-4
-    spread = moderated(Spread(1e-4, 4), CommonSpread(4e-4, 8, 80))
-    assert spread == Spread(pytest.approx(3e-4), 12)
+    spread = moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, 8, 80))
+    assert spread == RoundVariance(pytest.approx(3e-4), 12)
 
 
 def test_no_test_has_more_degrees_of_freedom_than_all_rounds_together():
-    assert moderated(Spread(1e-4, 4), CommonSpread(4e-4, 50, 20)).freedom == 20
-    assert moderated(Spread(1e-4, 4), CommonSpread(4e-4, inf, 20)) == Spread(4e-4, 20)
+    assert moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, 50, 20)).freedom == 20
+    assert moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, inf, 20)) == RoundVariance(4e-4, 20)
 
 
 def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
@@ -78,16 +77,16 @@ def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
     for _ in range(3000):
         spread = sqrt(1e-4 * 8 / generator.gammavariate(4, 2))
         pairs.append(tuple(rounds(*(generator.gauss(0, spread) for _ in range(3))) for _ in "ab"))
-    common = common_spread(pairs)
+    common = common_variance(pairs)
     assert common.weight == pytest.approx(8, rel=0.25)
     assert common.variance == pytest.approx(1e-4, rel=0.1)
     assert common.freedom == 3000 * 4
 
 
 def test_rounds_that_never_differ_and_cells_alone_say_nothing_of_others():
-    assert common_spread([]).weight == 0
-    assert common_spread([(rounds(0, 0.01), rounds(0, 0.02))]).weight == 0
-    assert common_spread([(rounds(0, 0), rounds(0, 0))] * 3).weight == 0
+    assert common_variance([]).weight == 0
+    assert common_variance([(rounds(0, 0.01), rounds(0, 0.02))]).weight == 0
+    assert common_variance([(rounds(0, 0), rounds(0, 0))] * 3).weight == 0
 
 
 def test_an_interval_gives_back_its_standard_error():
@@ -125,7 +124,7 @@ def test_one_sample_a_side_has_a_ratio_and_no_interval():
 
 
 def test_what_was_measured_in_one_round_takes_the_spread_between_processes_from_others():
-    common = CommonSpread(1e-4, inf, 120)
+    common = CommonVariance(1e-4, inf, 120)
     one = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
     (found,) = differences([one], common)
     # sqrt(1e-4 * (1 + 1)) = 0.014142; 120 degrees of freedom have 1.9799.
@@ -142,19 +141,14 @@ def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
     assert found.high / found.ratio > exp(2 * 0.05)
 
 
-def test_corrected_as_in_the_paper_that_proposed_it():
-    # The 15 p-values of Benjamini and Hochberg 1995, section 3.2: at 5 % the first four are rejected (Bonferroni's
-    # correction rejects three). The fourth: 0.0095 * 15 / 4 = 0.035625; the fifth: 0.0201 * 15 / 5 = 0.0603.
-    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459]
-    p_values += [0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
-    shuffled = list(enumerate(p_values))
-    random.Random(1).shuffle(shuffled)
-    found = dict(zip((place for place, _ in shuffled), benjamini_hochberg([p for _, p in shuffled]), strict=True))
-    assert [place for place in range(15) if found[place] < 0.05] == [0, 1, 2, 3]
-    assert found[3] == pytest.approx(0.035625)
-    assert found[4] == pytest.approx(0.0603)
-    assert found[14] == 1.0
-    assert benjamini_hochberg([]) == []
+def test_p_values_are_corrected_for_the_number_of_cells():
+    # Ratios whose p-values rank alike: the corrected value of rank r of n is p n / r, and no less than the next rank's.
+    pairs = [(Repeats((1.0,), 0.01, 1000), Repeats((exp(0.01 * shift),), 0.0, 1000)) for shift in (4, 1, 2)]
+    first, last, middle = differences(pairs, NOTHING_COMMON)
+    assert first.adjusted_p_value == pytest.approx(3 * first.p_value)
+    assert middle.adjusted_p_value == pytest.approx(3 / 2 * middle.p_value)
+    assert last.adjusted_p_value == pytest.approx(last.p_value)
+    assert differences([], NOTHING_COMMON) == []
 
 
 def measured(generator, spread, shift=0.0):

@@ -10,17 +10,17 @@ from measure.domain.comparison import (
     RUNS,
     SLOWER,
     WITHIN_ERROR,
-    Comparison,
+    ComparedRow,
     Side,
 )
-from measure.verbs.compare import as_markdown, described, show, summary
+from measure.verbs.compare import as_markdown, describe, show, summary
 
 pytest.importorskip("rich", reason="the table is printed with rich")
 A, B = Side("before", ENVIRONMENT, {}, {}), Side("after", NEWER, {}, {})
 
 
 def row(model, **values):
-    return Comparison(RUNS, model, 1, precision="fp32", phase="inference", variant="eager", **values)
+    return ComparedRow(RUNS, model, 1, precision="fp32", phase="inference", variant="eager", **values)
 
 
 def both(model, ratio, change, basis=ROUNDS, **values):
@@ -40,12 +40,12 @@ def both(model, ratio, change, basis=ROUNDS, **values):
 
 
 def test_a_side_names_its_folder_and_environment():
-    assert described(A) == ("Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01")
+    assert describe(A) == ("Chip (cpu, 2 threads, torch 2.14.1), before@aaaa00000000, first measured 2026-01-01")
 
 
 def test_markdown_has_the_sides_the_table_and_the_summary():
     lines = as_markdown(A, B, [both("my_net", 1.25, SLOWER), row("gone", a_status="ok")])
-    assert lines[0] == f"- A: {described(A)}"
+    assert lines[0] == f"- A: {describe(A)}"
     assert lines[4].startswith("| model | batch | precision | phase | variant | A | B | B/A |")
     assert lines[5] == "| :--- | ---: | :--- | :--- | :--- | ---: | ---: | ---: | ---: | :--- | :--- |"
     assert lines[6].startswith(
@@ -57,7 +57,7 @@ def test_markdown_has_the_sides_the_table_and_the_summary():
 
 def test_the_table_is_plain_text_where_it_is_piped(capsys):
     rows = [both("alexnet", 1.2, SLOWER, b_flags="wide"), both("vgg11", 1.0, WITHIN_ERROR)]
-    rows.append(Comparison(ROOFS, roof_kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
+    rows.append(ComparedRow(ROOFS, roof_kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
     show(A, B, rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Changed: nothing that the environment tells"

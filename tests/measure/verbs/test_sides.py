@@ -4,13 +4,13 @@ import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
 from measure.cache.records import Cell, RoofMeasurement
-from measure.domain import comparison
 from measure.domain.comparison import RoofKernel, error_of_interval
 from measure.errors import UserError
+from measure.verbs import compare
 
 
 def found(a, b, data=Path("nowhere")):
-    return [(side.folder, side.environment) for side in comparison.find(str(a), str(b), data)]
+    return [(side.folder, side.environment) for side in compare.find(str(a), str(b), data)]
 
 
 def test_two_data_folders_give_the_machine_that_both_have(tmp_path):
@@ -45,9 +45,9 @@ def test_environments_of_a_machine_are_named_by_the_beginning_of_their_id(tmp_pa
     assert [side for _, side in found(f"{folder}@aaaa", folder)] == [ENVIRONMENT, NEWER]
     assert [side for _, side in found("box@aabb", "box@aaaa00000000", tmp_path)] == [NEWER, ENVIRONMENT]
     with pytest.raises(UserError, match="'aa' does not select one environment; name one of aaaa00000000, aabb00000000"):
-        comparison.find(f"{folder}@aa", str(folder), tmp_path)
+        compare.find(f"{folder}@aa", str(folder), tmp_path)
     with pytest.raises(UserError, match="'cc' does not select one environment; name one of aaaa00000000, aabb00000000"):
-        comparison.find(f"{folder}@cc", str(folder), tmp_path)
+        compare.find(f"{folder}@cc", str(folder), tmp_path)
 
 
 def test_what_leaves_a_choice_or_none_is_said(tmp_path):
@@ -56,15 +56,15 @@ def test_what_leaves_a_choice_or_none_is_said(tmp_path):
             machine(tmp_path / data, name)
     a, b, c = (str(tmp_path / name) for name in "abc")
     with pytest.raises(UserError, match=r"a and .*b both have one, two; name one, as .*machines/one"):
-        comparison.find(a, b, tmp_path)
+        compare.find(a, b, tmp_path)
     with pytest.raises(UserError, match=r"a has one, two, and none of them is in .*c; name one"):
-        comparison.find(a, c, tmp_path)
+        compare.find(a, c, tmp_path)
     with pytest.raises(
         UserError, match=r"nowhere is neither a machine's folder, with a machine\.csv in it, nor a data"
     ):
-        comparison.find(str(tmp_path / "nowhere"), c, tmp_path)
+        compare.find(str(tmp_path / "nowhere"), c, tmp_path)
     with pytest.raises(UserError, match=r"are the same measurements; .* \(it has aaaa00000000\)"):
-        comparison.find(c, f"{c}/machines/three", tmp_path)
+        compare.find(c, f"{c}/machines/three", tmp_path)
 
 
 def test_a_machine_without_an_environment_is_said(tmp_path):
@@ -72,7 +72,7 @@ def test_a_machine_without_an_environment_is_said(tmp_path):
     (tmp_path / "machines/empty").mkdir()
     (tmp_path / "machines/empty/machine.csv").touch()
     with pytest.raises(UserError, match=r"empty/machine\.csv has no environment; measure"):
-        comparison.find("empty", "box", tmp_path)
+        compare.find("empty", "box", tmp_path)
 
 
 def test_a_side_has_the_rounds_of_its_environment(tmp_path):
@@ -81,7 +81,7 @@ def test_a_side_has_the_rounds_of_its_environment(tmp_path):
     put(folder, 1, [4.0, 5.0, 6.0, 7.0], flags="wide;throttled")
     put(folder, 2, [], "oom", "no memory")
     put(folder, 0, [9.0], environment=NEWER)
-    old, new = comparison.find(f"{folder.folder}@aaaa", str(folder.folder), tmp_path)
+    old, new = compare.find(f"{folder.folder}@aaaa", str(folder.folder), tmp_path)
     (cell,) = old.cells.values()
     assert list(old.cells) == [Cell(*CELL)]
     assert cell.status == "ok"
@@ -97,7 +97,7 @@ def test_a_cell_has_the_shape_of_its_inputs(tmp_path):
     put(b, 0, [], "oom", "no memory")
     shapes = [
         cell.input_shape
-        for side in comparison.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+        for side in compare.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
         for cell in side.cells.values()
     ]
     assert shapes == ["3x224x224"] * 2
@@ -107,7 +107,7 @@ def test_a_cell_that_failed_in_every_round_has_a_status_and_no_repeats(tmp_path)
     folder = machine(tmp_path / "a")
     put(folder, 0, [], "oom", "no memory")
     put(machine(tmp_path / "b"), 0, [1.0])
-    (cell,) = comparison.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)[0].cells.values()
+    (cell,) = compare.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)[0].cells.values()
     assert (cell.status, cell.reason, cell.repeats) == ("oom", "no memory", None)
 
 
@@ -122,7 +122,7 @@ def test_all_rounds_of_a_roof_count(tmp_path):
     ]
     failed = RoofMeasurement(*kernel, "error", "busy", None, None, None, None, "sustained", round=3)
     folder.put_roof_measurements([*rounds, failed])
-    side, _ = comparison.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+    side, _ = compare.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
     repeats = side.roofs[RoofKernel("stream_triad", 512, "fp64", "sustained")].repeats
     assert repeats.medians_s == (1.0, 1.2, 1.1)
     assert repeats.samples == 9
@@ -139,7 +139,7 @@ def test_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
         "aaaa00000000", "matmul", "fp16", 512, 1, 1, "unsupported", "no fp16", None, None, None, None, "burst"
     )
     folder.put_roof_measurements([RoofMeasurement(*kernel, "ok", None, 1.0, 0.9, 1.2, 9, "burst"), failed])
-    side, _ = comparison.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
+    side, _ = compare.find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
     repeats = side.roofs[RoofKernel("matmul", 512, "fp32", "burst")].repeats
     assert repeats.medians_s == (1.0,)
     assert repeats.samples == 9
