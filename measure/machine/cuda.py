@@ -1,4 +1,4 @@
-"""The GPUs that torch calls CUDA devices, with their quirks: NVIDIA's, and AMD's where torch is built for ROCm."""
+"""GPUs that torch calls CUDA devices: NVIDIA's, and AMD's if torch is built for ROCm."""
 
 import importlib.util
 import platform
@@ -11,16 +11,16 @@ from typing import Any
 from measure.domain.precisions import has_units
 from measure.domain.words import TF32
 from measure.errors import UserError
-from measure.machine.device import CudaEvents, Device, Events, refuse_tf32, swept
+from measure.machine.device import CudaEvents, Device, Events, cache_sweep
 from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
 from measure.machine.processor import content_of
-from measure.machine.sensors import HostLoad, NvidiaSensors, ProcessorSensors, Sensors
+from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
 
 LEAST_SHARE = 0.8
-"""The part of the memory told by the driver that torch tells at least: it leaves out what the driver keeps."""
+"""torch reports at least this share of the driver's memory: it leaves out what the driver reserves."""
 
 NO_KERNEL = ("no kernel image", "invalid device function")
-"""What CUDA and HIP say where a library is built for other GPUs."""
+"""Errors of CUDA and HIP for a library that is built for other GPUs."""
 
 AMDGPU_VERSION = Path("/sys/module/amdgpu/version")
 """The version of AMD's own driver. The driver in Linux's kernel has no such file."""
@@ -30,7 +30,7 @@ INFINITY_CACHE_BYTE = 2**28
 
 
 class Cuda(Device):
-    """One GPU as torch's CUDA device ``cuda:N``: NVIDIA's, or AMD's where torch is built for ROCm."""
+    """A GPU that torch calls ``cuda:N``."""
 
     kind = "cuda"
     is_asynchronous = True
@@ -40,19 +40,23 @@ class Cuda(Device):
 
     @abstractmethod
     def _name(self) -> str:
-        """Return what its vendor calls it."""
+        """Return the vendor's name of the GPU."""
 
     @abstractmethod
     def _architecture(self) -> str:
-        """Return what kernels are built for."""
+        """Return the architecture that kernels are built for."""
 
     @abstractmethod
     def _has_tf32(self) -> bool:
-        """Return whether torch multiplies fp32 as TF32 on it."""
+        """Return whether torch can multiply fp32 as TF32."""
 
-    @abstractmethod
-    def _check_that_torch_uses_it(self) -> None:
-        """Raise UserError where torch uses another GPU than the one that was identified."""
+    def _properties(self) -> Any:
+        import torch
+
+        return torch.cuda.get_device_properties(self.torch_name)
+
+    def _check_same_gpu(self) -> None:
+        """Raise UserError if torch uses another GPU than the identified one."""
 
     def prepare(self, threads: int) -> None:
         import torch
@@ -63,16 +67,8 @@ class Cuda(Device):
                 "install one that is built for this driver"
             )
         torch.cuda.set_device(self.torch_name)
-        self._check_that_torch_uses_it()
-        self._check_kernels()
-        torch.set_num_threads(threads)
-        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
-
-    def _check_kernels(self) -> None:
-        """Raise UserError where torch is built for other GPUs, which it says only when it launches a kernel."""
-        import torch
-
-        try:
+        self._check_same_gpu()
+        try:  # torch reports a missing kernel at launch only
             torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
             self.synchronize()
         except RuntimeError as problem:
@@ -83,11 +79,14 @@ class Cuda(Device):
                 f"{self._architecture()}, only for {', '.join(torch.cuda.get_arch_list())}; "
                 "install one that is built for it"
             ) from None
+        torch.set_num_threads(threads)
+        self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
 
     def allow_tf32(self, allowed: bool) -> None:
         import torch
 
-        refuse_tf32(allowed and not self._has_tf32())
+        if not self._has_tf32():
+            super().allow_tf32(allowed)
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
 
@@ -109,19 +108,17 @@ class Cuda(Device):
         import torch
 
         super().release_memory()
-        torch.cuda.empty_cache()  # what torch keeps of it would spare the next task its own allocations
+        torch.cuda.empty_cache()  # cached memory would spare the next task its own allocations
 
     def events(self) -> Events:
         return CudaEvents()
 
     def cache_clearer(self) -> Callable[[], object]:
-        import torch
-
-        return swept(self.torch_name, torch.cuda.get_device_properties(self.torch_name).L2_cache_size)
+        return cache_sweep(self.torch_name, self._properties().L2_cache_size)
 
 
 class Nvidia(Cuda):
-    """An NVIDIA GPU, numbered by its place on the bus among those that CUDA_VISIBLE_DEVICES names."""
+    """An NVIDIA GPU, numbered in bus order among those in CUDA_VISIBLE_DEVICES."""
 
     is_nvidia = True
 
@@ -130,11 +127,12 @@ class Nvidia(Cuda):
 
         super().__init__(index)
         self._nvml, self._handle = pynvml, nvidia_handles()[index]
+        self._board = board_of(self._handle) or self._handle
 
     def identity(self) -> dict[str, str]:
-        memory_byte = self._told_memory_byte()
+        memory_byte = self._own_memory_byte()
         memory = {} if memory_byte is None else {"memory": str(memory_byte)}
-        bus = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetPciInfo)
+        bus = ask(self._board, self._nvml.nvmlDeviceGetPciInfo)
         place = {} if bus is None else {"pci": f"{bus.pciDeviceId:08x}"}  # a Jetson's GPU is on no bus
         return {"name": self._name(), **memory, **place}
 
@@ -145,57 +143,53 @@ class Nvidia(Cuda):
         return nvidia_driver()
 
     def capability(self) -> str | None:
-        told = ask(board_of(self._handle) or self._handle, self._nvml.nvmlDeviceGetCudaComputeCapability)
-        return None if told is None else ".".join(map(str, told))
+        pair = ask(self._board, self._nvml.nvmlDeviceGetCudaComputeCapability)
+        return None if pair is None else ".".join(map(str, pair))
 
     def memory_byte(self) -> int:
-        """Return the size of the GPU's memory; that of the system's where they are one (GB10, Jetson)."""
-        told = self._told_memory_byte()
-        return super().memory_byte() if told is None else told
+        """Return the size of the GPU's memory, or of the system's if they are one (GB10, Jetson)."""
+        own_byte = self._own_memory_byte()
+        return super().memory_byte() if own_byte is None else own_byte
 
-    def _told_memory_byte(self) -> int | None:
+    def _own_memory_byte(self) -> int | None:
         memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
         return None if memory is None else int(memory.total)
 
-    def _architecture(self) -> str:
+    def _torch_capability(self) -> tuple[int, int]:
         import torch
 
-        major, minor = torch.cuda.get_device_capability(self.torch_name)
-        return f"compute capability {major}.{minor}"
+        return torch.cuda.get_device_capability(self.torch_name)
+
+    def _architecture(self) -> str:
+        return "compute capability {}.{}".format(*self._torch_capability())
 
     def _has_tf32(self) -> bool:
+        return has_units(self._torch_capability(), TF32)
+
+    def _check_same_gpu(self) -> None:
         import torch
 
-        return has_units(torch.cuda.get_device_capability(self.torch_name), TF32)
-
-    def _check_that_torch_uses_it(self) -> None:
-        import torch
-
-        used, told_byte = torch.cuda.get_device_properties(self.torch_name), self._told_memory_byte()
+        used = self._properties()
         if used.is_integrated and torch.cuda.device_count() == 1 == len(nvidia_handles()):
-            return  # the one GPU of a chip, which on a Jetson the driver and torch call by different names
+            return  # the driver and torch name a Jetson's only GPU differently
         used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
         if uuid and board_of(self._handle) is None:
             is_same = used_uuid == uuid
-        else:  # of a slice torch may tell the UUID of its board
-            is_same = used.name == self._name() and used.total_memory >= LEAST_SHARE * (told_byte or 0)
+        else:  # for a slice torch may report the UUID of its board
+            least_byte = LEAST_SHARE * (self._own_memory_byte() or 0)
+            is_same = used.name == self._name() and used.total_memory >= least_byte
         if not is_same:
             raise UserError(
-                f"--device {self.torch_name}: the driver tells of {self._name()} ({uuid}), but torch uses {used.name} "
+                f"--device {self.torch_name}: the driver reports {self._name()} ({uuid}), but torch uses {used.name} "
                 f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
             )
 
     def sensors(self) -> Sensors:
-        return NvidiaSensors(self._handle, ProcessorSensors())
+        return NvidiaSensors(self._handle)
 
 
 class Rocm(Cuda):
-    """An AMD GPU, as a torch that is built for ROCm describes it. Its sensors are not read."""
-
-    def _properties(self) -> Any:
-        import torch
-
-        return torch.cuda.get_device_properties(self.torch_name)
+    """An AMD GPU as described by a torch that is built for ROCm. Its sensors are not read."""
 
     def identity(self) -> dict[str, str]:
         return {"name": self._name(), "memory": str(self.memory_byte())}
@@ -229,18 +223,15 @@ class Rocm(Cuda):
                 "--force"
             )
 
-    def _check_that_torch_uses_it(self) -> None:
-        """Do nothing: torch itself identified the GPU."""
-
     def cache_clearer(self) -> Callable[[], object]:
-        return swept(self.torch_name, INFINITY_CACHE_BYTE)
+        return cache_sweep(self.torch_name, INFINITY_CACHE_BYTE)
 
     def sensors(self) -> Sensors:
-        return HostLoad(ProcessorSensors())
+        return HostLoad()
 
 
 def hip_version() -> str | None:
-    """Return the version of HIP that torch is built for, without importing torch; None if it has no ROCm."""
+    """Return the HIP version that torch is built for, without importing torch; None if it has no ROCm."""
     torch = importlib.util.find_spec("torch")
     text = content_of(Path(torch.origin).with_name("version.py")) if torch and torch.origin else ""
     built = re.search(r"""^hip\b.*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
@@ -248,9 +239,9 @@ def hip_version() -> str | None:
 
 
 def rocm_gpu_count() -> int:
-    """Ask torch, which must be built for ROCm, how many GPUs it sees; 0 if it cannot be imported."""
+    """Return the number of GPUs that a torch for ROCm sees; 0 if it cannot be imported."""
     try:
         import torch
-    except (ImportError, OSError):  # the doctor reports why
+    except (ImportError, OSError):  # the doctor reports the reason
         return 0
     return torch.cuda.device_count()

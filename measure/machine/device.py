@@ -1,8 +1,6 @@
-"""What every device that is measured has: an identity, a stopwatch, a memory, sensors.
+"""The interface of a device: identity, preparation, stopwatch, memory, caches, sensors.
 
 Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
-
-A device's own stopwatch: two marks in its stream of work, and the time between them.
 """
 
 import gc
@@ -14,18 +12,18 @@ from measure.machine.sensors import ProcessorSensors, Sensors
 
 
 class Events(Protocol):
-    """Two marks that are set one after the other, as often as one likes."""
+    """A stopwatch of the device: two marks in its stream of work, set any number of times."""
 
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
     def elapsed_s(self) -> float | None:
-        """Return the time between the marks, once the device is synchronised; None where the device lost it."""
+        """Return the time between the marks. Synchronise the device first. None if the device lost it."""
 
 
 class CudaEvents:
-    """Two marks in the current stream of the current GPU, between which it takes the time."""
+    """Two marks in the current stream of the current GPU."""
 
     def __init__(self) -> None:
         import torch
@@ -43,20 +41,18 @@ class CudaEvents:
 
 
 REVERSED = "was not recorded after start event"
-"""What torch says of two Metal events whose times it has in reverse."""
+"""torch's error for two Metal events with reversed times."""
 
 
 class MpsEvents:
-    """Two marks in Metal's queue of commands, which are made anew each time.
+    """Two marks in Metal's command queue, new ones each time.
 
-    Many versions of torch take a mark's time when a callback on the host learns of it, and one that is set again may
-    keep the time of before. So the marks of a block of some microseconds can come in reverse
-    (github.com/pytorch/pytorch/pull/196395).
+    Many versions of torch read a mark's time in a host callback, and a reused mark may keep its previous time. The
+    marks of a block of microseconds can therefore come in reverse (github.com/pytorch/pytorch/pull/196395).
     """
 
-    def __init__(self) -> None:
-        self._first: Any = None
-        self._last: Any = None
+    _first: Any = None
+    _last: Any = None
 
     def start(self) -> None:
         self._first = self._mark()
@@ -82,32 +78,32 @@ class MpsEvents:
 
 
 SWEEP = 4
-"""How many times its size is read and written to clear a cache, which need not evict the oldest first."""
+"""Sweep this multiple of a cache's size to clear it, because it need not evict the oldest lines first."""
 
 SMALLEST_CACHE_BYTE = 2**25
-"""Taken for a cache that does not say its size, or says less, as a guest's often does."""
+"""Assumed for a cache that reports no size or less; a virtual machine's often does."""
 
 
 class Device(ABC):
-    """One device of this machine, under the name that torch gives it; as it is here, one without a clock of its own."""
+    """A device of this machine under torch's name. The defaults are those of a processor."""
 
     kind: str
     torch_name: str
     is_asynchronous = False
-    """Whether operators return before the device has done them."""
+    """Whether operators return before the device has finished them."""
     is_nvidia = False
-    """Whether it is a GPU whose hardware counters Nsight Compute reads."""
+    """Whether Nsight Compute can read the device's hardware counters."""
 
     @abstractmethod
     def identity(self) -> dict[str, str]:
-        """Return what tells this hardware from other hardware; its ``name`` among it."""
+        """Return the facts that tell this hardware from other hardware, among them its ``name``."""
 
     def driver(self) -> str | None:
-        """Return the driver's version, where there is one."""
+        """Return the driver's version, if there is one."""
         return None
 
     def capability(self) -> str | None:
-        """Return an NVIDIA GPU's compute capability, where the driver tells it."""
+        """Return an NVIDIA GPU's compute capability, if the driver reports it."""
         return None
 
     def memory_byte(self) -> int:
@@ -118,45 +114,40 @@ class Device(ABC):
 
     @abstractmethod
     def prepare(self, threads: int) -> None:
-        """Set this process up to measure: threads, and no silent change of precision."""
+        """Set this process up to measure: threads, no silent change of precision."""
 
     def allow_tf32(self, allowed: bool) -> None:
-        """Let fp32 be multiplied as TF32, or forbid it. Raise NotImplementedError where a device has no TF32."""
-        refuse_tf32(allowed)
+        """Let fp32 products use TF32, or forbid it. Raise NotImplementedError if the device has no TF32."""
+        if allowed:
+            raise NotImplementedError(
+                "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
+            )
 
     def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices compute in what torch offers them
-        """Raise NotImplementedError where the device has no units for a precision, and torch converts it for others."""
+        """Raise NotImplementedError if torch would convert a precision because the device has no units for it."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until the device has done all its work."""
+        """Wait until the device has finished all its work."""
 
     def release_memory(self) -> None:
-        """Free what a task has left in this process, for the next one."""
+        """Free the memory of a finished task in this process."""
         gc.collect()
 
     def events(self) -> Events | None:
-        """Return the device's own stopwatch; None where the host's is all there is."""
+        """Return the device's own stopwatch; None if it has none."""
         return None
 
     @abstractmethod
     def cache_clearer(self) -> Callable[[], object]:
-        """Return a call that leaves nothing in the caches that a network could use."""
+        """Return a call that evicts everything a network could find in the caches."""
 
     def sensors(self) -> Sensors:
         return ProcessorSensors()
 
 
-def refuse_tf32(wanted: bool) -> None:
-    """Raise NotImplementedError where TF32 is wanted of a device that has none."""
-    if wanted:
-        raise NotImplementedError(
-            "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
-        )
-
-
-def swept(torch_name: str, cache_byte: int) -> Callable[[], object]:
-    """Return a call that reads and writes memory of its own, several times the cache: stores alone may bypass it."""
+def cache_sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
+    """Return a call that reads and writes a buffer several times the cache's size. Stores alone may bypass a cache."""
     import torch
 
     buffer = torch.zeros(SWEEP * max(cache_byte, SMALLEST_CACHE_BYTE) // 4, device=torch_name)

@@ -1,7 +1,4 @@
-"""The devices of this machine, by the names that torch gives them: its processor, an Apple GPU, and CUDA's.
-
-The GPU of an Apple chip, as macOS tells of it.
-"""
+"""The devices of this machine by torch's names: the processor, an Apple GPU, CUDA GPUs."""
 
 import platform
 import re
@@ -11,31 +8,21 @@ from collections.abc import Callable
 from measure.errors import UserError, did_you_mean
 from measure.machine import processor
 from measure.machine.cuda import Nvidia, Rocm, hip_version, rocm_gpu_count
-from measure.machine.device import Device, Events, MpsEvents, swept
+from measure.machine.device import Device, Events, MpsEvents, cache_sweep
 from measure.machine.nvidia import nvidia_handles
 
 
-def gpu_cores() -> int | None:
-    """Return the number of the GPU's cores, in which chips of one name differ; None where it is not told."""
-    asked = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
-    try:
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return None
-    told = re.search(r'"gpu-core-count" = (\d+)', answer)
-    return int(told[1]) if told else None
-
-
 class Cpu(Device):
-    """The processor, through all its cores."""
+    """The processor with all its cores."""
 
     kind = torch_name = "cpu"
 
     def identity(self) -> dict[str, str]:
-        said = processor.described()
-        name = said.get("model name") or said.get("Model") or platform.machine() or "unknown processor"
-        keys = ("cpu family", "model", "stepping", "CPU part")
-        parts: dict[str, str] = {key: said[key] for key in keys if key in said}
+        cpuinfo = processor.read_cpuinfo()
+        name = cpuinfo.get("model name") or cpuinfo.get("Model") or platform.machine() or "unknown processor"
+        parts: dict[str, str] = {
+            key: cpuinfo[key] for key in ("cpu family", "model", "stepping", "CPU part") if key in cpuinfo
+        }
         cores = str(processor.visible_cores())
         return {"name": name, "cores": cores, "architecture": platform.machine(), **parts}
 
@@ -43,27 +30,25 @@ class Cpu(Device):
         import torch
 
         torch.set_num_threads(threads)
-        _limit_memory(processor.available_memory_byte())
+        if platform.system() == "Linux":
+            _limit_memory(processor.available_memory_byte())
 
     def synchronize(self) -> None:
-        """Do nothing: operators on the CPU return when they are done."""
+        """Do nothing: operators on the CPU return when they are finished."""
 
     def cache_clearer(self) -> Callable[[], object]:
         caches = processor.caches()
-        return swept(self.torch_name, caches[-1].byte if caches else 0)
+        return cache_sweep(self.torch_name, caches[-1].byte if caches else 0)
 
 
 def _limit_memory(byte: int) -> None:
-    """Let an allocation fail in this process before the system has to kill something."""
-    if platform.system() != "Linux":
-        return
+    """Let an allocation fail in this process before the system has to kill one."""
     import resource
 
     import psutil
 
-    private = psutil.Process().memory_info()
-    data = getattr(private, "data", 0)  # what the limit counts already
-    resource.setrlimit(resource.RLIMIT_DATA, (data + byte, resource.RLIM_INFINITY))
+    used_byte = psutil.Process().memory_info().data  # counts against the limit
+    resource.setrlimit(resource.RLIMIT_DATA, (used_byte + byte, resource.RLIM_INFINITY))
 
 
 class Mps(Device):
@@ -81,7 +66,7 @@ class Mps(Device):
         return platform.mac_ver()[0] or None
 
     def memory_byte(self) -> int:
-        """Return how much of the machine's memory Metal lets the GPU use before it slows down."""
+        """Return the share of the machine's memory that Metal lets the GPU use before it slows down."""
         import torch
 
         return int(torch.mps.recommended_max_memory())
@@ -108,11 +93,22 @@ class Mps(Device):
         return MpsEvents()
 
     def cache_clearer(self) -> Callable[[], object]:
-        return swept(self.torch_name, 0)
+        return cache_sweep(self.torch_name, 0)
+
+
+def gpu_cores() -> int | None:
+    """Return the number of an Apple GPU's cores, which differs between chips of one name; None if unknown."""
+    command = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return None
+    count = re.search(r'"gpu-core-count" = (\d+)', answer)
+    return int(count[1]) if count else None
 
 
 def available_names() -> list[str]:
-    """Return the devices of this machine, first the one that ``auto`` takes."""
+    """Return the names of this machine's devices; ``auto`` takes the first."""
     count = len(nvidia_handles()) if hip_version() is None else rocm_gpu_count()
     names = [f"cuda:{index}" for index in range(count)]
     if platform.system() == "Darwin" and platform.machine() == "arm64":
@@ -121,17 +117,22 @@ def available_names() -> list[str]:
 
 
 def find(name: str) -> Device:
-    """Return the device of this name (cpu, cuda, cuda:N, mps, auto). Raise UserError that says which there are."""
+    """Return the device of a name (cpu, cuda, cuda:N, mps, auto); for cpu, no GPU is looked for.
+
+    Raises UserError for an unknown name or a missing device.
+    """
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise UserError(
             f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto"
             + did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
         )
-    there = available_names()
-    wanted = {"auto": there[0], "cuda": "cuda:0"}.get(name, name)
-    if wanted not in there:
-        raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(there)}")
-    if wanted in ("cpu", "mps"):
-        return Cpu() if wanted == "cpu" else Mps()
-    index = int(wanted.partition(":")[2])
+    if name == "cpu":
+        return Cpu()
+    names = available_names()
+    name = {"auto": names[0], "cuda": "cuda:0"}.get(name, name)
+    if name not in names:
+        raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(names)}")
+    if name in ("cpu", "mps"):
+        return Cpu() if name == "cpu" else Mps()
+    index = int(name.partition(":")[2])
     return Nvidia(index) if hip_version() is None else Rocm(index)

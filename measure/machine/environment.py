@@ -1,7 +1,4 @@
-"""This machine as it is now: the row of ``machine.csv``, its identity, and the name of its folder.
-
-The system below this process: its C library, its hypervisor, how it backs memory.
-"""
+"""This machine as it is now: a row of ``machine.csv``, its identity, and the name of its folder."""
 
 import hashlib
 import importlib.metadata
@@ -20,45 +17,49 @@ from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.device import Device
-from measure.machine.processor import check_precisions, content_of, described, tuning
+from measure.machine.processor import check_precisions, content_of, read_cpuinfo, tuning
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def c_library() -> str | None:
-    """Return the C library and its version, such as ``glibc 2.36``; None where it is not told."""
+    """Return the C library and its version, such as ``glibc 2.36``; None if unknown."""
     return " ".join(filter(None, platform.libc_ver())) or None
 
 
 def huge_pages() -> str | None:
-    """Return Linux's setting of transparent huge pages; None where there is none."""
+    """Return Linux's setting of transparent huge pages; None on other systems."""
     chosen = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
     return chosen[1] if chosen else None
 
 
 def hypervisor() -> str | None:
-    """Return what a virtual machine runs on, ``none`` for a real one; None where the processor does not say.
+    """Return the name of the hypervisor, ``none`` for a real machine; None if the processor shows no flags.
 
     A virtual processor has the flag ``hypervisor`` (AMD64 Architecture Programmer's Manual, volume 3: CPUID function 1,
-    ECX bit 31). The name is the one that lscpu reads from the hypervisor's own CPUID function, where lscpu is there.
+    ECX bit 31). lscpu reads the name from the hypervisor's own CPUID function; without lscpu it is ``unknown``.
     """
-    flags = described().get("flags")
+    flags = read_cpuinfo().get("flags")
     if flags is None:
         return None
     if "hypervisor" not in flags.split():
         return "none"
-    english = os.environ | {"LC_ALL": "C"}
+    vendor = re.search(r"^Hypervisor vendor:\s*(.+)$", _output("lscpu", LC_ALL="C") or "", re.MULTILINE)
+    return vendor[1] if vendor else "unknown"
+
+
+def _output(*command: str, **variables: str) -> str | None:
+    """Return a program's output; None if it is missing or fails."""
     try:
-        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env=english).stdout
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | variables)
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    named = re.search(r"^Hypervisor vendor:\s*(.+)$", said, re.MULTILINE)
-    return named[1] if named else "unknown"
+        return None
+    return run.stdout.strip()
 
 
-def _hash(facts: dict[str, Any], length: int) -> str:
+def _hash(facts: dict[str, Any]) -> str:
     text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def installed_version(package: str) -> str | None:
@@ -71,34 +72,30 @@ def installed_version(package: str) -> str | None:
 
 @cache
 def version() -> str:
-    """Return this program's version, with the commit where it runs from a clone, and ``+`` where files differ."""
+    """Return this program's version; in a clone also the commit, with ``+`` if files differ."""
     installed = installed_version(DISTRIBUTION) or "unknown"
-    described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
     if not (ROOT / ".git").exists():
         return installed
-    try:
-        commit = subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return installed
-    return f"{installed} ({commit})"
+    commit = _output("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
+    return installed if commit is None else f"{installed} ({commit})"
 
 
 def current(device: Device, threads: int) -> Environment:
-    """Describe this machine as it is now. Raises UserError if torch is missing or a variable changes precisions."""
+    """Describe this machine as it is now. Raises UserError if torch is missing or a variable overrides precisions."""
     torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'roofwright[measure]'")
-    identity = device.identity()
-    hardware_id = _hash(identity, 12)
     check_precisions()
-    cpu_vendor, cpu_family, cpu_model = processor.numbers()
+    identity, driver = device.identity(), device.driver()
+    hardware_id = _hash(identity)
+    cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
     library, pages, tuned = c_library(), huge_pages(), tuning()
-    checked = {"hardware": hardware_id, "driver": device.driver(), "torch": torch_version, "threads": threads}
+    checked = {"hardware": hardware_id, "driver": driver, "torch": torch_version, "threads": threads}
     checked |= {"c_library": library, "huge_pages": pages}
-    if tuned:  # not otherwise, so that the identity of what was never tuned stays
+    if tuned:  # an untuned machine keeps its identity when this program learns of another variable
         checked["tuning"] = tuned
     return Environment(
-        environment_id=_hash(checked, 12),
+        environment_id=_hash(checked),
         hardware_id=hardware_id,
         device=device.kind,
         name=identity["name"],
@@ -106,7 +103,7 @@ def current(device: Device, threads: int) -> Environment:
         threads=threads,
         memory_byte=device.memory_byte(),
         vector_extension=processor.vector_extension(),
-        driver=device.driver(),
+        driver=driver,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         torch=torch_version,
@@ -127,7 +124,7 @@ def current(device: Device, threads: int) -> Environment:
 
 
 def folder_name(environment: Environment) -> str:
-    """Name a machine's folder where the user does not: readable, and unique by its hardware's hash."""
+    """Return the default name of a machine's folder: readable, and unique by its hardware's hash."""
     readable = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", environment.name.lower())).strip("-")
     cores = f"-{environment.cores}c" if environment.device == "cpu" else ""
     return f"{readable}{cores}-{environment.hardware_id[:4]}"

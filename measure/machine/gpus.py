@@ -1,96 +1,62 @@
-"""This machine's NVIDIA GPUs, as far as they can spoil a measurement, by NVML and the driver's files.
-
-Values that the driver does not report are None.
-
-From facts of GPUs to findings; what a driver does not tell is a finding too.
-"""
+"""Doctor's checks of NVIDIA GPUs, by NVML and the driver's files. A value the driver hides is a finding as well."""
 
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure.machine import devices, host
-from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding, gigabytes, judged, untold
-from measure.machine.libraries import Libraries
-from measure.machine.nvidia import ask
-from measure.machine.sensors import NoSensors, NvidiaSensors
-from measure.timing.sampling import POWER_CAP
+from measure.machine import devices
+from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding, check_temperature, gigabytes, grade
+from measure.machine.nvidia import ask, board_of, text_of
+from measure.machine.sensors import POWER_CAP, nvidia_throttling
 
 DRIVER = Path("/proc/driver/nvidia")
 
 SYS_ADMIN = 1 << 21
-"""The bit of CAP_SYS_ADMIN among a process's capabilities (capabilities(7))."""
+"""The bit of CAP_SYS_ADMIN in a process's capabilities (capabilities(7))."""
+
+GPU_BUSY, GPU_USED_BYTE = 0.02, 2**30
+"""Utilization and memory in use that mean other programs, even if no process is visible."""
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU, under torch's name. ``others`` are the other processes on it, ``used_byte`` the memory in use,
-    ``busy`` the part of the last moment in which it computed; ``limit_c`` the temperature at which it slows down;
-    ``throttle`` the reasons of heat and power for which its clock is lowered now; ``uncorrected`` the errors of
-    memory that ECC found and could not correct since the driver was loaded.
-    """
-
-    torch_name: str
-    name: str
-    others: tuple[str, ...] | None
-    used_byte: int | None
-    busy: float | None
-    persistence: bool | None
-    ecc: bool | None
-    uncorrected: int | None
-    temperature_c: float | None
-    limit_c: float | None
-    throttle: str | None
+def check_gpus() -> Iterator[Finding]:
+    """Check every GPU that torch would see, then access to the hardware counters."""
+    handles = devices.nvidia_handles()
+    if not handles and not DRIVER.is_dir():
+        yield Finding(UNCHECKED, "gpu", "no NVIDIA driver is loaded here")
+    elif not handles:
+        advice = "pip install nvidia-ml-py, and check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        yield Finding(WARNING, "gpu", "a driver is loaded, but shows no GPU", advice)
+    for index, handle in enumerate(handles):
+        for check in (check_load, check_persistence, check_ecc, check_heat, check_clock):
+            if finding := check(f"cuda:{index}", handle):
+                yield finding
+    if handles:
+        yield check_counters()
 
 
-@dataclass(frozen=True)
-class Nvidia:
-    """``counters_admin_only``: whether the driver keeps its hardware counters for administrators; ``is_admin``:
-    whether this process is one.
-    """
-
-    has_driver: bool
-    gpus: tuple[Gpu, ...]
-    counters_admin_only: bool | None
-    is_admin: bool
-
-
-def observe() -> Nvidia:
-    """Observe the GPUs that torch would see here."""
-    gpus = tuple(_gpu(f"cuda:{index}", handle) for index, handle in enumerate(devices.nvidia_handles()))
-    return Nvidia(DRIVER.is_dir() or bool(gpus), gpus, counters_admin_only(), is_admin())
-
-
-def _gpu(torch_name: str, handle: Any) -> Gpu:
+def check_load(gpu: str, handle: Any) -> Finding:
     import pynvml
 
-    asked = partial(ask, handle)
-    name, memory = asked(pynvml.nvmlDeviceGetName), asked(pynvml.nvmlDeviceGetMemoryInfo)
-    busy, running = asked(pynvml.nvmlDeviceGetUtilizationRates), asked(pynvml.nvmlDeviceGetComputeRunningProcesses)
-    persistence, ecc = asked(pynvml.nvmlDeviceGetPersistenceMode), asked(pynvml.nvmlDeviceGetEccMode)
-    errors = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
-    reading = NvidiaSensors(handle, NoSensors()).read()
-    return Gpu(
-        torch_name=torch_name,
-        name=name.decode() if isinstance(name, bytes) else name or "NVIDIA GPU",
-        others=None if running is None else tuple(map(_process, running)),
-        used_byte=memory and int(memory.used),
-        busy=None if busy is None else busy.gpu / 100,
-        persistence=None if persistence is None else bool(persistence),
-        ecc=None if ecc is None else bool(ecc[0]),  # now, and after the next start
-        uncorrected=asked(pynvml.nvmlDeviceGetTotalEccErrors, *errors),
-        temperature_c=reading.temperature_c,
-        limit_c=asked(pynvml.nvmlDeviceGetTemperatureThreshold, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
-        throttle=reading.throttle,
-    )
+    name = text_of(ask(handle, pynvml.nvmlDeviceGetName) or "NVIDIA GPU")
+    processes = ask(handle, pynvml.nvmlDeviceGetComputeRunningProcesses)
+    memory, utilization = ask(handle, pynvml.nvmlDeviceGetMemoryInfo), ask(handle, pynvml.nvmlDeviceGetUtilizationRates)
+    advice = "end them, wait, or choose another GPU (--device cuda:N)"
+    if processes:
+        return Finding(PROBLEM, gpu, f"{name} is in use by {', '.join(map(_process_name, processes))}", advice)
+    used_byte = int(memory.used) if memory else 0
+    is_busy = utilization is not None and utilization.gpu / 100 >= GPU_BUSY
+    level = PROBLEM if is_busy else WARNING if used_byte >= GPU_USED_BYTE else OK
+    if utilization is None and level == OK:  # under WSL 2 a busy GPU looks idle
+        return Finding(UNCHECKED, gpu, f"{name} hides its utilization")
+    busy = "hides its utilization" if utilization is None else f"is {utilization.gpu:.0f} % busy"
+    who = "" if level == OK else ", by processes that are not visible here"
+    return grade(level, gpu, f"{name} {busy}, with {gigabytes(used_byte)} in use{who}", advice)
 
 
-def _process(process: Any) -> str:
-    """Name a process on a GPU; by its number where this container does not see it."""
+def _process_name(process: Any) -> str:
+    """Return name and number of a process on a GPU; only the number if this container does not see it."""
     import psutil
 
     try:
@@ -99,93 +65,74 @@ def _process(process: Any) -> str:
         return f"process {process.pid}"
 
 
-def counters_admin_only(driver: Path = DRIVER) -> bool | None:
-    """Return whether the driver's parameter keeps its hardware counters for administrators."""
+def check_persistence(gpu: str, handle: Any) -> Finding:
+    import pynvml
+
+    is_on = ask(handle, pynvml.nvmlDeviceGetPersistenceMode)
+    if is_on is None:
+        return Finding(UNCHECKED, gpu, "the driver hides persistence mode")
+    if is_on:
+        return Finding(OK, gpu, "persistence mode is on")
+    fact = "persistence mode is off: the driver releases the GPU between processes, and its clock falls"
+    return Finding(WARNING, gpu, fact, "sudo nvidia-smi --persistence-mode=1")
+
+
+def check_ecc(gpu: str, handle: Any) -> Finding:
+    import pynvml
+
+    ecc = ask(handle, pynvml.nvmlDeviceGetEccMode)  # now, and after the next start
+    errors = ask(
+        handle, pynvml.nvmlDeviceGetTotalEccErrors, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    )
+    if ecc is None:
+        return Finding(UNCHECKED, gpu, "the driver hides ECC")
+    if errors:
+        advice = "reset or replace the GPU; see nvidia-smi --query --display=ECC"
+        return Finding(PROBLEM, gpu, f"ECC found {errors} errors of memory that it could not correct", advice)
+    return Finding(OK, gpu, f"ECC is {'on' if ecc[0] else 'off'}")
+
+
+def check_heat(gpu: str, handle: Any) -> Finding:
+    import pynvml
+
+    temperature_c = ask(board_of(handle) or handle, pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+    if temperature_c is None:
+        return Finding(UNCHECKED, gpu, "the driver hides the temperature")
+    threshold = pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+    limit_c = ask(handle, pynvml.nvmlDeviceGetTemperatureThreshold, threshold)
+    return check_temperature(gpu, "the GPU", temperature_c, limit_c)
+
+
+def check_clock(gpu: str, handle: Any) -> Finding | None:
+    """Return a finding if heat or power lowers the clock now."""
+    reasons = nvidia_throttling(board_of(handle) or handle)
+    if reasons is None:
+        return None
+    fact = f"the clock is lowered now ({reasons.replace(';', ', ')})"
+    if reasons == POWER_CAP:
+        return Finding(WARNING, gpu, fact, "distrust rounds flagged capped; see nvidia-smi --query --display=POWER")
+    return Finding(PROBLEM, gpu, fact, "let it cool down; see nvidia-smi --query --display=PERFORMANCE")
+
+
+def check_counters(driver: Path = DRIVER, status: Path = Path("/proc/self/status")) -> Finding:
+    """Check whether this user may read hardware counters: anybody, or (in a container often not root) CAP_SYS_ADMIN."""
+    subject = "hardware counters"
+    restricted = _match(driver / "params", r"^RmProfilingAdminOnly:\s*(\d)")
+    if restricted is None:
+        return Finding(UNCHECKED, subject, "the driver does not say who may read its hardware counters")
+    capabilities = _match(status, r"^CapEff:\s*([0-9a-f]+)")
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    is_admin = bool(int(capabilities, 16) & SYS_ADMIN) if capabilities else is_root
+    if restricted == "0" or is_admin:
+        return Finding(OK, subject, "this user may read hardware counters")
+    fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
+    advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
+    return Finding(WARNING, subject, fact, advice)
+
+
+def _match(file: Path, pattern: str) -> str | None:
     try:
-        match = re.search(r"^RmProfilingAdminOnly:\s*(\d)", (driver / "params").read_text(), re.MULTILINE)
+        match = re.search(pattern, file.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return match[1] != "0" if match else None
-
-
-def is_admin(status: Path = Path("/proc/self/status")) -> bool:
-    """Return whether this process has the capability that the driver asks for; root in a container often lacks it."""
-    try:
-        match = re.search(r"^CapEff:\s*([0-9a-f]+)", status.read_text(), re.MULTILINE)
-    except OSError:
-        match = None
-    return bool(int(match[1], 16) & SYS_ADMIN) if match else hasattr(os, "geteuid") and os.geteuid() == 0
-
-
-GPU_BUSY, GPU_USED_BYTE = 0.02, 2**30
-"""A GPU's busy part and its memory in use, from which others are at work where no process is shown."""
-
-
-def nvidia_findings(nvidia: Nvidia, libraries: Libraries) -> Iterator[Finding]:
-    if not nvidia.gpus:
-        if nvidia.has_driver:
-            fact = "a driver is loaded, but shows no GPU"
-            advice = "pip install nvidia-ml-py, and see what nvidia-smi and CUDA_VISIBLE_DEVICES say"
-            yield Finding(WARNING, "gpu", fact, advice)
-        else:
-            yield Finding(UNCHECKED, "gpu", "no NVIDIA driver is loaded here")
-        return
-    if libraries.cuda is False:
-        fact = f"torch {libraries.versions['torch']} cannot use it"
-        yield Finding(PROBLEM, "gpu", fact, "install a torch that is built for CUDA and for this driver")
-    for gpu in nvidia.gpus:
-        yield from _nvidia_gpu_findings(gpu)
-    if nvidia.counters_admin_only is None:
-        yield untold("the driver", "hardware counters", "who may read its hardware counters")
-    elif nvidia.counters_admin_only and not nvidia.is_admin:
-        fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
-        advice = "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN"
-        yield Finding(WARNING, "hardware counters", fact, advice)
-    else:
-        yield Finding(OK, "hardware counters", "this user may read hardware counters")
-
-
-def _nvidia_gpu_findings(gpu: Gpu) -> Iterator[Finding]:
-    at = gpu.torch_name
-    yield _gpu_load(gpu)
-    if gpu.persistence is None:
-        yield untold("the driver", at, "whether persistence mode is on")
-    elif gpu.persistence:
-        yield Finding(OK, at, "persistence mode is on")
-    else:
-        fact = "persistence mode is off: between processes the driver lets go of the GPU, and its clock falls"
-        yield Finding(WARNING, at, fact, "sudo nvidia-smi --persistence-mode=1")
-    if gpu.ecc is None:
-        yield untold("the driver", at, "of ECC")
-    elif gpu.uncorrected:
-        fact = f"ECC found {gpu.uncorrected} errors of memory that it could not correct"
-        yield Finding(PROBLEM, at, fact, "reset the GPU or replace it; see nvidia-smi --query --display=ECC")
-    else:
-        yield Finding(OK, at, f"ECC is {'on' if gpu.ecc else 'off'}")
-    yield _gpu_heat(gpu)
-    if gpu.throttle == POWER_CAP:
-        fact = f"the clock is lowered now ({POWER_CAP})"
-        yield Finding(WARNING, at, fact, "mind rounds flagged capped, and see nvidia-smi --query --display=POWER")
-    elif gpu.throttle:
-        fact = f"the clock is lowered now ({gpu.throttle.replace(';', ', ')})"
-        yield Finding(PROBLEM, at, fact, "let it cool down, and see nvidia-smi --query --display=PERFORMANCE")
-
-
-def _gpu_load(gpu: Gpu) -> Finding:
-    at, advice = gpu.torch_name, "end them, wait, or choose another GPU (--device cuda:N)"
-    if gpu.others:
-        return Finding(PROBLEM, at, f"{gpu.name} serves others: {', '.join(gpu.others)}", advice)
-    busy, in_use = gpu.busy or 0.0, gigabytes(gpu.used_byte or 0)
-    level = PROBLEM if busy >= GPU_BUSY else WARNING if (gpu.used_byte or 0) >= GPU_USED_BYTE else OK
-    who = "" if level == OK else ", by processes that are not visible here"
-    if gpu.busy is not None:
-        return judged(level, at, f"{gpu.name} is {100 * busy:.0f} % busy, with {in_use} in use{who}", advice)
-    if level == OK:  # as under WSL 2, where a GPU at work looks like an idle one
-        return untold(gpu.name, at, "how busy it is")
-    return judged(level, at, f"{gpu.name} has {in_use} in use{who}, and does not tell how busy it is", advice)
-
-
-def _gpu_heat(gpu: Gpu) -> Finding:
-    if gpu.temperature_c is None:
-        return untold("the driver", gpu.torch_name, "the temperature")
-    return host.temperature_finding(gpu.torch_name, "the GPU has", gpu.temperature_c, gpu.limit_c)
+    return match[1] if match else None

@@ -1,48 +1,59 @@
-"""A finding of ``doctor``: one fact of a machine, how it weighs, and what to do about it.
-
-The processor and memory of this machine, as far as they can spoil a measurement; None where unknown.
-
-From facts of a processor and its memory to findings; an unknown fact is a finding too.
-"""
+"""Doctor's checks of the processor and its memory, and the warning before a run on a busy machine."""
 
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from measure.machine import processor
-from measure.machine.processor import content_of
-from measure.machine.sensors import Conditions, ProcessorSensors, load_since
+from measure.machine.processor import SYSTEM_CPUS, content_of
+from measure.machine.sensors import HostLoad, ProcessorSensors, load_since
 
 OK, WARNING, PROBLEM, UNCHECKED = "ok", "warning", "problem", "unchecked"
-"""How a finding weighs: it widens or shifts figures (warning), it spoils or prevents them (problem)."""
+"""A warning shifts figures or widens their intervals. A problem spoils or prevents them."""
+
+WINDOW_S, GLANCE_S = 1.0, 0.25
+"""Seconds of watching: for the doctor, and before a run."""
+
+BUSY_CORE = 0.05
+"""The doctor names a process that uses this share of a core or more."""
+
+LOAD_CORES = (0.1, 0.5)
+"""Cores in use by other programs: warning, problem. A desktop at rest uses less."""
+
+STOLEN = 0.05
+"""Share of time given to other guests that is a problem."""
 
 NEAR_LIMIT_C = 10.0
-"""Degrees below a limit: less leave a chip at rest no room to work."""
+"""A chip at rest this close to its limit has no room to work."""
+
+LEAST_MEMORY_BYTE = 2 * 2**30
+"""Memory for torch and the smallest models."""
+
+LEAST_SHARED_BYTE = 256 * 2**20
+"""torch passes tensors between processes through /dev/shm. Docker's default is 64 MiB."""
 
 
 @dataclass(frozen=True)
 class Finding:
+    """One fact of a machine, its weight, and the remedy."""
+
     level: str
     subject: str
     fact: str
     advice: str | None = None
 
 
-def judged(level: str, subject: str, fact: str, advice: str) -> Finding:
-    """Return a finding that gives its advice unless all is well."""
+def grade(level: str, subject: str, fact: str, advice: str) -> Finding:
+    """Return a finding that has advice unless its level is OK."""
     return Finding(level, subject, fact, None if level == OK else advice)
 
 
-def untold(source: str, subject: str, fact: str) -> Finding:
-    return Finding(UNCHECKED, subject, f"{source} does not tell {fact}")
-
-
 def level_of(value: float, bounds: tuple[float, float]) -> str:
-    """Grade a value by the bounds from which it is a warning, and a problem."""
+    """Grade a value by the bounds (warning, problem) that it reaches."""
     warning, problem = bounds
     return PROBLEM if value >= problem else WARNING if value >= warning else OK
 
@@ -51,358 +62,258 @@ def gigabytes(byte: float) -> str:
     return f"{byte / 1e9:.1f} GB"
 
 
-def temperature_finding(subject: str, what: str, temperature: float, limit: float | None) -> Finding:
-    if limit is None:
-        return Finding(OK, subject, f"{what} {temperature:.0f} °C, and no limit")
-    fact = f"{what} {temperature:.0f} °C, and the limit is {limit:.0f} °C"
-    level = WARNING if temperature > limit - NEAR_LIMIT_C else OK
-    return judged(level, subject, fact, "let it cool down, or improve the cooling")
-
-
-WINDOW_S = 1.0
-"""How long the load is watched."""
-
-GLANCE_S = 0.25
-"""How long it is watched before a run."""
-
-CPUS = "devices/system/cpu"
-
-BUSY_CORE = 0.05
-"""The part of a core from which on a process is named."""
+def check_temperature(subject: str, sensor: str, temperature_c: float, limit_c: float | None) -> Finding:
+    if limit_c is None:
+        return Finding(OK, subject, f"{sensor} is at {temperature_c:.0f} °C and has no limit")
+    fact = f"{sensor} is at {temperature_c:.0f} °C (limit {limit_c:.0f} °C)"
+    level = WARNING if temperature_c > limit_c - NEAR_LIMIT_C else OK
+    return grade(level, subject, fact, "let it cool down, or improve the cooling")
 
 
 @dataclass(frozen=True)
-class Processor:
-    """``siblings`` holds the logical cores that this process may use, those of one physical core together.
+class Activity:
+    """Activity of the machine over a window: cores in use by others, their busiest processes, share of stolen time."""
 
-    ``quota_cores`` is the control group's limit on processor time (None: no limit); ``load_cores`` what other processes
-    used over a second, ``busiest`` their names; ``stolen`` the part of the time that a hypervisor gave to others.
-    ``heat`` is the sensor nearest to its limit: degrees Celsius and the limit; ``throttle_count`` how often the
-    processor lowered its clock for heat since it started.
-    """
-
-    logical_cores: int
-    usable_cores: int
-    siblings: tuple[tuple[int, ...], ...] | None
-    threads: int
-    quota_cores: float | None
     load_cores: float | None
     busiest: tuple[str, ...]
-    stolen: float | None
-    is_virtual: bool | None
-    governors: tuple[str, ...] | None
-    has_turbo: bool | None
-    heat: tuple[float, float | None] | None
-    throttled: str | None
-    throttle_count: int | None
-    on_battery: bool | None
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes: main memory that a new process can take, /dev/shm, swap in use and moved over a second."""
-
-    available_byte: int
-    shared_byte: int | None
-    swap_used_byte: int
+    stolen: float
+    is_throttled: bool
     swap_moved_byte: int
 
 
-def observe() -> tuple[Processor, Memory]:
-    """Watch this machine for ``WINDOW_S``."""
+def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
+    """Watch the machine for ``WINDOW_S``, then check it. ``largest`` is the largest counted cell: label, bytes."""
+    import psutil
+
+    activity = _watch()
+    yield check_load(activity)
+    yield check_hypervisor(activity.stolen)
+    yield check_cores()
+    yield check_quota(processor.physical_cores())
+    yield check_hyper_threads()
+    yield check_governors()
+    yield check_turbo()
+    yield check_heat(getattr(psutil, "sensors_temperatures", dict)())
+    yield check_throttling(activity.is_throttled)
+    yield check_battery()
+    yield check_memory(processor.available_memory_byte(), largest)
+    yield check_shared_memory()
+    yield check_swap(psutil.swap_memory().used, activity.swap_moved_byte)
+
+
+def _watch() -> Activity:
     import psutil
 
     sensors = ProcessorSensors()
-    swap_before, times_before, opening = psutil.swap_memory(), psutil.cpu_times(), sensors.read()
-    others = _others()
+    swap_before, times_before = psutil.swap_memory(), psutil.cpu_times()
+    others = [process for process in psutil.process_iter(["name"]) if process.pid != os.getpid()]
+    for process in others:
+        _core_share(process)  # psutil measures from the previous call on
+    opening = sensors.read()
     time.sleep(WINDOW_S)
-    busiest = _busiest(others)
+    used = sorted(((_core_share(process), process) for process in others), key=lambda pair: -pair[0])
     closing, times, swap = sensors.read(), psutil.cpu_times(), psutil.swap_memory()
-    conditions = Conditions.between(opening, closing, None)
-    logical = psutil.cpu_count() or processor.visible_cores()
-    elapsed_s = (closing.core_s or 0.0) - (opening.core_s or 0.0)
-    stolen_s = times.steal - times_before.steal if hasattr(times, "steal") else None
-    seen = Processor(
-        logical_cores=logical,
-        usable_cores=processor.visible_cores(),
-        siblings=processor.siblings(),
-        threads=processor.physical_cores(),
-        quota_cores=quota_cores(),
-        load_cores=None if conditions.load is None else conditions.load * logical,
-        busiest=busiest,
-        stolen=stolen_s / elapsed_s if stolen_s is not None and elapsed_s > 0 else None,
-        is_virtual=is_virtual(),
-        governors=governors(),
-        has_turbo=has_turbo(),
-        heat=nearest_to_limit(getattr(psutil, "sensors_temperatures", dict)()),
-        throttled=conditions.throttle,
-        throttle_count=throttle_count(),
-        on_battery=_on_battery(),
-    )
-    return seen, Memory(
-        available_byte=processor.available_memory_byte(),
-        shared_byte=psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None,
-        swap_used_byte=swap.used,
+    load, elapsed_s = load_since(opening, sensors), sum(times) - sum(times_before)
+    return Activity(
+        load_cores=None if load is None else load * _logical_cores(),
+        busiest=tuple(
+            f"{each.info['name']} ({each.pid}) {share:.2f}" for share, each in used[:3] if share >= BUSY_CORE
+        ),
+        stolen=(getattr(times, "steal", 0.0) - getattr(times_before, "steal", 0.0)) / (elapsed_s or 1.0),
+        is_throttled=closing.throttle is not None,
         swap_moved_byte=swap.sin + swap.sout - swap_before.sin - swap_before.sout,
     )
 
 
-def load_cores(window_s: float = GLANCE_S) -> float | None:
-    """Watch for so long how many cores other processes use; None where this system does not tell."""
-    sensors = ProcessorSensors()
-    opening = sensors.read()
-    time.sleep(window_s)
-    load = load_since(opening, sensors)
-    return None if load is None else load * processor.visible_cores()
-
-
-def _on_battery() -> bool | None:
+def _logical_cores() -> int:
     import psutil
 
-    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-    return None if battery is None or battery.power_plugged is None else not battery.power_plugged
+    return psutil.cpu_count() or processor.visible_cores()
 
 
-def _others() -> list[Any]:
-    """Return the other processes, each asked once for its time, so that the next answer covers the time since."""
-    import psutil
-
-    others = [process for process in psutil.process_iter(["name"]) if process.pid != os.getpid()]
-    for process in others:
-        _part_of_a_core(process)
-    return others
-
-
-def _part_of_a_core(process: Any) -> float:
+def _core_share(process: Any) -> float:
     import psutil
 
     try:
         return process.cpu_percent() / 100
-    except psutil.Error:  # it ended, or is not ours to ask
+    except psutil.Error:  # it ended, or belongs to another user
         return 0.0
 
 
-def _busiest(others: Iterable[Any]) -> tuple[str, ...]:
-    used = sorted(((_part_of_a_core(process), process) for process in others), key=lambda pair: -pair[0])
-    return tuple(
-        f"{process.info['name']} ({process.pid}) {part:.2f}" for part, process in used[:3] if part >= BUSY_CORE
-    )
-
-
-def governors(system: Path = Path("/sys")) -> tuple[str, ...] | None:
-    """Return the rules that set the frequency of the cores, each once."""
-    found = map(content_of, (system / CPUS).glob("cpufreq/policy*/scaling_governor"))
-    return tuple(sorted({name for name in found if name})) or None
-
-
-def has_turbo(system: Path = Path("/sys")) -> bool | None:
-    """Return whether the clock may rise above what the processor sustains on all cores."""
-    if off := content_of(system / CPUS / "intel_pstate/no_turbo"):
-        return off == "0"
-    if on := content_of(system / CPUS / "cpufreq/boost"):
-        return on == "1"
-    return None
-
-
-def throttle_count(system: Path = Path("/sys")) -> int | None:
-    """Return how often the cores lowered their clock for heat since the machine started."""
-    counts = map(content_of, (system / CPUS).glob("cpu*/thermal_throttle/core_throttle_count"))
-    known = [int(count) for count in counts if count.isdigit()]
-    return sum(known) if known else None
-
-
-def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
-
-    Version 2 states quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees
-    its own group at the root.
-    """
-    limits = []
-    for line in content_of(process).splitlines():
-        _, controllers, path = line.split(":", 2)
-        names: tuple[str, ...]
-        if controllers == "":
-            root, names = groups, ("cpu.max",)
-        elif "cpu" in controllers.split(","):
-            root, names = groups / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        else:
-            continue
-        innermost = root / path.lstrip("/")
-        for group in (innermost, *innermost.parents):
-            limits.append(" ".join(filter(None, (content_of(group / name) for name in names))).split())
-            if group == root:
-                break
-    known = [int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()]
-    return min(known, default=None)
-
-
-def is_virtual() -> bool | None:
-    """Return whether a hypervisor announces itself; None where processors do not tell."""
-    flags = processor.described().get("flags")
-    return None if flags is None or platform.system() != "Linux" else "hypervisor" in flags.split()
-
-
-def nearest_to_limit(sensors: dict[str, list[Any]]) -> tuple[float, float | None] | None:
-    """Return the temperature nearest to its limit (the hottest, where none has one), and the limit."""
-    entries = [entry for chip in sensors.values() for entry in chip]
-    found = [(entry.current, entry.high or entry.critical or None) for entry in entries]
-    limited = [(heat, limit) for heat, limit in found if limit]
-    if limited:
-        return max(limited, key=lambda pair: pair[0] - pair[1])
-    return max(found, default=None, key=lambda pair: pair[0])
-
-
-LOAD_CORES = (0.1, 0.5)
-"""Cores that others use, from which on it is a warning, and a problem: less is a desktop at rest."""
-
-STOLEN = (0.005, 0.05)
-"""The part of the time that a hypervisor gave to others."""
-
-LEAST_MEMORY_BYTE = 2 * 2**30
-"""The memory that torch and the smallest models take."""
-
-LEAST_SHARED_BYTE = 256 * 2**20
-"""Docker gives a container 64 MiB; torch hands tensors between processes through it."""
-
-
-def processor_findings(processor: Processor) -> Iterator[Finding]:
-    for check in (_load, _stolen, _cores, _quota, _hyper_threads, _governor, _turbo, _heat, _throttling, _battery):
-        yield check(processor)
-
-
-def _load(processor: Processor) -> Finding:
-    if processor.load_cores is None:
-        return untold("this system", "load", "what its cores are doing")
-    who = f": {', '.join(processor.busiest)}" if processor.busiest else ""
-    fact = f"others use {processor.load_cores:.2f} of {processor.logical_cores} cores{who}"
-    level = level_of(processor.load_cores, LOAD_CORES)
-    return judged(level, "load", fact, "end them, or wait until they are done")
+def load_cores() -> float | None:
+    """Watch for ``GLANCE_S`` how many cores other processes use; None if the system hides it."""
+    sensors = HostLoad()
+    opening = sensors.read()
+    time.sleep(GLANCE_S)
+    load = load_since(opening, sensors)
+    return None if load is None else load * _logical_cores()
 
 
 def warning_of_load() -> str | None:
-    """Return a sentence for a run that would begin beside others' work; None where hardly anything runs."""
+    """Return a warning for a run that starts on a busy machine; None if the machine is quiet."""
     cores = load_cores()
     if cores is None or level_of(cores, LOAD_CORES) != PROBLEM:
         return None
     return (
-        f"Other programs use {cores:.1f} of this machine's cores: what is measured beside them takes longer, and "
-        "is flagged loaded (python -m measure doctor names them)"
+        f"Other programs use {cores:.1f} of this machine's cores: latencies come out longer and are flagged loaded "
+        "(python -m measure doctor names the programs)"
     )
 
 
-def _stolen(processor: Processor) -> Finding:
-    if processor.is_virtual is None:
-        return untold("this system", "virtual machine", "whether it is one")
-    if not processor.is_virtual:
+def check_load(activity: Activity) -> Finding:
+    if activity.load_cores is None:
+        return Finding(UNCHECKED, "load", "this system hides the load of its cores")
+    who = f": {', '.join(activity.busiest)}" if activity.busiest else ""
+    fact = f"other programs use {activity.load_cores:.2f} of {_logical_cores()} cores{who}"
+    return grade(level_of(activity.load_cores, LOAD_CORES), "load", fact, "end them, or wait until they are done")
+
+
+def check_hypervisor(stolen: float) -> Finding:
+    flags = processor.read_cpuinfo().get("flags")
+    if flags is None or platform.system() != "Linux":
+        return Finding(UNCHECKED, "virtual machine", "this system does not say whether it is virtual")
+    if "hypervisor" not in flags.split():
         return Finding(OK, "virtual machine", "no hypervisor")
-    stolen = processor.stolen or 0.0
-    fact = (
-        f"a hypervisor runs this system and gave {100 * stolen:.1f} % of its time to others; it shares caches and "
-        "memory with guests that are not visible here"
-    )
-    level = PROBLEM if level_of(stolen, STOLEN) == PROBLEM else WARNING
-    return Finding(level, "virtual machine", fact, "measure again later and compare, or use dedicated hardware")
+    fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; they are not visible here"
+    advice = "measure again later and compare, or use dedicated hardware"
+    return Finding(PROBLEM if stolen >= STOLEN else WARNING, "virtual machine", fact, advice)
 
 
-def _cores(processor: Processor) -> Finding:
-    fact = f"{processor.usable_cores} of {processor.logical_cores} logical cores may be used"
-    if processor.usable_cores < processor.logical_cores:
-        advice = "start it without taskset or --cpuset-cpus to measure the whole processor, else keep the rest idle"
+def check_cores() -> Finding:
+    usable, logical = processor.visible_cores(), _logical_cores()
+    fact = f"this process may use {usable} of {logical} logical cores"
+    if usable < logical:
+        advice = "start without taskset or --cpuset-cpus to measure the whole processor, or keep the other cores idle"
         return Finding(WARNING, "cores", fact, advice)
-    level = WARNING if processor.usable_cores == 1 else OK
-    return judged(level, "cores", fact, "give it a second core: with one, figures include the system's work")
+    advice = "add a second core: with one, latencies include the work of the system"
+    return grade(WARNING if usable == 1 else OK, "cores", fact, advice)
 
 
-def _quota(processor: Processor) -> Finding:
-    if processor.quota_cores is None:
+def check_quota(
+    threads: int, process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")
+) -> Finding:
+    quota = quota_cores(process, groups)
+    if quota is None:
         return Finding(OK, "quota", "no control group limits processor time")
-    fact = f"a control group allows {processor.quota_cores:g} cores of time, and {processor.threads} threads measure"
-    advice = "they stop when it is used up: give whole cores instead (docker --cpuset-cpus, not --cpus)"
-    return judged(PROBLEM if processor.quota_cores < processor.threads else OK, "quota", fact, advice)
+    fact = f"a control group allows {quota:g} cores of time for {threads} threads"
+    advice = "the threads stop when it is used up: assign whole cores instead (docker --cpuset-cpus, not --cpus)"
+    return grade(PROBLEM if quota < threads else OK, "quota", fact, advice)
 
 
-def _hyper_threads(processor: Processor) -> Finding:
-    if processor.siblings is None:
-        return untold("this system", "hyper-threads", "which logical cores share a physical one")
-    return Finding(OK, "hyper-threads", f"{processor.threads} threads measure, one for each physical core")
+def quota_cores(process: Path, groups: Path) -> float | None:
+    """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
+
+    Version 2 keeps quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees its
+    own group at the root.
+    """
+    limits = []
+    for line in content_of(process).splitlines():
+        _, controllers, path = line.split(":", 2)
+        names: tuple[str, ...] = ("cpu.max",)
+        root = groups
+        if controllers:
+            if "cpu" not in controllers.split(","):
+                continue
+            root, names = groups / "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        innermost = root / path.lstrip("/")
+        for group in (innermost, *innermost.parents):
+            limits.append(" ".join(content_of(group / name) for name in names).split())
+            if group == root:
+                break
+    return min(
+        (int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()), default=None
+    )
 
 
-def _governor(processor: Processor) -> Finding:
+def check_hyper_threads() -> Finding:
+    if processor.siblings() is None:
+        return Finding(UNCHECKED, "hyper-threads", "this system does not say which logical cores share a physical core")
+    return Finding(OK, "hyper-threads", f"{processor.physical_cores()} threads measure, one per physical core")
+
+
+def check_governors(cpus: Path = SYSTEM_CPUS) -> Finding:
     subject = "frequency scaling"
-    if processor.governors is None:
+    governors = {content_of(path) for path in cpus.glob("cpufreq/policy*/scaling_governor")} - {""}
+    if not governors:
         advice = "--sections roofs measures the clock instead, by a chain of additions"
         return Finding(UNCHECKED, subject, "this system shows no frequency", advice)
-    fact = f"the governor is {', '.join(processor.governors)}"
-    level = OK if processor.governors == ("performance",) else WARNING
-    return judged(level, subject, fact, "sudo cpupower frequency-set --governor performance")
+    level = OK if governors == {"performance"} else WARNING
+    fact = f"the governor is {', '.join(sorted(governors))}"
+    return grade(level, subject, fact, "sudo cpupower frequency-set --governor performance")
 
 
-def _turbo(processor: Processor) -> Finding:
-    if processor.has_turbo is None:
-        return untold("this system", "turbo", "whether the clock is boosted")
-    if not processor.has_turbo:
-        return Finding(OK, "turbo", "off: the clock does not depend on how many cores work, nor for how long")
-    advice = (
-        "for figures that repeat: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo, or "
-        "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
-    )
-    return Finding(
-        WARNING, "turbo", "on: the clock depends on heat, and on how many cores work and for how long", advice
-    )
+def check_turbo(cpus: Path = SYSTEM_CPUS) -> Finding:
+    no_turbo, boost = content_of(cpus / "intel_pstate/no_turbo"), content_of(cpus / "cpufreq/boost")
+    if not no_turbo and not boost:
+        return Finding(UNCHECKED, "turbo", "this system does not say whether the clock is boosted")
+    if no_turbo == "1" or (not no_turbo and boost != "1"):
+        return Finding(OK, "turbo", "off: the clock does not depend on the number of busy cores, nor on time")
+    fact = "on: the clock depends on heat, on the number of busy cores, and on how long they work"
+    switch = "intel_pstate/no_turbo" if no_turbo else "cpufreq/boost"
+    off = f"echo {1 if no_turbo else 0} | sudo tee {cpus / switch}"
+    return Finding(WARNING, "turbo", fact, f"switch it off for repeatable figures: {off}")
 
 
-def _heat(processor: Processor) -> Finding:
-    if processor.heat is None:
+def check_heat(sensors: Mapping[str, list[Any]]) -> Finding:
+    """Check the sensor that is nearest to its limit, or the hottest if none has a limit."""
+    entries = [entry for chip in sensors.values() for entry in chip]
+    found = [(entry.current, entry.high or entry.critical or None) for entry in entries]
+    if not found:
         return Finding(UNCHECKED, "heat", "this system shows no temperature of the processor")
-    return temperature_finding("heat", "the hottest sensor shows", *processor.heat)
+    limited = [pair for pair in found if pair[1]]
+    nearest = max(limited or found, key=lambda pair: pair[0] - (pair[1] or 0.0))
+    return check_temperature("heat", "the sensor nearest to its limit", *nearest)
 
 
-def _throttling(processor: Processor) -> Finding:
-    if processor.throttled:
-        fact = "the clock was lowered for heat within the last second"
-        return Finding(PROBLEM, "throttling", fact, "let the machine cool down")
-    if processor.throttle_count is None:
-        return Finding(UNCHECKED, "throttling", "this system does not count how often heat lowered the clock")
-    if not processor.throttle_count:
-        return Finding(OK, "throttling", "heat has not lowered the clock since this machine started")
-    fact = f"heat has lowered the clock {processor.throttle_count} times since this machine started"
-    return Finding(WARNING, "throttling", fact, "mind rounds flagged throttled, and improve the cooling")
+def check_throttling(is_throttled: bool, cpus: Path = SYSTEM_CPUS) -> Finding:
+    subject = "throttling"
+    if is_throttled:
+        return Finding(PROBLEM, subject, "heat lowered the clock within the last second", "let the machine cool down")
+    counts = [content_of(path) for path in cpus.glob("cpu*/thermal_throttle/core_throttle_count")]
+    if not any(map(str.isdigit, counts)):
+        return Finding(UNCHECKED, subject, "this system does not count throttling by heat")
+    count = sum(int(text) for text in counts if text.isdigit())
+    fact = f"heat has lowered the clock {count} times since the machine started"
+    return grade(WARNING if count else OK, subject, fact, "distrust rounds flagged throttled, and improve the cooling")
 
 
-def _battery(processor: Processor) -> Finding:
-    if processor.on_battery is None:
+def check_battery() -> Finding:
+    import psutil
+
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    if battery is None or battery.power_plugged is None:
         return Finding(OK, "power", "this system shows no battery")
-    if processor.on_battery:
-        return Finding(PROBLEM, "power", "the machine runs on its battery, which lowers the clock", "plug it in")
-    return Finding(OK, "power", "the machine is plugged in")
+    if battery.power_plugged:
+        return Finding(OK, "power", "the machine is plugged in")
+    return Finding(PROBLEM, "power", "the machine runs on its battery, which lowers the clock", "plug it in")
 
 
-def memory_findings(memory: Memory, largest: tuple[str, int] | None) -> Iterator[Finding]:
-    """``largest`` is the label and the memory in bytes of the largest cell that was counted, if any was."""
-    yield _free_memory(memory.available_byte, largest)
-    if memory.shared_byte is None:
-        yield Finding(UNCHECKED, "shared memory", "this system has no /dev/shm")
-    else:
-        level = WARNING if memory.shared_byte < LEAST_SHARED_BYTE else OK
-        fact = f"{gigabytes(memory.shared_byte)} are free in /dev/shm"
-        yield judged(level, "shared memory", fact, "docker run --shm-size=1g")
-    if memory.swap_moved_byte:
-        fact = f"{gigabytes(memory.swap_moved_byte)} went to or from swap within the last second"
-        yield Finding(PROBLEM, "swap", fact, "end what needs so much memory")
-    elif memory.swap_used_byte:
-        fact = f"{gigabytes(memory.swap_used_byte)} lie in swap, and nothing moves"
-        yield Finding(WARNING, "swap", fact, "sudo swapoff -a; sudo swapon -a, with enough memory free")
-    else:
-        yield Finding(OK, "swap", "not in use")
-
-
-def _free_memory(available_byte: int, largest: tuple[str, int] | None) -> Finding:
-    available = f"{gigabytes(available_byte)} are free"
+def check_memory(available_byte: int, largest: tuple[str, int] | None) -> Finding:
+    fact = f"{gigabytes(available_byte)} are free"
     if available_byte < LEAST_MEMORY_BYTE:
-        return Finding(PROBLEM, "memory", available, "end other programs, or raise the control group's limit")
-    if largest is None:
-        return Finding(OK, "memory", available)
-    label, byte = largest
-    fact = f"{available}; {label} needs {gigabytes(byte)} besides torch"
-    level = OK if available_byte >= byte + LEAST_MEMORY_BYTE else WARNING
-    return judged(level, "memory", fact, "end other programs, or measure smaller batch sizes (--batch-sizes)")
+        return Finding(PROBLEM, "memory", fact, "end other programs, or raise the control group's limit")
+    label, byte = largest or ("", 0)
+    if largest:
+        fact += f"; {label} needs {gigabytes(byte)} besides torch"
+    level = OK if not largest or available_byte >= byte + LEAST_MEMORY_BYTE else WARNING
+    return grade(level, "memory", fact, "end other programs, or measure smaller batch sizes (--batch-sizes)")
+
+
+def check_shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
+    import psutil
+
+    if not folder.is_dir():
+        return Finding(UNCHECKED, "shared memory", "this system has no /dev/shm")
+    free_byte = psutil.disk_usage(str(folder)).free
+    level = WARNING if free_byte < LEAST_SHARED_BYTE else OK
+    return grade(level, "shared memory", f"{gigabytes(free_byte)} are free in /dev/shm", "docker run --shm-size=1g")
+
+
+def check_swap(used_byte: int, moved_byte: int) -> Finding:
+    if moved_byte:
+        fact = f"{gigabytes(moved_byte)} moved to or from swap within the last second"
+        return Finding(PROBLEM, "swap", fact, "end the programs that need so much memory")
+    if used_byte:
+        advice = "sudo swapoff -a; sudo swapon -a, with enough free memory"
+        return Finding(WARNING, "swap", f"{gigabytes(used_byte)} are in swap, and none of it moves", advice)
+    return Finding(OK, "swap", "not in use")

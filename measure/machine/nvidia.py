@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as CUDA shows them, by the driver's library (NVML), without torch."""
+"""NVIDIA's GPUs in CUDA's order, read from the driver (NVML) without torch."""
 
 import logging
 import os
@@ -8,46 +8,38 @@ from typing import Any
 _log = logging.getLogger(__name__)
 
 BUS_ORDER = "PCI_BUS_ID"
-"""The value of CUDA_DEVICE_ORDER that counts GPUs as NVML and nvidia-smi do."""
+"""The CUDA_DEVICE_ORDER that counts GPUs as NVML and nvidia-smi do."""
 
 
 def nvidia_handles() -> list[Any]:
-    """Return the driver's handles of the GPUs that torch sees, in its order; none without driver or library.
+    """Return NVML handles of the GPUs that torch sees, in its order; none without a driver or its library.
 
-    Of GPUs that are cut into slices (MIG devices), CUDA shows the first slice, and no whole GPU beside it (NVIDIA's
-    Multi-Instance GPU user guide, "Device Enumeration").
+    If any GPU is cut into MIG slices, CUDA shows the first slice only and no whole GPU (NVIDIA's Multi-Instance GPU
+    user guide, "Device Enumeration").
     """
-    _count_as_the_driver()
+    order = os.environ.get("CUDA_DEVICE_ORDER", BUS_ORDER)
+    if order != BUS_ORDER:
+        _log.info("GPUs are counted in bus order, as nvidia-smi does; CUDA_DEVICE_ORDER was %s", order)
+    os.environ["CUDA_DEVICE_ORDER"] = BUS_ORDER  # for child processes too: CUDA's own order is fastest first
     try:
         import pynvml
 
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
-    except Exception:  # no library, no driver, no permission: whatever it is, there is no GPU to use
+    except Exception:  # no library, driver or permission: there is no GPU to use
         return []
     handles = (ask(index, pynvml.nvmlDeviceGetHandleByIndex) for index in range(count))
-    gpus = [gpu for gpu in handles if gpu is not None]  # the driver has no handle of a GPU that it lost
-    parts = [_parts(gpu) for gpu in gpus]
+    gpus = [gpu for gpu in handles if gpu is not None]  # a lost GPU has no handle
+    slices = [_slices(gpu) for gpu in gpus]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        parts = _chosen(visible, gpus, parts)
-    seen = [part for parts_of_one in parts for part in parts_of_one]
-    return [part for part in seen if board_of(part) is not None][:1] or seen
+        slices = _select(visible, gpus, slices)
+    seen = [each for slices_of_one in slices for each in slices_of_one]
+    return [each for each in seen if board_of(each) is not None][:1] or seen
 
 
-def _count_as_the_driver() -> None:
-    """Let CUDA count GPUs as the driver does, in this process and those that it starts: its own order is fastest first.
-
-    What is identified here and what is measured there would be two GPUs otherwise.
-    """
-    order = os.environ.get("CUDA_DEVICE_ORDER", BUS_ORDER)
-    if order != BUS_ORDER:
-        _log.info("GPUs are counted by their place on the bus, as nvidia-smi does; CUDA_DEVICE_ORDER was %s", order)
-    os.environ["CUDA_DEVICE_ORDER"] = BUS_ORDER
-
-
-def _parts(gpu: Any) -> list[Any]:
-    """Return what CUDA makes of a GPU: the GPU itself, or its slices where it is in MIG mode."""
+def _slices(gpu: Any) -> list[Any]:
+    """Return the slices of a GPU in MIG mode, else the GPU itself."""
     import pynvml
 
     is_sliced, *_ = ask(gpu, pynvml.nvmlDeviceGetMigMode) or (False,)  # now, and after the next start
@@ -55,30 +47,30 @@ def _parts(gpu: Any) -> list[Any]:
         return [gpu]
     places = range(ask(gpu, pynvml.nvmlDeviceGetMaxMigDeviceCount) or 0)
     found = (ask(gpu, pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place) for place in places)
-    return [part for part in found if part is not None]
+    return [each for each in found if each is not None]
 
 
-def _chosen(visible: str, gpus: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
-    """Return the parts of the GPUs that CUDA_VISIBLE_DEVICES names, by number or by the beginning of a UUID.
+def _select(visible: str, gpus: list[Any], slices: list[list[Any]]) -> list[list[Any]]:
+    """Return the slices that CUDA_VISIBLE_DEVICES names by number or by the start of a UUID.
 
-    Like CUDA, ignore everything from the first invalid name on. The beginning of two UUIDs is invalid.
+    Like CUDA, ignore everything from the first invalid name on. The start of two UUIDs is invalid.
     """
-    by_number = {str(number): parts_of_one for number, parts_of_one in enumerate(parts)}
+    by_number = {str(number): slices_of_one for number, slices_of_one in enumerate(slices)}
     by_uuid: dict[str, list[Any]] = {}
-    for gpu, parts_of_one in zip(gpus, parts, strict=True):
-        by_uuid |= {uuid_of(part): [part] for part in parts_of_one} | {uuid_of(gpu): parts_of_one}
+    for gpu, slices_of_one in zip(gpus, slices, strict=True):
+        by_uuid |= {uuid_of(each): [each] for each in slices_of_one} | {uuid_of(gpu): slices_of_one}
     found: list[list[Any]] = []
-    for name in filter(None, (part.strip() for part in visible.split(","))):
-        named = [by_number[name]] if name in by_number else []
-        named += [parts_of_one for uuid, parts_of_one in by_uuid.items() if uuid.startswith(name)]
-        if len(named) != 1:
+    for name in filter(None, map(str.strip, visible.split(","))):
+        matches = [by_number[name]] if name in by_number else []
+        matches += [slices_of_one for uuid, slices_of_one in by_uuid.items() if uuid.startswith(name)]
+        if len(matches) != 1:
             break
-        found += named
+        found += matches
     return found
 
 
 def nvidia_driver() -> str | None:
-    """Return the driver's version, None where it does not tell it."""
+    """Return the driver's version; None if it hides it."""
     import pynvml
 
     try:
@@ -88,19 +80,19 @@ def nvidia_driver() -> str | None:
 
 
 def uuid_of(handle: Any) -> str:
-    """Return the UUID of a GPU or a slice, empty where the driver does not tell it."""
+    """Return the UUID of a GPU or a slice; empty if the driver hides it."""
     import pynvml
 
     return text_of(ask(handle, pynvml.nvmlDeviceGetUUID) or "")
 
 
 def text_of(value: str | bytes) -> str:
-    """Return what older versions of NVML's module answer as bytes."""
+    """Return a text that old versions of pynvml answer as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def ask(handle: Any, question: Callable[..., Any], *arguments: int) -> Any:
-    """Return what the driver answers about a GPU, None where this GPU has no answer or this user gets none."""
+    """Return the driver's answer about a GPU; None if the GPU has none or this user may not know it."""
     import pynvml
 
     try:
@@ -110,7 +102,7 @@ def ask(handle: Any, question: Callable[..., Any], *arguments: int) -> Any:
 
 
 def board_of(handle: Any) -> Any:
-    """Return the GPU of which this is a slice (MIG device); None where it is a whole GPU."""
+    """Return the GPU that a MIG slice belongs to; None for a whole GPU."""
     import pynvml
 
     is_slice = ask(handle, pynvml.nvmlDeviceIsMigDeviceHandle)

@@ -1,8 +1,8 @@
-"""Readings of a device and its machine while they work: load, clock, temperature, power, energy.
+"""Sensors of a device and its host: load, clock, temperature, power, energy, throttling.
 
-A reading takes microseconds to some milliseconds, so it is taken between samples and once in ``WINDOW_S`` at most:
-energy counters move in steps (NVIDIA's about every 100 ms), and a system counts its cores' time in hundredths of a
-second. What is not available here is None, never 0.
+A reading takes microseconds to milliseconds, so it is taken between samples, at most once per ``WINDOW_S``: NVIDIA's
+energy counter steps about every 100 ms, and an operating system counts core time in hundredths of a second. A missing
+value is None, never 0.
 """
 
 import time
@@ -15,35 +15,36 @@ from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
 WINDOW_S = 0.5
-"""The shortest time over which load and energy are taken."""
+"""The shortest window for load and energy."""
+
+POWER_CAP = "power cap"
+"""The usual throttle reason of a GPU with a small power budget, such as a T4. It does not call for cooling."""
 
 NVIDIA_THROTTLING = {
-    0x04: "power cap",
+    0x04: POWER_CAP,
     0x08: "hardware slowdown",
     0x20: "software thermal",
     0x40: "hardware thermal",
     0x80: "power brake",
 }
-"""The reasons of heat and power for which an NVIDIA GPU lowers its clock, by their bits in NVML's
-``nvmlClocksEventReasons``. The others are that it has nothing to do, and what somebody has set."""
+"""Bits of NVML's ``nvmlClocksEventReasons`` that mean heat or power. The other bits mean idle or a user's setting."""
 
 CLOCK_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""NVML's question why a clock is lowered: its name, which older drivers do not know, and its former one, which goes
-away with CUDA 14."""
+"""Old drivers know the second name only; CUDA 14 removes it."""
 
 PROCESSOR_THROTTLING = "thermal"
-"""The one reason that Linux counts for a processor."""
+"""The only throttle reason that Linux counts for a processor."""
 
 THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-"""Linux's names for the sensors of Intel's, AMD's and Arm's processors."""
+"""Linux's names for the sensors of Intel, AMD and Arm processors."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One moment: counters since some start, and values of now.
+    """One moment. Counters run since an arbitrary start; the other values are current.
 
-    Counters are ``core_s``, the time of all cores, ``idle_s``, what of it nobody used, ``process_s``, what this process
-    did, and ``energy_j``. ``throttle`` are the reasons for a clock lowered by heat or power, joined by ``;``.
+    ``core_s`` is the time of all cores, ``idle_s`` its idle part, ``process_s`` the time of this process, ``energy_j``
+    the energy. ``throttle`` joins the reasons (heat, power) for a lowered clock with ``;``.
     """
 
     core_s: float | None = None
@@ -58,7 +59,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which samples were taken; the fields are columns of ``records.Sample``."""
+    """The conditions of a window of samples; the fields are columns of ``records.Sample``."""
 
     load: float | None = None
     clock_hz: float | None = None
@@ -69,24 +70,24 @@ class Conditions:
 
     @classmethod
     def at(cls, reading: Reading) -> "Conditions":
-        """Return the conditions of one reading, without load and energy, which take time."""
+        """Return the conditions of one reading. Load and energy are None because they need a window."""
         return cls(None, reading.clock_hz, reading.temperature_c, reading.power_w, reading.throttle)
 
     @classmethod
     def between(cls, opening: Reading, closing: Reading, calls: int | None) -> "Conditions":
-        """Return the conditions over a window of so many calls; None if they were not all that took its energy."""
+        """Return the conditions of a window of ``calls`` calls; None calls: other work used energy in it too."""
         used_j = _increase(opening.energy_j, closing.energy_j)
         energy_j = used_j / calls if used_j and calls else None
         return replace(cls.at(closing), load=_load(opening, closing), energy_j=energy_j)
 
 
 def load_since(opening: Reading, sensors: "Sensors") -> float | None:
-    """Return the share of all cores that other processes used since a reading; None where the system hides it."""
+    """Return the share of all cores that other processes used since a reading; None if the system hides it."""
     return _load(opening, sensors.read())
 
 
 def _load(opening: Reading, closing: Reading) -> float | None:
-    """Return the part of all cores that other processes used, including what a hypervisor took away."""
+    """Return the share of all cores that other processes used, including the time a hypervisor took."""
     core_s = _increase(opening.core_s, closing.core_s)
     idle_s = _increase(opening.idle_s, closing.idle_s)
     process_s = _increase(opening.process_s, closing.process_s)
@@ -110,12 +111,26 @@ class NoSensors:
         return Reading()
 
 
-class ProcessorSensors:
-    """A processor's readings: its cores' time from the system, the rest from Linux's files where they exist.
+class HostLoad:
+    """Core time of the host. A GPU without readable sensors has these readings only."""
 
-    The clock is the mean of what the frequency drivers report, the temperature the hottest sensor's, energy that of
-    all packages by their RAPL counters, without memory, where this user may read them. ``system`` is where the files
-    lie.
+    def read(self) -> Reading:
+        import psutil
+
+        times = psutil.cpu_times()
+        guests_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # already in user time
+        return Reading(
+            core_s=sum(times) - guests_s,
+            idle_s=times.idle + getattr(times, "iowait", 0.0),
+            process_s=time.process_time(),
+        )
+
+
+class ProcessorSensors(HostLoad):
+    """Sensors of a processor, from Linux's files under ``system`` where they exist.
+
+    The clock is the mean over the frequency drivers, the temperature that of the hottest sensor. Energy is the sum of
+    the packages' RAPL counters (without DRAM), if this user may read them.
     """
 
     def __init__(self, system: Path = Path("/sys")) -> None:
@@ -136,16 +151,10 @@ class ProcessorSensors:
         ]
 
     def read(self) -> Reading:
-        import psutil
-
-        times = psutil.cpu_times()
-        guests_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # in the host's time already
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
         throttled_before, self._throttled = self._throttled, sum(_numbers(self._throttles))
-        return Reading(
-            core_s=sum(times) - guests_s,
-            idle_s=times.idle + getattr(times, "iowait", 0.0),
-            process_s=time.process_time(),
+        return replace(
+            super().read(),
             energy_j=sum(package.energy_j() for package in self._packages) if self._packages else None,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
@@ -154,7 +163,7 @@ class ProcessorSensors:
 
 
 class Package:
-    """A processor package's RAPL counter of microjoules, which starts again at the end of its range."""
+    """A processor package's RAPL counter (microjoules), which wraps around at the end of its range."""
 
     def __init__(self, folder: Path) -> None:
         self._counter = folder / "energy_uj"
@@ -163,7 +172,7 @@ class Package:
         self._used_uj = 0
 
     def energy_j(self) -> float:
-        """Return the energy used since this object was made, if called at least once in a range: some minutes."""
+        """Return the energy used since this object was made. Call it at least once per range (some minutes)."""
         now_uj = int(content_of(self._counter))
         self._used_uj += (now_uj - self._last_uj) % self._range_uj
         self._last_uj = now_uj
@@ -178,18 +187,17 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
     return [int(text) for text in map(content_of, paths) if text.isdigit()]
 
 
-class NvidiaSensors:
-    """An NVIDIA GPU's readings by NVML, and the load of the processor that feeds it.
+class NvidiaSensors(HostLoad):
+    """Sensors of an NVIDIA GPU, read by NVML.
 
-    A slice (MIG device) has the clock and the temperature of its board. The board's power and energy are not known for
-    a slice: others work on the same board.
+    A MIG slice has the clock and temperature of its board. It has no power and energy, because the board's other
+    slices use them too.
     """
 
-    def __init__(self, handle: Any, processor: Sensors) -> None:
+    def __init__(self, handle: Any) -> None:
         board = board_of(handle)
         self._is_slice = board is not None
         self._board = handle if board is None else board
-        self._processor = processor
 
     def read(self) -> Reading:
         import pynvml
@@ -198,35 +206,25 @@ class NvidiaSensors:
         temperature_c = ask(self._board, pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
         power_mw = None if self._is_slice else ask(self._board, pynvml.nvmlDeviceGetPowerUsage)
         energy_mj = None if self._is_slice else ask(self._board, pynvml.nvmlDeviceGetTotalEnergyConsumption)
-        reasons = self._reasons()
         return replace(
-            self._processor.read(),
-            energy_j=_scaled(energy_mj, 1e-3),
-            clock_hz=_scaled(clock_mhz, 1e6),
-            temperature_c=_scaled(temperature_c, 1.0),
-            power_w=_scaled(power_mw, 1e-3),
-            throttle=";".join(name for bit, name in NVIDIA_THROTTLING.items() if reasons & bit) or None,
+            super().read(),
+            energy_j=_scale(energy_mj, 1e-3),
+            clock_hz=_scale(clock_mhz, 1e6),
+            temperature_c=_scale(temperature_c, 1.0),
+            power_w=_scale(power_mw, 1e-3),
+            throttle=nvidia_throttling(self._board),
         )
 
-    def _reasons(self) -> int:
-        """Return the bits of all reasons for which the clock is lowered, 0 where the driver tells none."""
-        import pynvml
 
-        questions = (getattr(pynvml, name, None) for name in CLOCK_REASONS)
-        told = (ask(self._board, question) for question in questions if question is not None)
-        return next((reasons for reasons in told if reasons is not None), 0)
+def nvidia_throttling(handle: Any) -> str | None:
+    """Return the reasons (heat, power) for which a GPU lowers its clock now, joined by ``;``."""
+    import pynvml
+
+    questions = [getattr(pynvml, name) for name in CLOCK_REASONS if hasattr(pynvml, name)]
+    answers = (ask(handle, question) for question in questions)
+    bits = next((answer for answer in answers if answer is not None), 0)
+    return ";".join(name for bit, name in NVIDIA_THROTTLING.items() if bits & bit) or None
 
 
-def _scaled(value: int | None, unit: float) -> float | None:
+def _scale(value: int | None, unit: float) -> float | None:
     return None if value is None else value * unit
-
-
-class HostLoad:
-    """The readings of a GPU that has no sensors here: the load of the processor that feeds it."""
-
-    def __init__(self, processor: Sensors) -> None:
-        self._processor = processor
-
-    def read(self) -> Reading:
-        host = self._processor.read()
-        return Reading(core_s=host.core_s, idle_s=host.idle_s, process_s=host.process_s)

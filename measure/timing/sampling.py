@@ -7,16 +7,13 @@ from statistics import median
 
 from measure.domain.statistics import estimate_median, is_drifting
 from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
-from measure.machine.sensors import NVIDIA_THROTTLING, NoSensors, Sensors
+from measure.machine.sensors import POWER_CAP, NoSensors, Sensors
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
 _log = logging.getLogger(__name__)
 
 CLOCK_SHARE = 1e-3
 """The largest part of a block that reading the clock and waiting for the device may be."""
-
-POWER_CAP = NVIDIA_THROTTLING[0x04]
-"""The reason for a lower clock that a GPU with a small power budget, such as a T4, usually has: no want of cooling."""
 
 LOOKS = 1.25
 """By how much the number of samples grows from one look at their interval to the next."""

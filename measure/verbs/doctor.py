@@ -1,4 +1,4 @@
-"""The command ``python -m measure doctor``: what would spoil a measurement here, and how to fix it."""
+"""The command ``python -m measure doctor``: find causes of bad measurements on this machine, and their remedies."""
 
 import dataclasses
 import json
@@ -12,9 +12,7 @@ from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine import gpus, host, libraries
 from measure.machine.environment import installed_version
-from measure.machine.gpus import nvidia_findings
-from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding, memory_findings, processor_findings
-from measure.machine.libraries import library_findings, tuning_findings
+from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.verbs.flags import CommandLine, check_folder
 
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
@@ -23,9 +21,9 @@ STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure doctor",
-        description="Find what would spoil a measurement on this machine, and say how to fix it; measure and change "
-        "nothing. A warning shifts figures or widens their intervals, a problem spoils or prevents them. The exit code "
-        "is 1 if there is a problem.",
+        description="Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or"
+        " changed. A warning shifts figures or widens their intervals; a problem spoils or prevents them. The exit code"
+        " is 1 if there is a problem.",
     )
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     flags.add_argument("--json", action="store_true", help="print JSON instead of lines")
@@ -33,7 +31,7 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 where there is a problem. Raises UserError for bad input."""
+    """Return 0, or 1 if there is a problem. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
     check_folder(arguments.data, "--data")
     findings = examine(arguments.data)
@@ -45,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def examine(data: Path) -> list[Finding]:
-    """Examine this machine. The load is watched before the libraries are tried, which is load itself."""
+    """Run all checks. The host comes first: importing the libraries would be load of its own."""
     found: list[Finding] = []
     needed = None
     try:
@@ -53,15 +51,15 @@ def examine(data: Path) -> list[Finding]:
     except UserError as problem:
         found.append(Finding(PROBLEM, "cache", str(problem)))
     if installed_version("psutil"):
-        processor, memory = host.observe()
-        found += [*processor_findings(processor), *memory_findings(memory, needed)]
-    installed = libraries.observe()
-    found += [*tuning_findings(os.environ), *library_findings(installed)]
-    return [*found, *nvidia_findings(gpus.observe(), installed)]
+        found += host.check_host(needed)
+    found += libraries.check_tuning(os.environ)
+    found += libraries.check_libraries(libraries.find_libraries())
+    found += gpus.check_gpus()
+    return found
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
-    """Return label and memory of the largest forward pass in full precision that was counted."""
+    """Return label and bytes of the largest counted forward pass at full precision; None if there is none."""
     needs = [
         (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
         for row in workloads
@@ -71,7 +69,7 @@ def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
 
 
 def show(findings: Sequence[Finding]) -> None:
-    """Print a line for each finding; in colour on a terminal."""
+    """Print a line per finding, in colour on a terminal."""
     from measure.verbs.terminal import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)

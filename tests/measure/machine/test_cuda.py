@@ -98,7 +98,7 @@ def using(monkeypatch):
 def test_torch_uses_the_gpu_that_was_identified(monkeypatch, using):
     pretend(monkeypatch, MACHINES["t4"])
     using(L4, L4.uuid.removeprefix("GPU-"))
-    with pytest.raises(UserError, match=r"tells of Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
+    with pytest.raises(UserError, match=r"reports Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
         devices.find("cuda").prepare(1)
     using(T4, L4.uuid.removeprefix("GPU-"))  # another of the same kind has other sensors
     with pytest.raises(UserError, match="set CUDA_VISIBLE_DEVICES to the UUID"):
@@ -217,7 +217,7 @@ def test_a_torch_for_rocm_that_has_no_kernels_for_a_gpu_says_so(monkeypatch, roc
 
 
 def test_an_amd_gpus_cache_may_be_larger_than_torch_says(monkeypatch, rocm):
-    monkeypatch.setattr(cuda, "swept", lambda name, byte: (name, byte))
+    monkeypatch.setattr(cuda, "cache_sweep", lambda name, byte: (name, byte))
     assert devices.find("cuda").cache_clearer() == ("cuda:0", 256 * MIB)
 
 

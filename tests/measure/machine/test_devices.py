@@ -3,11 +3,21 @@ import pytest
 from measure.domain.roofs import Cache
 from measure.errors import UserError
 from measure.machine import devices
+from measure.machine.environment import current
 
 
 def test_cpu_is_always_there():
     assert devices.available_names()[-1] == "cpu"
     assert devices.find("cpu").torch_name == "cpu"
+
+
+def test_the_processor_is_found_and_described_without_a_look_at_gpus(monkeypatch, untuned):
+    pytest.importorskip("torch", reason="an environment names torch's version")
+    for name in ("nvidia_handles", "hip_version", "rocm_gpu_count"):
+        monkeypatch.setattr(devices, name, lambda name=name: pytest.fail(f"{name} touches a GPU"))
+    cpu = devices.find("cpu")
+    assert current(cpu, 2).device == "cpu"
+    cpu.sensors().read()
 
 
 def test_auto_takes_the_first_device():
@@ -44,8 +54,8 @@ def test_an_apple_gpu_has_the_memory_that_metal_lets_it_use(monkeypatch):
 
 @pytest.mark.parametrize(("cores", "name"), [(10, "Apple M4 GPU (10 cores)"), (None, "Apple M4 GPU")])
 def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypatch, cores, name):
-    monkeypatch.setattr(devices.processor, "described", lambda: {"model name": "Apple M4"})
-    monkeypatch.setattr(devices.apple, "gpu_cores", lambda: cores)
+    monkeypatch.setattr(devices.processor, "read_cpuinfo", lambda: {"model name": "Apple M4"})
+    monkeypatch.setattr(devices, "gpu_cores", lambda: cores)
     identity = devices.Mps().identity()
     assert (identity["name"], identity["gpu"]) == (name, "mps")
     assert devices.Cpu().identity()["name"] == "Apple M4"

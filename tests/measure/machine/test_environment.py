@@ -40,7 +40,7 @@ def test_folder_names_are_readable_and_carry_the_hardware(environment):
 
 
 def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypatch, environment):
-    monkeypatch.setattr(processor, "numbers", lambda: ("Other", 1, 2))
+    monkeypatch.setattr(processor, "cpu_numbers", lambda: ("Other", 1, 2))
     again = current(devices.find("cpu"), 2)
     assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
     assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)

@@ -40,13 +40,13 @@ def test_no_more_memory_is_available_than_there_is():
 
 def test_a_processor_says_its_vendor_family_and_model(monkeypatch):
     amd = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "model name": "AMD EPYC"}
-    monkeypatch.setattr(processor, "described", lambda: amd)
-    assert processor.numbers() == ("AuthenticAMD", 25, 17)
+    monkeypatch.setattr(processor, "read_cpuinfo", lambda: amd)
+    assert processor.cpu_numbers() == ("AuthenticAMD", 25, 17)
     arm = {"CPU implementer": "0x41", "CPU architecture": "8", "CPU part": "0xd4f"}
-    monkeypatch.setattr(processor, "described", lambda: arm)
-    assert processor.numbers() == ("0x41", 8, 3407)  # 0xd4f = 13 * 256 + 4 * 16 + 15
-    monkeypatch.setattr(processor, "described", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"})
-    assert processor.numbers() == (None, None, None)
+    monkeypatch.setattr(processor, "read_cpuinfo", lambda: arm)
+    assert processor.cpu_numbers() == ("0x41", 8, 3407)  # 0xd4f = 13 * 256 + 4 * 16 + 15
+    monkeypatch.setattr(processor, "read_cpuinfo", lambda: {"model": "IBM pSeries", "CPU architecture": "AArch64"})
+    assert processor.cpu_numbers() == (None, None, None)
 
 
 def report_caches(folder, cores):

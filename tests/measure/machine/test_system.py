@@ -43,7 +43,7 @@ def lscpu(monkeypatch, tmp_path):
 @pytest.fixture
 def flags(monkeypatch):
     """Say what a processor has for flags."""
-    return lambda text: monkeypatch.setattr(environment, "described", lambda: {"model name": "Chip", "flags": text})
+    return lambda text: monkeypatch.setattr(environment, "read_cpuinfo", lambda: {"model name": "Chip", "flags": text})
 
 
 KVM = "echo 'Hypervisor vendor:                    KVM'"
@@ -80,5 +80,5 @@ def test_a_processor_without_the_flag_is_a_real_one(flags, lscpu, text):
 
 def test_a_processor_that_tells_no_flags_may_be_either(monkeypatch, lscpu):
     lscpu(KVM)
-    monkeypatch.setattr(environment, "described", lambda: {"Features": "fp asimd"})  # Arm
+    monkeypatch.setattr(environment, "read_cpuinfo", lambda: {"Features": "fp asimd"})  # Arm
     assert environment.hypervisor() is None

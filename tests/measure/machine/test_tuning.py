@@ -1,7 +1,7 @@
 import pytest
 
 from measure.errors import UserError
-from measure.machine.processor import check_precisions, overriding, tuning
+from measure.machine.processor import check_precisions, precision_overrides, tuning
 
 
 def test_what_is_set_is_told_in_the_order_of_names_and_the_rest_is_not():
@@ -27,6 +27,6 @@ def test_the_sign_that_joins_is_not_in_a_value():
 def test_a_variable_that_decides_over_precisions_is_refused():
     check_precisions({"OMP_PROC_BIND": "close", "NVIDIA_TF32_OVERRIDE": ""})
     variables = {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}
-    assert overriding(variables) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]
+    assert precision_overrides(variables) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]
     with pytest.raises(UserError, match=r"^ONEDNN_DEFAULT_FPMATH_MODE=BF16 sets the precision .* unset it$"):
         check_precisions(variables)
