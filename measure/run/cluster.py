@@ -11,11 +11,11 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from measure.cache.folders import Workloads
 from measure.cache.project import DISTRIBUTION
@@ -220,11 +220,12 @@ class ClusterRun:
     seed: int
     deadline: float | None = None
     try_anyway: bool = False
-    actor_class: type = DeviceActor
-    say: Callable[[str], None] = lambda text: print(text, flush=True)
     ready: list[ReadyDevice] = field(default_factory=list)
     kinds: dict[str, MachineKind] = field(default_factory=dict)
     """By environment."""
+    summary: runner.Summary = field(default_factory=runner.Summary)
+
+    actor_class: ClassVar[type] = DeviceActor
 
     def __post_init__(self) -> None:
         for name in self.request.sections:
@@ -273,45 +274,41 @@ class ClusterRun:
 
     def run(self) -> runner.Summary:
         """Do all tasks, and the further rounds that their results call for, until the deadline."""
-        summary = runner.Summary()
         folders = {kind.cache.folder.folder: kind.cache.folder for kind in self.kinds.values()}
         with ExitStack() as locks:
             for folder in folders.values():
-                locks.enter_context(folder.locked(self.say))
-            while self.has_tasks and not summary.left:
-                time_left = TimeLeft([task for kind in self.kinds.values() for task in kind.tasks])
-                # Workloads come first: they say which cells fit into a memory.
-                for is_of_machine in (False, True):
-                    if not summary.left:
-                        summary.left = self._do(is_of_machine, summary, time_left)
-                if summary.left:
-                    summary.left = sum(len(kind.tasks) for kind in self.kinds.values())
-                    return summary
+                locks.enter_context(folder.locked(_say))
+            while self.has_tasks:
+                self._time_left = TimeLeft([task for kind in self.kinds.values() for task in kind.tasks])
+                self._do(is_of_machine=False)  # counts come first: they say which cells fit into a memory
+                if not self._tasks_left(False):
+                    self._do(is_of_machine=True)
+                if self.has_tasks:
+                    break
                 for kind in self.kinds.values():
                     kind.tasks = further_tasks(self.request, kind.cache, kind.done)
-        return summary
+        self.summary.left = sum(len(kind.tasks) for kind in self.kinds.values())
+        return self.summary
 
-    def _do(self, is_of_machine: bool, summary: runner.Summary, time_left: TimeLeft) -> int:
-        """Hand the tasks out until none is left, no device can do one, or time is up; return how many are left."""
+    def _tasks_left(self, is_of_machine: bool) -> list[Task]:
+        return [task for kind in self.kinds.values() for task in kind.tasks if task.is_of_machine is is_of_machine]
+
+    def _do(self, is_of_machine: bool) -> None:
+        """Hand tasks out until none is left, no device can do one, or time is up."""
         import ray
         from ray.exceptions import RayActorError
 
         busy: dict[Any, tuple[ReadyDevice, Task, float]] = {}
-        is_spent = False
         while True:
             occupied = {device.place for device, _, _ in busy.values()}
             for device in self.ready:
-                if is_spent or device.place in occupied:
-                    continue
-                task = self._next_task(device, is_of_machine, summary, time_left)
-                if task is not None:
+                if device.place not in occupied and (task := self._next_task(device, is_of_machine)):
                     now = time.monotonic()
                     seconds = None if self.deadline is None else max(0.0, self.deadline - now)
                     busy[device.actor.run.remote(task, seconds)] = device, task, now
-            left = sum(task.is_of_machine is is_of_machine for kind in self.kinds.values() for task in kind.tasks)
             if not busy:
-                if not left or is_spent or self._is_late() or not self._replace_lost(is_of_machine):
-                    return left
+                if self._is_late() or not self._tasks_left(is_of_machine) or not self._replace_lost(is_of_machine):
+                    return
                 continue
             done, _ = ray.wait(list(busy), timeout=1.0)
             for result in done:
@@ -320,70 +317,56 @@ class ClusterRun:
                     outcome = ray.get(result)
                 except RayActorError:
                     self.ready.remove(device)
-                    self._close(device)
+                    _end(device)
                     self._deaths[task] += 1
-                    self.say(f"{device.place.name} is lost; its task goes to another device")
-                    outcome = None
-                    if self._deaths[task] >= TRIES:
-                        outcome = Failure("error", f"{TRIES} nodes died while they ran it")
-                else:
-                    is_spent = is_spent or outcome is None
-                kind = self.kinds[device.environment.environment_id]
+                    _say(f"{device.place.name} is lost; its task goes to another device")
+                    is_cause = self._deaths[task] >= TRIES
+                    outcome = Failure("error", f"{TRIES} nodes died while they ran it") if is_cause else None
                 if outcome is None:
-                    kind.tasks.insert(0, task)
+                    self.kinds[device.environment.environment_id].tasks.insert(0, task)
                 else:
-                    self._keep(kind, device, task, outcome, time.monotonic() - began, summary, time_left)
+                    self._keep(device, task, outcome, time.monotonic() - began)
 
     def _is_late(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
-    def _next_task(
-        self, device: ReadyDevice, is_of_machine: bool, summary: runner.Summary, time_left: TimeLeft
-    ) -> Task | None:
-        """Take the next task that a device can do from its queue."""
+    def _next_task(self, device: ReadyDevice, is_of_machine: bool) -> Task | None:
+        """Take the next task for a device; skip later rounds of failed cells, and refuse cells that cannot fit."""
         kind = self.kinds.get(device.environment.environment_id)
-        memory = None if kind is None else MemoryFit(device.memory_byte, kind.cache.workloads.models)
-        while kind is not None and not self._is_late():
-            task = next((task for task in kind.tasks if task.is_of_machine is is_of_machine), None)
-            if task is None:
+        if kind is None:
+            return None
+        memory = MemoryFit(device.memory_byte, kind.cache.workloads.models)
+        for task in [task for task in kind.tasks if task.is_of_machine is is_of_machine]:
+            if self._is_late():
                 return None
             kind.tasks.remove(task)
             if task.round_of in kind.hopeless:
-                time_left.skip(task)
-                continue
-            refusal = None if self.try_anyway or memory is None else memory.refusal(task)
-            if refusal is None:
+                self._time_left.skip(task)
+            elif refusal := None if self.try_anyway else memory.refusal(task):
+                self._keep(device, task, refusal, 0.0)
+            else:
                 return task
-            self._keep(kind, device, task, refusal, 0.0, summary, time_left)
         return None
 
-    def _keep(
-        self,
-        kind: MachineKind,
-        device: ReadyDevice,
-        task: Task,
-        outcome: Any,
-        seconds: float,
-        summary: runner.Summary,
-        time_left: TimeLeft,
-    ) -> None:
+    def _keep(self, device: ReadyDevice, task: Task, outcome: Any, seconds: float) -> None:
         """Write an outcome, and print a line about it."""
+        kind = self.kinds[device.environment.environment_id]
         outcome = runner.keep(kind.cache, task, outcome)
         kind.done.add(task)
-        summary.count(task, outcome, seconds)
+        self.summary.count(task, outcome, seconds)
         if task.round_of and isinstance(outcome, Failure):
             kind.hopeless.add(task.round_of)
-        time_left.done(task, seconds)
-        left = duration((time_left.seconds() or 0.0) / max(1, len(self.ready)))
-        progress = f"[{time_left.ended}/{time_left.total}] {device.place.name}: {task.label}"
-        self.say(f"{progress}: {task.describe(outcome)}; about {left} left")
+        self._time_left.done(task, seconds)
+        left = duration((self._time_left.seconds() or 0.0) / max(1, len(self.ready)))
+        progress = f"[{self._time_left.ended}/{self._time_left.total}] {device.place.name}: {task.label}"
+        _say(f"{progress}: {task.describe(outcome)}; about {left} left")
 
     def _replace_lost(self, is_of_machine: bool) -> bool:
         """Start actors on places without one; return whether a device for the tasks that are left is ready."""
         try:
             self._start_actors()
         except UserError as problem:
-            self.say(str(problem))
+            _say(str(problem))
         ready = {each.environment.environment_id for each in self.ready}
         return any(
             name in ready and any(task.is_of_machine is is_of_machine for task in kind.tasks)
@@ -415,16 +398,16 @@ class ClusterRun:
             done, _ = ray.wait(list(opening), timeout=PATIENCE_S)
             waiting = ", ".join(sorted(place.name for place, _ in opening.values()))
             if not done and (is_any_ready or self.ready):
-                self.say(f"Other work of the cluster has {waiting}: left out; the same command tries again")
+                _say(f"Other work of the cluster has {waiting}: left out; the same command tries again")
                 break
             if not done:
-                self.say(f"Waiting: other work of the cluster has {waiting}")
+                _say(f"Waiting: other work of the cluster has {waiting}")
                 continue
             place, actor = opening.pop(done[0])
             try:
                 environment, memory_byte = ray.get(done[0])
             except Exception as problem:  # a node may lack anything
-                self.say(f"{place.name} is left out: {_reason(problem)}")
+                _say(f"{place.name} is left out: {_reason(problem)}")
                 ray.kill(actor)
             else:
                 is_any_ready = True
@@ -437,20 +420,25 @@ class ClusterRun:
                 f"--cluster: none of its {len(places)} devices can be measured now; fix what the lines above name"
             )
 
-    def _close(self, device: ReadyDevice) -> None:
-        """End an actor, also of a dead node, so that its device is free."""
-        import ray
-        from ray.exceptions import RayActorError
-
-        with suppress(RayActorError, TimeoutError):
-            ray.get(device.actor.close.remote(), timeout=10)
-        ray.kill(device.actor)
-
     def close(self) -> None:
         """End all actors."""
         for device in self.ready:
-            self._close(device)
+            _end(device)
         self.ready = []
+
+
+def _end(device: ReadyDevice) -> None:
+    """End an actor, also one of a dead node, so that its device is free."""
+    import ray
+    from ray.exceptions import RayActorError
+
+    with suppress(RayActorError, TimeoutError):
+        ray.get(device.actor.close.remote(), timeout=10)
+    ray.kill(device.actor)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _reason(problem: Exception) -> str:

@@ -1,0 +1,279 @@
+"""Runs on a local Ray cluster of two nodes, and the parts that need none."""
+
+import os
+import socket
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from helpers.places import ROOT
+
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.errors import UserError
+from measure.run import cluster as room
+from measure.run.cluster import DeviceActor, Place, connected, find_places, parse_accelerators
+from measure.timing.sampling import Sampling
+from measure.verbs.measure import main
+
+pytestmark = pytest.mark.long
+SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
+
+
+def node(name, alive=True, **resources):
+    """As ``ray.nodes()`` has it; ``T4=1`` stands for its ``accelerator_type:T4``."""
+    named = {f"accelerator_type:{key}" if key in ("T4", "A100") else key: value for key, value in resources.items()}
+    return {"NodeID": f"id-{name}", "NodeManagerHostname": name, "Alive": alive, "Resources": named}
+
+
+HEAD = node("head", memory=1e9)
+CPU = node("cpu", CPU=8.0)
+T4 = node("t4", CPU=9.0, GPU=2.0, T4=1.0)
+DEAD = node("dead", alive=False, CPU=4.0, GPU=1.0, A100=1.0)
+
+
+def test_each_gpu_is_a_place_and_so_are_the_cores_of_a_node_without():
+    assert find_places([T4, HEAD, DEAD, CPU], "auto") == [
+        Place("cpu", "id-cpu", "cpu", 0, 8),
+        Place("t4", "id-t4", "cuda", 0, 4, "T4"),  # 9 cores between 2 GPUs
+        Place("t4", "id-t4", "cuda", 1, 4, "T4"),
+    ]
+
+
+def test_places_by_device_and_by_accelerator():
+    assert [(each.host, each.cores) for each in find_places([T4, CPU], "cpu")] == [("cpu", 8), ("t4", 9)]
+    unnamed, a100 = node("box", CPU=2.0, GPU=1.0), node("big", CPU=4.0, GPU=1.0, A100=1.0)
+    assert [each.name for each in find_places([T4, CPU, unnamed], "auto")] == [
+        "box GPU 0", "cpu processor", "t4 T4 0", "t4 T4 1",
+    ]  # fmt: skip
+    assert [each.name for each in find_places([T4, CPU, a100], "auto", ["A100"])] == ["big A100 0"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "device", "accelerators", "complaint"),
+    [
+        ([CPU], "cuda:1", [], "--device: with --cluster use auto, cpu or cuda, not 'cuda:1'"),
+        ([T4], "cpu", ["T4"], "--accelerators: names kinds of GPUs; leave it out, or use --device cuda"),
+        ([T4, DEAD], "auto", ["A100"], "--accelerators: the cluster has no A100; there are T4"),
+        ([CPU], "auto", ["A100"], "--accelerators: the cluster has no A100; no node names the kind of its GPUs"),
+        ([CPU, HEAD], "cuda", [], "--cluster: none of its 2 nodes has GPUs; see ray status"),
+        ([DEAD], "auto", [], "--cluster: none of its 0 nodes has CPUs or GPUs; see ray status"),
+    ],
+)
+def test_a_cluster_without_the_device_is_one_sentence(nodes, device, accelerators, complaint):
+    with pytest.raises(UserError) as caught:
+        find_places(nodes, device, accelerators)
+    assert complaint in str(caught.value)
+
+
+def test_accelerators_are_a_list():
+    assert parse_accelerators(None) == []
+    assert parse_accelerators("T4, L4,A100-80G,T4") == ["T4", "L4", "A100-80G"]
+    for text in ("", "T4,", "T4;L4"):
+        with pytest.raises(UserError, match=r"--accelerators: .* is not a list of kinds"):
+            parse_accelerators(text)
+
+
+def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch):
+    asked = []
+    ray = SimpleNamespace(init=lambda address, **_: asked.append(address), shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://localhost:{port}", "auto"):
+            with connected(address):
+                assert asked.pop() == address
+    for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "127.0.0.1:port", "127.0.0.1:70000"):
+        with pytest.raises(UserError) as caught, connected(address):
+            pass
+        assert str(caught.value).startswith(f"--cluster: no Ray cluster answers at '{address}' (")
+        assert str(caught.value).endswith("; start one with ray start --head, or give the address of one")
+    assert asked == []
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / f"roofwright-{os.getuid()}"
+
+
+def test_a_device_has_one_actor_at_a_time(locks, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray does
+    first, second = (DeviceActor("cpu", "1", Sampling()) for _ in range(2))
+    environment, memory_byte = first.begin()
+    assert "OMP_NUM_THREADS" not in os.environ
+    assert (environment.device, environment.threads) == ("cpu", 1)
+    assert memory_byte == environment.memory_byte
+    with pytest.raises(UserError, match=r"is measuring on this device of .*; wait for it"):
+        second.begin()
+    first.close()
+    assert second.begin()[0].environment_id == environment.environment_id
+    second.close()
+    assert stat.S_IMODE(locks.stat().st_mode) == 0o700
+
+
+def test_a_gpu_is_locked_by_the_number_that_the_process_may_see(locks, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert DeviceActor("cuda", None, Sampling()).lock().name == "cuda3.lock"
+    assert DeviceActor("cpu", None, Sampling()).lock() == locks / "cpu.lock"
+
+
+@pytest.mark.parametrize("kind", ["writable by others", "a link"])
+def test_a_foreign_folder_for_locks_is_refused(locks, kind):
+    if kind == "a link":
+        (locks.parent / "elsewhere").mkdir()
+        locks.symlink_to(locks.parent / "elsewhere")
+    else:
+        locks.mkdir()
+        locks.chmod(0o777)
+    with pytest.raises(UserError, match=f"{locks}: is not a folder that this user alone can write into; remove it or"):
+        DeviceActor("cpu", "1", Sampling()).begin()
+
+
+def test_counters_are_for_one_machine(tmp_path):
+    words = f"--models alexnet --sections hardware-counters --cluster auto --data {tmp_path}".split()
+    with pytest.raises(UserError, match="--sections: counters are read on one machine at a time"):
+        main(words)
+
+
+@pytest.fixture(scope="module")
+def host():
+    """The nodes' folder for temporary files; its path is short, as the paths of sockets have to be."""
+    with tempfile.TemporaryDirectory(prefix="r") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def cluster(host):
+    """A cluster with a head that measures nothing, and that soon notices the death of a node."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT / "tests"))
+        patch.setenv("TMPDIR", str(host))
+        patch.setenv("RAY_health_check_initial_delay_ms", "0")
+        patch.setenv("RAY_health_check_period_ms", "500")
+        patch.setenv("RAY_health_check_failure_threshold", "2")
+        patch.setenv("RAY_prestart_worker_first_driver", "0")
+        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": str(host / "ray")}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.of_kind = defaultdict(list)
+        yield cluster
+        cluster.shutdown()
+
+
+def have(cluster, *kinds):
+    """Add and remove nodes until there is one for each of these kinds; return them. Nodes start slowly."""
+    wanted = Counter(kinds)
+    for kind, nodes in cluster.of_kind.items():
+        while len(nodes) > wanted[kind]:
+            cluster.remove_node(nodes.pop())
+    for kind, count in wanted.items():
+        while len(cluster.of_kind[kind]) < count:
+            node = cluster.add_node(num_cpus=2, resources={kind: 1}, object_store_memory=80_000_000)
+            cluster.of_kind[kind].append(node)
+    return [node for kind in wanted for node in cluster.of_kind[kind]]
+
+
+@pytest.fixture
+def run(cluster, tmp_path, monkeypatch):
+    """Runs the command on the cluster with an actor that measures nothing."""
+
+    def run(flags=SMALL, actor="NullActor"):
+        from helpers import cluster_actors
+
+        monkeypatch.setattr(room.ClusterRun, "actor_class", getattr(cluster_actors, actor, DeviceActor))
+        return main([*flags.split(), "--cluster", cluster.address, "--data", str(tmp_path)])
+
+    return run
+
+
+def rounds(folder):
+    return Counter((row.model, row.batch, row.round) for row in folder.runs())
+
+
+def once(*batches):
+    return Counter(
+        {(model, batch, number): 1 for model in ("alexnet", "vgg11") for batch in batches for number in range(3)}
+    )
+
+
+def test_machines_of_different_kinds_measure_side_by_side(cluster, run, tmp_path, capsys):
+    have(cluster, "left", "right")
+    assert run(SMALL + " --plan") == 0
+    assert "18 to measure on Chip left into" in capsys.readouterr().out
+    assert not machine_names(tmp_path)
+    assert run() == 0
+    names = machine_names(tmp_path)
+    assert [name.rpartition("-")[2] for name in names] == ["left", "righ"]  # four letters of the hardware's hash
+    for name, kind in zip(names, ("left", "right"), strict=True):
+        folder = MachineFolder(tmp_path, name)
+        assert rounds(folder) == once(1, 2, 4)
+        assert {row.environment_id for row in folder.runs()} == {f"e-{kind}"}
+        assert [row.latency_s for row in folder.samples()] == [0.25] * 18
+    printed = capsys.readouterr().out
+    assert "[36/36]" in printed
+    assert "36 done, 0 left" in printed
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.csv")}
+    assert run() == 0
+    assert "Nothing left to measure" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.csv")} == before
+
+
+@pytest.mark.parametrize("actor", ["NullActor", "SharedHostActor"])
+def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, host, tmp_path, capsys, actor):
+    nodes = have(cluster, "left", "left")
+
+    def kill_a_busy_node():
+        while True:
+            for node in nodes if any(machine_names(tmp_path)) else ():
+                if (host / f"at-{node.node_id}").exists():
+                    cluster.of_kind["left"].remove(node)
+                    return cluster.remove_node(node, allow_graceful=False)
+            time.sleep(0.005)
+
+    threading.Thread(target=kill_a_busy_node, daemon=True).start()
+    assert run(SMALL + " 8 16 32", actor) == 0
+    printed = capsys.readouterr().out
+    assert "is lost; its task goes to another device" in printed
+    assert ("is left out: process" in printed) == (actor == "SharedHostActor")
+    (name,) = machine_names(tmp_path)
+    assert rounds(MachineFolder(tmp_path, name)) == once(1, 2, 4, 8, 16, 32)
+    assert "36 done, 0 left" in printed
+
+
+def test_a_task_that_kills_its_nodes_becomes_a_row(cluster, run, tmp_path):
+    have(cluster, "left")
+    flags = "--device cpu --sections inference --variants eager --models alexnet --batch-sizes 1 13 14"
+    assert run(flags, "DeadlyActor") == 0
+    (name,) = machine_names(tmp_path)
+    runs = MachineFolder(tmp_path, name).runs()
+    assert [(row.status, row.reason, row.round) for row in runs if row.batch == 13] == [
+        ("error", "2 nodes died while they ran it", 0)
+    ]
+    assert Counter(row.batch for row in runs if row.status == "ok") == {1: 3, 14: 3}
+
+
+def test_a_budget_that_is_spent_leaves_tasks_to_the_next_run(cluster, run, tmp_path, capsys):
+    have(cluster, "left")
+    assert run(SMALL + " --budget 1s") == 0
+    printed = capsys.readouterr().out
+    assert "To go on with what is left: " in printed
+    assert run() == 0
+    (name,) = machine_names(tmp_path)
+    assert rounds(MachineFolder(tmp_path, name)) == once(1, 2, 4)
+
+
+def test_a_real_actor_counts_as_the_command_does_at_home(cluster, run, tmp_path):
+    have(cluster, "plain")
+    assert run("--device cpu --sections workload --models alexnet --batch-sizes 1", "DeviceActor") == 0
+    (row,) = Workloads(tmp_path).models()
+    assert (row.model, row.status) == ("alexnet", "ok")
+    # 714 188 480 multiply-adds: torchvision prints 0.71 GFLOPS and means MACs.
+    assert row.forward_flop == 2 * 714_188_480
