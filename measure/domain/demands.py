@@ -18,7 +18,7 @@ COSTLIEST = 3
 
 
 @dataclass(frozen=True)
-class Demand:
+class CellDemand:
     """What one forward pass at a batch size asks for, on any device, and the roof above it on this one.
 
     ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most memory alive at
@@ -60,7 +60,7 @@ class LayerDemand:
     time_share: float | None
 
 
-def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[str]) -> list[Demand]:
+def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[str]) -> list[CellDemand]:
     """Return what a model asks for at each precision and batch size that was counted, by rows of one input shape."""
     rows = [row for row in workloads if row.status == "ok" and row.autocast is None]
     return [
@@ -71,10 +71,10 @@ def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[st
     ]
 
 
-def _demand(row: Workload, precision: str, rates: Rates) -> Demand:
+def _demand(row: Workload, precision: str, rates: Rates) -> CellDemand:
     flop, byte = row.forward_flop or 0, row.footprint_byte
     intensity = flop / byte
-    return Demand(
+    return CellDemand(
         row.batch,
         precision,
         flop,
@@ -94,7 +94,7 @@ def bound(rates: Rates, precision: str, flop: int, byte: int) -> str | None:
     return MEMORY if flop < ridge * byte else ARITHMETIC
 
 
-def reached(cells: Iterable[TimedCell], demands: Iterable[Demand]) -> list[Reached]:
+def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
     """Return the cells in eager mode of inference at the batch sizes and precisions of the demands, in their order."""
     timed = {(each.batch, each.precision): each for each in cells if (each.phase, each.variant) == (INFERENCE, EAGER)}
     found = []

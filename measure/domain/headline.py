@@ -19,7 +19,7 @@ SURPRISING = 1.1
 
 
 @dataclass(frozen=True)
-class Counted:
+class FlopCell:
     """A timed cell with the FLOP and the footprint (B) of its call."""
 
     cell: TimedCell
@@ -50,7 +50,7 @@ def headline(folder: MachineFolder, environment: Environment, workloads: Workloa
     return [first, surprise(cells, roof)] if cells else [first]
 
 
-def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[Counted]:
+def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[FlopCell]:
     """Return the timed forward passes at full precision in eager mode that were counted.
 
     Cells that were timed beside other programs are left out: what surprises there is the load.
@@ -65,7 +65,7 @@ def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[C
         row = known.get((cell.model, cell.input_shape or "", cell.batch))
         is_plain = (cell.phase, cell.precision, cell.variant) == (INFERENCE, FULL_PRECISION, EAGER)
         if is_plain and LOADED not in cell.flags and cell.latency_s and row is not None and row.forward_flop:
-            found.append(Counted(cell, row.forward_flop, row.footprint_byte))
+            found.append(FlopCell(cell, row.forward_flop, row.footprint_byte))
     return found
 
 
@@ -77,7 +77,7 @@ def _roof(roof: Rates) -> str:
     return f"{said} (measured beside other programs)" if roof.load else said
 
 
-def surprise(cells: Sequence[Counted], roof: Rates) -> str:
+def surprise(cells: Sequence[FlopCell], roof: Rates) -> str:
     """Name the pair of models whose order by FLOP misleads most, or else the model that is farthest from its roof."""
     found = []
     for one, other in combinations(cells, 2):

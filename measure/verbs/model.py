@@ -1,9 +1,4 @@
-"""The command ``python -m measure model NAME``: one model on this machine, answered in the terminal.
-
-A roofline with the cells of an answer, as SVG: a small one, for where no chart library is at hand.
-
-The answer about a network that is at hand in Python: ``measure.model(network, inputs)``.
-"""
+"""One model on this machine: ``python -m measure model NAME``, and ``measure.model(network, inputs)`` in Python."""
 
 import argparse
 import dataclasses
@@ -14,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import escape
-from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +21,6 @@ from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.latency import timed_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Rates, measured
-from measure.domain.values import si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
 from measure.machine import devices
 from measure.machine.device import Device
@@ -49,7 +42,7 @@ from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs import show
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, check_writable, data_flag
-from measure.verbs.show import Answer, answer, first_cell
+from measure.verbs.show import ModelAnswer, answer, first_cell
 from measure.verbs.terminal import aligned, markdown, stop_as_by_ctrl_c
 
 if TYPE_CHECKING:
@@ -62,8 +55,8 @@ SECTIONS = ("workload", "roofs", "inference", "operators")
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure model",
-        description="Answer for one model on this machine: what it asks for, the roof above it, what it reaches, its "
-        "costliest layers, and what to try first. What the cache lacks of that is measured, coarsely, and kept: a "
+        description="Answer for one model on this machine: its FLOP and bytes, the roof, the share that it reaches, its costliest "
+        "layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a "
         "product and the streams for the roof, a round of each cell, and a profile of the first.",
     )
     flags.add_argument("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")
@@ -206,88 +199,11 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
         runner.run(tasks, worker, cache, progress, refusal=memory.refusal)
 
 
-WIDTH, HEIGHT, MARGIN = 520, 300, 56
-INK, ROOF, POINT = "#444", "#0b6", "#06c"
-
-
-class Axis:
-    """A logarithmic axis of whole decades around some values, from one place on the page to another."""
-
-    def __init__(self, values: list[float], begin: float, end: float) -> None:
-        self.low, self.high = floor(log10(min(values))), ceil(log10(max(values)))
-        if self.low == self.high:
-            self.high += 1
-        self._begin, self._end = begin, end
-
-    def __call__(self, value: float) -> float:
-        part = (log10(value) - self.low) / (self.high - self.low)
-        return round(self._begin + part * (self._end - self._begin), 1)
-
-    @property
-    def decades(self) -> list[float]:
-        return [10.0**power for power in range(self.low, self.high + 1)]
-
-
-def svg(found: Answer) -> str:
-    """Return the picture: intensity across, rate upwards; empty where no roof or no rate is known."""
-    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in found.demands}
-    points = [
-        (intensities[cell.timed.batch, cell.timed.precision], cell.flop_per_s, cell.timed.batch, cell.timed.precision)
-        for cell in found.cells
-        if cell.flop_per_s and intensities[cell.timed.batch, cell.timed.precision]
-    ]
-    ridges = [ridge for each in found.rates.flop_per_s if (ridge := found.rates.ridge(each))]
-    if not points or not ridges or found.rates.byte_per_s is None:
-        return ""
-    x = Axis([*ridges, 10 * max(ridges), *(at for at, *_ in points)], MARGIN, WIDTH - 8)
-    lowest = 10.0**x.low
-    rates = [rate for _, rate, *_ in points] + list(found.rates.flop_per_s.values())
-    y = Axis([*rates, lowest * found.rates.byte_per_s], HEIGHT - 36, 8)
-    parts = [*_grid(x, y), *_roofs(found, x, y)]
-    for at, rate, batch, precision in points:
-        where = f"batch size {batch}, {precision}: {si(rate, 'FLOP/s')} at {at:.3g} FLOP/B"
-        parts.append(
-            f'<circle cx="{x(at)}" cy="{y(rate)}" r="4" fill="{POINT}"><title>{escape(where)}</title></circle>'
-            f'<text x="{x(at) + 7}" y="{y(rate) + 4}" fill="{POINT}">{batch}</text>'
-        )
-    said = escape(f"Roofline of {found.environment.name} with {found.model}")
-    return (
-        f'<svg role="img" aria-label="{said}" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
-    )
-
-
-def _grid(x: Axis, y: Axis) -> Iterator[str]:
-    bottom, right = HEIGHT - 36, WIDTH - 8
-    for at in x.decades:
-        yield f'<line x1="{x(at)}" x2="{x(at)}" y1="8" y2="{bottom}" stroke="#ddd"/>'
-        yield f'<text x="{x(at)}" y="{bottom + 14}" fill="{INK}" text-anchor="middle">{at:g}</text>'
-    for at in y.decades:
-        yield f'<line x1="{MARGIN}" x2="{right}" y1="{y(at)}" y2="{y(at)}" stroke="#ddd"/>'
-        yield f'<text x="{MARGIN - 4}" y="{y(at) + 4}" fill="{INK}" text-anchor="end">{si(at, "")}</text>'
-    middle = (MARGIN + right) / 2
-    yield f'<text x="{middle}" y="{HEIGHT - 6}" fill="{INK}" text-anchor="middle">intensity (FLOP/B)</text>'
-    turned = f'transform="rotate(-90 12 {bottom / 2})"'
-    yield f'<text x="12" y="{bottom / 2}" fill="{INK}" text-anchor="middle" {turned}>rate (FLOP/s)</text>'
-
-
-def _roofs(found: Answer, x: Axis, y: Axis) -> Iterator[str]:
-    """Yield the roof of each precision: its slope up to the ridge point, and its flat part."""
-    assert found.rates.byte_per_s is not None
-    for precision, peak in found.rates.flop_per_s.items():
-        ridge, left, right = peak / found.rates.byte_per_s, x.decades[0], x.decades[-1]
-        corners = [(left, left * found.rates.byte_per_s), (ridge, peak), (right, peak)]
-        path = " ".join(f"{x(at)},{y(rate)}" for at, rate in corners)
-        yield f'<polyline points="{path}" fill="none" stroke="{ROOF}" stroke-width="2"/>'
-        name = escape(f"{precision}, {si(peak, 'FLOP/s')}")
-        yield f'<text x="{x(right) - 4}" y="{y(peak) - 5}" fill="{INK}" text-anchor="end">{name}</text>'
-
-
 PRECISIONS = ("fp32", "fp16", "bf16")
 
 
-class NotebookAnswer(Answer):
-    """An answer that shows itself: as text where it is printed, as a table and a roofline in a notebook."""
+class NotebookAnswer(ModelAnswer):
+    """An answer that prints as text, and in a notebook shows a roofline too if Altair is installed."""
 
     def __str__(self) -> str:
         return "\n".join(
@@ -297,13 +213,62 @@ class NotebookAnswer(Answer):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        return f"<pre>{escape(str(self))}</pre>{svg(self)}"
+        text = f"<pre>{escape(str(self))}</pre>"
+        chart = roofline(self)
+        if chart is None:
+            return text
+        import altair as alt
+
+        with alt.renderers.enable("html"):
+            bundle = chart._repr_mimebundle_()
+        return text + bundle["text/html"]
 
     @property
     def layer_table(self) -> str:
-        """The layers in the order in which they run, as text."""
+        """The layers in the order in which they run."""
         return "\n".join(show.layer_lines(self.layers, aligned))
+
+
+def roofline(answer: ModelAnswer) -> Any:
+    """Draw the roofs, their ridge points and the cells as an Altair chart; None without Altair, a roof or a rate."""
+    try:
+        import altair as alt
+    except ImportError:
+        return None
+    byte_per_s = answer.rates.byte_per_s
+    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in answer.demands}
+    points: list[dict[str, Any]] = []
+    for cell in answer.cells:
+        batch, precision = cell.timed.batch, cell.timed.precision
+        if cell.flop_per_s and intensities[batch, precision]:
+            point = {"intensity": intensities[batch, precision], "rate": cell.flop_per_s}
+            points.append(point | {"batch": batch, "precision": precision})
+    if not points or not answer.rates.flop_per_s or byte_per_s is None:
+        return None
+    ridges: list[dict[str, Any]] = [
+        {"intensity": peak / byte_per_s, "rate": peak, "precision": precision}
+        for precision, peak in answer.rates.flop_per_s.items()
+    ]
+    left = min(each["intensity"] for each in points + ridges) / 4
+    right = max(each["intensity"] for each in points + ridges) * 4
+    corners = []
+    for ridge in ridges:
+        corners += [ridge | {"intensity": left, "rate": left * byte_per_s}, ridge, ridge | {"intensity": right}]
+    scale = alt.Scale(type="log", nice=False)
+    x = alt.X("intensity:Q", scale=scale, title="operational intensity (FLOP/B)")
+    y = alt.Y("rate:Q", scale=scale, axis=alt.Axis(format="~s"), title="rate (FLOP/s)")
+    tips = [alt.Tooltip("batch:N"), "precision:N", alt.Tooltip("rate:Q", format=".3s"), "intensity:Q"]
+
+    def data(rows: list[dict[str, Any]]) -> Any:
+        return alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
+
+    cells = data(points)
+    return alt.layer(
+        data(corners).mark_line(),
+        data(ridges).mark_point(shape="diamond", filled=True, size=60),
+        cells.mark_circle(size=80).encode(tooltip=tips),
+        cells.mark_text(dx=8, align="left").encode(text="batch:N"),
+    ).properties(width=440, height=260, title=f"{answer.model} on {answer.environment.name}")
 
 
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> NotebookAnswer:
@@ -325,9 +290,10 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
     columns, layers, _ = _counted(call)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
-    rates = _rates(device.torch_name, precision)
+    with _current(device):
+        rates, timing = _rates(device.torch_name, precision), _timed(call, device)
     asked = demands([workload], rates, [precision])
-    timing, cell = _timed(call, device), Cell(named.name, batch, precision, INFERENCE, EAGER)
+    cell = Cell(named.name, batch, precision, INFERENCE, EAGER)
     environment = current(device, torch.get_num_threads())
     return NotebookAnswer(
         model=named.name,
@@ -419,6 +385,21 @@ def _rates(torch_name: str, precision: str) -> Rates:
             work: dict[str, Any] = {"flop": flop, "byte": byte, "status": "ok", "reason": None, "round": number}
             rows.append(RoofMeasurement(**named, **work, **timing._asdict()))
     return measured(rows)
+
+
+@contextmanager
+def _current(device: Device) -> Iterator[None]:
+    """Make a GPU the current one for a while: events and Triton kernels go there, whatever their tensors' device.
+
+    ``Device.prepare`` does it for good, and on a processor limits the memory of what is here the user's own process.
+    """
+    if device.kind != "cuda":
+        yield
+        return
+    import torch
+
+    with torch.cuda.device(device.torch_name):
+        yield
 
 
 @contextmanager

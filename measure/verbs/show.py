@@ -19,7 +19,7 @@ from measure.cache.records import Cell, Environment, Profile
 from measure.cache.table import as_text
 from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice, advise
-from measure.domain.demands import Demand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
+from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
 from measure.domain.latency import TimedCell, timed_cells
 from measure.domain.roofs import Rates, measured
 from measure.domain.values import latency, percent, plain, si
@@ -158,7 +158,7 @@ def write_csv(file: TextIO, machines: Iterable[Machine]) -> None:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What a model asks for and reaches, at some batch sizes and precisions; ``layers`` are those of the first cell.
 
     Layers have times where that cell was profiled; the advice is about it.
@@ -168,7 +168,7 @@ class Answer:
     input_shape: str
     environment: Environment
     rates: Rates
-    demands: list[Demand]
+    demands: list[CellDemand]
     cells: list[Reached]
     layers: list[LayerDemand]
     advice: Advice | None
@@ -179,7 +179,7 @@ def first_cell(request: Request) -> Cell:
     return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
 
 
-def answer(cache: RunCache, request: Request) -> Answer:
+def answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Return what the cache says of the one model of a request. Raises UserError where it could not be counted."""
     (model,) = request.models
     shape, first = shape_name(model.input_shape), first_cell(request)
@@ -197,7 +197,7 @@ def answer(cache: RunCache, request: Request) -> Answer:
     layers = layer_demands(counted, first.precision, rates, operators)
     base = next((cell for cell in cells if cell.cell == first and cell.latency_s is not None), None)
     advice = None if base is None else advise(base, cells, profile, layers, cache.environment)
-    return Answer(model.name, shape, cache.environment, rates, asked, reached(cells, asked), layers, advice)
+    return ModelAnswer(model.name, shape, cache.environment, rates, asked, reached(cells, asked), layers, advice)
 
 
 def _counted(cache: RunCache, request: Request, shape: str) -> list[Workload]:
@@ -236,7 +236,7 @@ CAVEATS = {
 Table = Callable[[Sequence[Line], frozenset[str]], list[str]]
 
 
-def heading(found: Answer, table: Table) -> list[str]:
+def heading(found: ModelAnswer, table: Table) -> list[str]:
     """Return which model this is on which machine, and what it asks for."""
     return [
         f"{found.model} on {found.environment.label}, inputs of {found.input_shape}",
@@ -247,7 +247,7 @@ def heading(found: Answer, table: Table) -> list[str]:
     ]
 
 
-def bound_lines(found: Answer, rates: Rates | None, source: str) -> list[str]:
+def bound_lines(found: ModelAnswer, rates: Rates | None, source: str) -> list[str]:
     """Say how long a call takes at least under a roof that is known before anything is timed.
 
     ``source`` says where the roof comes from, or why there is none.
@@ -268,7 +268,7 @@ def bound_lines(found: Answer, rates: Rates | None, source: str) -> list[str]:
     return said
 
 
-def _demand(demand: Demand) -> Line:
+def _demand(demand: CellDemand) -> Line:
     return (
         str(demand.batch),
         demand.precision,
@@ -279,7 +279,7 @@ def _demand(demand: Demand) -> Line:
     )
 
 
-def lines(found: Answer, table: Table, with_layers: bool, data_flag: str) -> list[str]:
+def lines(found: ModelAnswer, table: Table, with_layers: bool, data_flag: str) -> list[str]:
     """Return what it reaches, the costliest layers, what to try first, what to mind; ``with_layers`` all of them."""
     batch = found.demands[0].batch
     said = [*_reached_lines(found, table), "", roof_line(found.rates, [each.precision for each in found.demands])]
@@ -292,7 +292,7 @@ def lines(found: Answer, table: Table, with_layers: bool, data_flag: str) -> lis
     return [*said, "", *layer_lines(found.layers, table)] if with_layers else said
 
 
-def _reached_lines(found: Answer, table: Table) -> list[str]:
+def _reached_lines(found: ModelAnswer, table: Table) -> list[str]:
     """Return what was timed beside the roof, and why what was not."""
     asked = {(each.batch, each.precision): each for each in found.demands}
     timed = [cell for cell in found.cells if cell.timed.latency_s is not None]
@@ -306,7 +306,7 @@ def _reached_lines(found: Answer, table: Table) -> list[str]:
     ]
 
 
-def _reached(cell: Reached, demand: Demand) -> Line:
+def _reached(cell: Reached, demand: CellDemand) -> Line:
     timed = cell.timed
     return (
         str(timed.batch),

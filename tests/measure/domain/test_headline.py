@@ -9,14 +9,14 @@ from helpers.rows import RECORDED_AT, roof_measurement, workload
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Run, Sample
-from measure.domain.headline import Counted, counted, headline, surprise
+from measure.domain.headline import FlopCell, counted, headline, surprise
 from measure.domain.roofs import Rates
 
 ROOF = Rates({"fp32": 1000.0}, 100.0, "stream_triad")
 
 
 def cell(model, flop, latency_s, batch=1, byte=10):
-    return Counted(replace(timed(batch, latency_s), model=model), flop, byte)
+    return FlopCell(replace(timed(batch, latency_s), model=model), flop, byte)
 
 
 def test_the_share_of_the_roof_is_the_rate_over_what_its_intensity_allows():

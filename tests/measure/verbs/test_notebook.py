@@ -1,13 +1,16 @@
-import xml.dom.minidom
+import sys
+from contextlib import contextmanager
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="networks are torch's")
 
+from helpers.rows import ENVIRONMENT  # noqa: E402
 from helpers.small_network import network as small  # noqa: E402
 
 import measure  # noqa: E402
 from measure.domain.roofs import Rates  # noqa: E402
+from measure.machine import devices  # noqa: E402
 from measure.roofs.roofs import KernelTiming  # noqa: E402
 from measure.verbs import model  # noqa: E402
 
@@ -38,8 +41,56 @@ def test_it_shows_itself_as_text_and_in_a_notebook_with_a_roofline(roof):
     assert repr(found) == str(found)
     shown = found._repr_html_()
     assert "my &lt;net&gt;" in shown
-    assert xml.dom.minidom.parseString(shown[shown.index("<svg") :]).getElementsByTagName("circle")
+    assert "operational intensity (FLOP/B)" in shown
     assert found.layer_table.splitlines()[1].split()[1] == "Conv2d"
+
+
+def test_the_roofline_has_the_ridge_point_and_the_cell_at_its_intensity(roof):
+    found = measure.model(*small(2))
+    chart = model.roofline(found).to_dict()
+    corners, ridges, cells, _labels = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
+    (ridge,), (cell,) = ridges, cells
+    assert (ridge["intensity"], ridge["rate"]) == (10, 1e12)  # 1e12 FLOP/s over 1e11 B/s
+    left, middle, right = corners
+    assert left["rate"] == pytest.approx(1e11 * left["intensity"])
+    assert middle == ridge
+    assert right["rate"] == 1e12
+    assert cell["intensity"] == pytest.approx(found.demands[0].intensity_flop_per_byte)
+    assert (cell["rate"], cell["batch"]) == (found.cells[0].flop_per_s, 2)
+
+
+def test_without_altair_the_notebook_shows_text(roof, monkeypatch):
+    found = measure.model(*small(1))
+    monkeypatch.setitem(sys.modules, "altair", None)
+    assert found._repr_html_().endswith("</pre>")
+
+
+def test_the_network_s_gpu_is_the_current_one_while_it_is_timed(monkeypatch):
+    current, roofs, calls = [], [], []
+
+    @contextmanager
+    def on(name):
+        current.append(name)
+        yield
+        current.pop()
+
+    class Gpu:
+        kind, torch_name = "cuda", "cuda:1"
+
+        def __getattr__(self, name):
+            return getattr(devices.find("cpu"), name)
+
+    cpu = devices.find("cpu")
+    monkeypatch.setattr(model.devices, "find", lambda _: Gpu() if not current else cpu)
+    monkeypatch.setattr(model, "current", lambda *_: ENVIRONMENT)
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(model, "_rates", lambda *_: roofs.append(list(current)) or Rates({}, None, None))
+    network, inputs = small(1)
+    network.register_forward_hook(lambda *_: calls.append(list(current)))
+    measure.model(network, inputs)
+    assert roofs == [["cuda:1"]]
+    assert calls[-1] == ["cuda:1"]
+    assert current == []
 
 
 def test_the_network_is_left_as_it_was(roof):
@@ -81,7 +132,7 @@ def test_a_precision_of_16_bits_is_told(monkeypatch):
     found = measure.model(network.bfloat16(), inputs.bfloat16())
     assert (found.demands[0].precision, asked) == ("bf16", ["bf16"])
     assert "The roof was not measured." in str(found)
-    assert "<svg" not in found._repr_html_()
+    assert found._repr_html_().endswith("</pre>")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from measure.domain.advice import Advice
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.roofs import Rates
 from measure.verbs import show
-from measure.verbs.show import Answer
+from measure.verbs.show import ModelAnswer
 from measure.verbs.terminal import aligned, markdown
 
 RATES = Rates({"fp32": 1e9}, 1e8, "stream_copy")  # the ridge point is at 10 FLOP/B
@@ -22,7 +22,7 @@ BYTES = {
 def found(*cells, operators=(), advice=None, rates=RATES):
     asked = demands([workload("alexnet", flop=5 * 10**8, **BYTES)], rates, ["fp32"])
     layers = layer_demands([layer("alexnet")], "fp32", rates, operators)
-    return Answer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), layers, advice)
+    return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), layers, advice)
 
 
 def lines(answer, with_layers=False):
