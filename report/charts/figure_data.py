@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from measure.cache.table import as_text
+from report.charts import theme
 from report.charts.axes import LABELS
 from report.text.prose import washed
 
@@ -33,8 +34,8 @@ def specification(chart: Any) -> dict[str, Any]:
     ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
     their leaders, which only name marks, are no data. Characters that no picture can hold are replaced.
     """
-    # Validation takes half the time; the tests of figures do it.
-    found = _washed(chart.to_dict(validate=False))
+    with theme.building():
+        found = _washed(chart.to_dict(validate=False))
     uses: dict[str, _Use] = {}
     for view, dataset, panel, encoding in _views(found, "", "", {}):
         mark = view["mark"] if isinstance(view["mark"], str) else view["mark"]["type"]

@@ -6,14 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from altair.utils import schemapi
-
 from report import failures
 from report.charts import drawing, figure_data
 from report.charts.font import FOLDER
 from report.text.prose import Prose, escape, quoted
-
-schemapi.disable_debug_mode()  # what a chart is made of is validated by the tests of figures, which takes as long again
 
 PICTURES = Path("_figures")
 """The folder of the pictures, relative to the project's root, in which the chapters run."""

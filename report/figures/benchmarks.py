@@ -45,6 +45,7 @@ def described(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def throughput(paper: Paper) -> alt.ConcatChart:
     """Draw throughput against batch size, a line a model, a panel a device."""
     cells = available.shown_cells(paper)

@@ -19,6 +19,7 @@ LONGEST = 22
 
 
 @available.or_missing
+@theme.building()
 def attainable(paper: Paper) -> alt.ConcatChart:
     """Draw the models on a CPU's and a GPU's roof at every batch size, a panel for each definition of intensity."""
     models, named_roofs = available.workloads(paper), compared_roofs(paper)

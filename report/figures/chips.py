@@ -34,6 +34,7 @@ HEADLINE = "fastest floating-point rate of 16 bits or more"
 
 
 @available.or_missing
+@theme.building()
 def plane(paper: Paper) -> alt.LayerChart:
     """Draw peak against bandwidth of all chips, at their headline rates, or at a precision and unit that is chosen."""
     rows = available.chips(paper)
@@ -66,6 +67,7 @@ def plane(paper: Paper) -> alt.LayerChart:
 
 
 @available.or_missing
+@theme.building()
 def roofs(paper: Paper) -> alt.ConcatChart:
     """Draw rooflines below each other, a panel a kind: its chips at the precision that most share, or at their fastest.
 
@@ -116,6 +118,7 @@ def _roofs(points: pd.DataFrame, x: LogAxis, y: LogAxis, search: alt.Parameter, 
 
 
 @available.or_missing
+@theme.building()
 def peak_per_watt(paper: Paper) -> alt.LayerChart:
     """Draw peak against power of the chips with a stated power and a floating-point rate, at their headline rates."""
     rows = available.powered(paper)

@@ -24,6 +24,7 @@ TABLES = "tables"
 
 
 @available.or_missing
+@theme.building()
 def effects(paper: Paper) -> Any:
     """Draw the effects and, below them, the margins: a row each, those of a subject together, the largest first."""
     rows = _rows(paper)

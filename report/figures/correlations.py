@@ -42,6 +42,7 @@ def _values(pairs: list[Pair]) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def matrices(paper: Paper) -> alt.ConcatChart:
     """Draw rank correlations of latencies and what may predict them: a panel for all cells and for each batch size."""
     table, names = predictors.quantities(paper)

@@ -40,6 +40,7 @@ def _points(results: pd.DataFrame) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def deviations(paper: Paper) -> alt.ConcatChart:
     """Draw how far each program is off the published multiply-adds, a panel a program, a mark a model."""
     results = available.counted(paper)

@@ -25,6 +25,7 @@ HALF = 1.5
 
 
 @available.or_missing
+@theme.building()
 def on_roofs(paper: Paper) -> alt.ConcatChart:
     """Draw the rate that models achieved against their intensity, under the datasheet's roof, a panel a device."""
     rows = elsewhere.fastest(elsewhere.counted(paper))

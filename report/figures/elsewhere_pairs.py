@@ -19,18 +19,21 @@ PROMISED = "what the roofs promise"
 
 
 @available.or_missing
+@theme.building()
 def changes(paper: Paper) -> Any:
     """Draw by how much a compiler and a layout speed up models, a row for each on each device."""
     return _drawn(elsewhere_pairs.changes(paper), "elsewhere-changes", "times as fast")
 
 
 @available.or_missing
+@theme.building()
 def lowered(paper: Paper) -> Any:
     """Draw by how much fp16 is faster than fp32 beside what the roofs promise, a row a device."""
     return _drawn(elsewhere_pairs.lowered(paper), "elsewhere-lowered", "times as fast at fp16 as at fp32")
 
 
 @available.or_missing
+@theme.building()
 def generations(paper: Paper) -> Any:
     """Draw by how much a newer device is faster than an older one, and what their roofs promise: a row a pair."""
     return _drawn(elsewhere_pairs.generations(paper), "elsewhere-generations", "times as fast")

@@ -18,6 +18,7 @@ ROW = 24
 
 
 @available.or_missing
+@theme.building()
 def matrix(paper: Paper) -> Any:
     """Draw the rank correlation of latency with each predictor, a row a device."""
     frame = pd.DataFrame(

@@ -19,6 +19,7 @@ PRECISION_STYLES = {"bf16": (theme.BLUE, "circle"), "fp8": (theme.VERMILION, "di
 
 
 @available.or_missing
+@theme.building()
 def delivered(paper: Paper) -> alt.ConcatChart:
     """Draw the share of its datasheet that each device delivers: by streams of its memory, and by matrix products."""
     streams, products = elsewhere_roofs.streams(paper), elsewhere_roofs.products(paper)
@@ -60,6 +61,7 @@ def _shares(rows: pd.DataFrame, field: str, looks: dict[str, tuple[str, str]], t
 
 
 @available.or_missing
+@theme.building()
 def levels(paper: Paper) -> Any:
     """Draw the rate at which each device reads a working set again and again, against its size."""
     rows = elsewhere_roofs.levels(paper)

@@ -21,6 +21,7 @@ PANELS, COLUMNS, HEIGHT = 6, 3, 110
 
 
 @available.or_missing
+@theme.building()
 def by_size(paper: Paper) -> alt.ConcatChart:
     """Draw the share of the roof against the FLOP of an input, median and eight of ten models: a panel a device."""
     rows = elsewhere.fastest(elsewhere.counted(paper))
@@ -63,6 +64,7 @@ def _panel(found: pd.DataFrame, x: LogAxis, title: str, labels: bool) -> Any:
 
 
 @available.or_missing
+@theme.building()
 def by_family(paper: Paper) -> Any:
     """Draw the share of the roof by family of models, on the device and at the precision of most models."""
     device, computed, families = elsewhere_shares.by_family(paper)

@@ -26,6 +26,7 @@ STYLES = {"fp32": (theme.BLUE, "circle"), "fp16": (theme.VERMILION, "square"), "
 
 
 @available.or_missing
+@theme.building()
 def throughput(paper: Paper) -> alt.ConcatChart:
     """Draw throughput against batch size, a line a model and precision, a panel a GPU, with printed training steps."""
     sweeps = elsewhere_sweeps.swept(paper)

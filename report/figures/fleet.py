@@ -22,6 +22,7 @@ MACHINES = 40
 
 
 @available.or_missing
+@theme.building()
 def machines(paper: Paper) -> alt.ConcatChart:
     """Draw a row a machine: its speed over the median machine's, and its roofs over the median ones."""
     found = fleet.speeds(paper)

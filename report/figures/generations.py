@@ -35,6 +35,7 @@ def generation(series: Series) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def generations(paper: Paper) -> alt.ConcatChart:
     """Draw peak, bandwidth and ridge point against the year for lines of products, a panel each."""
     lines = available.product_lines(paper)

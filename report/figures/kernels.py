@@ -65,6 +65,7 @@ def _rounded(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def groups_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw groups of operators under the roofs, their area the share of time: a panel a device and model."""
 
@@ -112,6 +113,7 @@ def _groups(groups: pd.DataFrame, x: LogAxis, y: LogAxis, color: alt.Color, pick
 
 
 @available.or_missing
+@theme.building()
 def cells_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw the whole of each profiled cell under the roofs, all FLOP over unfused bytes: a panel a device and phase."""
 
@@ -154,6 +156,7 @@ def cells_on_roof(paper: Paper) -> alt.ConcatChart:
 
 
 @available.or_missing
+@theme.building()
 def shares(paper: Paper) -> alt.ConcatChart:
     """Draw what a profiled call takes by group of operators: a bar a model, a panel a device, phase and batch size."""
     rows = available.rows_of_each(paper, lambda machine: operator_shares.parts(paper, machine))
@@ -196,6 +199,7 @@ def shares(paper: Paper) -> alt.ConcatChart:
 
 
 @available.or_missing
+@theme.building()
 def counted_bytes(paper: Paper) -> alt.ConcatChart:
     """Draw the bytes of each counted cell by hardware counters, between ideal and unfused ones: a panel a machine.
 

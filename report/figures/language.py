@@ -23,6 +23,7 @@ HEIGHT, COLUMNS = 230, 2
 
 
 @available.or_missing
+@theme.building()
 def phases(paper: Paper) -> alt.ConcatChart:
     """Draw achieved rate against intensity by footprint under the measured roof: a panel a device and precision.
 

@@ -29,6 +29,7 @@ KEY = ["model", "stage", "quantity"]
 
 
 @available.or_missing
+@theme.building()
 def kinds(paper: Paper) -> alt.ConcatChart:
     """Draw where FLOP, parameters and traffic of each model sit at batch size 1: a bar a model, a colour a kind."""
     shares = shares_by_kind(available.layers(paper))
@@ -79,6 +80,7 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
     rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))

@@ -81,6 +81,7 @@ def label_places(pie: list[Slice]) -> list[tuple[float, float]]:
 
 
 @available.or_missing
+@theme.building()
 def by_kind(paper: Paper) -> alt.LayerChart:
     """Draw time and memory of both passes by kind of layer: a column a model, a row a quantity and pass."""
     machine, rows = layer_costs.of_shown(paper, layer_costs.of_kinds)

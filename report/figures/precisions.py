@@ -46,6 +46,7 @@ def representatives(rows: pd.DataFrame) -> list[str]:
 
 
 @available.or_missing
+@theme.building()
 def precisions(paper: Paper) -> alt.ConcatChart:
     """Draw roofs of a chip that the reader chooses, at all precisions and units, and of a chip of each other kind."""
     rows = available.chips(paper)

@@ -32,6 +32,7 @@ DEVICE_STYLES = (
 
 
 @available.or_missing
+@theme.building()
 def errors(paper: Paper) -> Any:
     """Draw the median error of each way to predict, by what was left out: a dot a device, a tick in their middle."""
     found = {
@@ -97,6 +98,7 @@ def _errors(paper: Paper, checks: Sequence[Check], x: LogAxis, named: bool) -> L
 
 
 @available.or_missing
+@theme.building()
 def kinds(paper: Paper) -> Any:
     """Draw how many times as long as its roof allows each kind of layer takes, with its interval, on each device."""
     rows = predictions.kinds(paper)

@@ -72,6 +72,7 @@ class Panel:
 
 
 @available.or_missing
+@theme.building()
 def latency(paper: Paper, device: str) -> alt.ConcatChart:
     """Draw latency on a kind of device against what may predict it, a panel a predictor, a line a batch size.
 

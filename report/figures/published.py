@@ -33,6 +33,7 @@ def _styles(names: list[str], title: str) -> dict[str, Any]:
 
 
 @or_missing
+@theme.building()
 def steps_on_roofs(paper: Paper) -> alt.LayerChart:
     """Draw the printed training steps at their counted intensity, under the datasheet roofs of their GPUs."""
     known = [(step, steps.chip_roof(paper, step.row.chip_key)) for step in steps.steps(paper)]
@@ -86,6 +87,7 @@ def _covered(roofs: dict[str, Roof], x: LogAxis, y: LogAxis) -> tuple[axes.Box, 
 
 
 @or_missing
+@theme.building()
 def flop_against_ours(paper: Paper) -> alt.LayerChart:
     """Draw every printed number of FLOP against our count, on equal axes, with the diagonal of equal numbers."""
     found = [row for row in comparisons(paper) if row.unit == "FLOP" and row.ours]

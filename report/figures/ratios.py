@@ -27,6 +27,7 @@ def _shown(machine: Machine) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def measured_and_counted(paper: Paper) -> alt.ConcatChart:
     """Draw backward over forward in time and in FLOP, and the share of the peak that each achieves: a row a device."""
     steps = available.rows_of_each(paper, _shown)

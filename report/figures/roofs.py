@@ -30,6 +30,7 @@ def _swept(paper: Paper) -> list[Machine]:
 
 
 @available.or_missing
+@theme.building()
 def hierarchy(paper: Paper) -> alt.ConcatChart:
     """Draw attainable rate against intensity by the bytes of each level of memory, under the roof of each kernel."""
     machines = [machine for machine in _swept(paper) if not machine.roofs.empty]
@@ -76,6 +77,7 @@ def _hierarchy(peaks: pd.DataFrame, flows: pd.DataFrame) -> Layers:
 
 
 @available.or_missing
+@theme.building()
 def sweep(paper: Paper) -> alt.ConcatChart:
     """Draw sustained bandwidth against the working set for each stream, with the levels found and caches reported."""
     machines = _swept(paper)

@@ -98,6 +98,7 @@ def _description(machine: Machine, rows: pd.DataFrame, models: Sequence[str]) ->
 
 
 @available.or_missing
+@theme.building()
 def one(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each layer of a model that the reader chooses, one above the other."""
     machine, rows, kinds = _loaded(paper)

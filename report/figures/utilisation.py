@@ -39,6 +39,7 @@ TOOLTIP = ["model", "family", "batch", "intensity", "achieved", "of attainable",
 
 
 @available.or_missing
+@theme.building()
 def models_on_roof(paper: Paper) -> alt.ConcatChart:
     """Draw achieved rate against intensity by footprint under the roofs of each machine.
 
@@ -100,6 +101,7 @@ def models_on_roof(paper: Paper) -> alt.ConcatChart:
 
 
 @available.or_missing
+@theme.building()
 def overview(paper: Paper) -> alt.ConcatChart:
     """Draw the models under the measured roof of each device, at the middle one of its most common batch sizes.
 
@@ -232,6 +234,7 @@ def _limits(paper: Paper, machine: Machine) -> Limits:
 
 
 @available.or_missing
+@theme.building()
 def attained(paper: Paper) -> alt.ConcatChart:
     """Draw the achieved share of the attainable rate: a row a model, a mark a batch size, a panel a precision.
 

@@ -31,6 +31,7 @@ def drawn(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @available.or_missing
+@theme.building()
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw the terms of each profiled cell as shares of its latency: a bar a model, a panel a batch size and device."""
     rows = drawn(available.rows_of_each(paper, lambda machine: waterfall.terms(paper, machine)))

@@ -58,6 +58,7 @@ def _ranked(models: pd.DataFrame, column: str, title: str, unit: str, picked: al
 
 
 @available.or_missing
+@theme.building()
 def demands(paper: Paper) -> alt.ConcatChart:
     """Draw FLOP, parameters, footprint and intensity of each model at batch size 1, each sorted by itself."""
     models = available.workloads(paper, batch=1)
@@ -80,6 +81,7 @@ DIAGONALS = (1, 3, 10, 30, 100, 300)
 
 
 @available.or_missing
+@theme.building()
 def flop_by_footprint(paper: Paper) -> alt.LayerChart:
     """Draw FLOP against footprint of each model at batch size 1, with diagonals of equal intensity."""
     models = available.workloads(paper, batch=1)
@@ -116,6 +118,7 @@ def flop_by_footprint(paper: Paper) -> alt.LayerChart:
 
 
 @available.or_missing
+@theme.building()
 def intensity_by_batch(paper: Paper) -> alt.LayerChart:
     """Draw operational intensity by footprint against batch size, a line a model."""
     rows = available.workloads(paper)
@@ -152,6 +155,7 @@ def intensity_by_batch(paper: Paper) -> alt.LayerChart:
 
 
 @available.or_missing
+@theme.building()
 def training(paper: Paper) -> alt.LayerChart:
     """Draw parameters, gradients, momentum and saved activations of models as shares of a training step's peak."""
     every = available.trained(paper).sort_values("training_peak_byte", ascending=False)

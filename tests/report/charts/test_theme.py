@@ -2,6 +2,8 @@ import re
 
 import altair as alt
 import pandas as pd
+import pytest
+from altair.utils import schemapi
 from helpers.places import ROOT
 
 from measure.domain.words import LAYER_KINDS
@@ -97,4 +99,24 @@ def test_a_note_stands_above_a_figure_and_in_its_description():
 
 def test_data_of_any_length_are_no_error():
     long = pd.DataFrame({"x": range(5_001)})
-    assert len(next(iter(alt.Chart(long).mark_point().to_dict()["datasets"].values()))) == 5_001
+    with theme.building():
+        assert len(next(iter(alt.Chart(long).mark_point().to_dict()["datasets"].values()))) == 5_001
+
+
+def altair_settings() -> tuple[bool, bool, object]:
+    """Return whether Altair validates and copies what it builds, and how it treats data."""
+    return schemapi.DEBUG_MODE, hasattr(alt.Axis, "__deepcopy__"), alt.data_transformers.options
+
+
+def test_altair_is_as_its_users_know_it_outside_of_a_figure():
+    before = altair_settings()
+    assert before == (True, False, {})
+    with theme.building():
+        assert altair_settings() == (False, True, {"max_rows": None})
+        with theme.building():
+            pass
+        assert altair_settings() == (False, True, {"max_rows": None})
+    assert altair_settings() == before
+    with pytest.raises(ZeroDivisionError), theme.building():
+        1 / 0  # noqa: B018
+    assert altair_settings() == before
