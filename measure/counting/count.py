@@ -1,14 +1,7 @@
-"""What a model asks for, counted on the meta device: no weights, no arithmetic, no memory.
+"""Count the work, traffic and memory of a network on the meta device, which computes and allocates nothing.
 
-The network runs once forward in eval mode, and once forward and backward in train mode; ``recorder`` sees its
-operators, ``flops`` and ``traffic`` say what each takes, ``layers`` whose it is, and which ask for the same.
-
-The registry of formulas: what an operator computes, by its name.
-
-A multiply-add is 2 FLOP; any other scalar operation (an addition, a comparison, an exponential, a square root) is 1.
-Integers and booleans are not counted: their arithmetic is not in floating point.
-
-Whether a user's own model is still what was counted under its name: its code may have changed since.
+The network runs forward in eval mode, then forward and backward in train mode. ``recorder`` sees the operators,
+``formulas`` gives their FLOP, ``memory`` their bytes, and ``layers`` sums them by module.
 """
 
 from collections import Counter
@@ -20,7 +13,7 @@ from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
 from measure.domain.words import shape_name
 from measure.errors import UserError, in_short
-from measure.models.call import Call, empty_inputs
+from measure.models.call import Call, casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
 from measure.models.own_models import RaisedError
 
@@ -30,21 +23,20 @@ if TYPE_CHECKING:
 
     from measure.counting.recorder import Recorder
 
+ADAM_STEP_BYTE = 4
+"""Adam keeps two averages of each gradient, and the number of its step for each parameter tensor."""
+
 
 class Count(NamedTuple):
-    """A workload, its layers, and the calls of its operators."""
+    """The rows of one workload: itself, its layers, and the calls of its operators."""
 
     workload: Workload
     layers: list[Layer]
     operators: list[Operator]
 
 
-ADAM_STEP_BYTE = 4
-"""Adam keeps, besides two averages a gradient, the number of its step for each parameter tensor."""
-
-
 def identity(model: Model, batch: int, precision: str, autocast: str | None) -> dict[str, Any]:
-    """Return the columns that say which workload a row is of."""
+    """Return the key columns of a workload."""
     return {
         "model": model.name,
         "input_shape": shape_name(model.input_shape),
@@ -55,16 +47,16 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
 
 
 def not_counted(model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str) -> Count:
-    """Return the row of a workload that could not be counted, without layers and operators."""
-    named = identity(model, batch, precision, autocast)
-    return Count(Workload(source=model.source, family=model.family, status=status, reason=reason, **named), [], [])
+    """Return the row of a workload that could not be counted. It has no layers and no operators."""
+    key = identity(model, batch, precision, autocast)
+    return Count(Workload(source=model.source, family=model.family, status=status, reason=reason, **key), [], [])
 
 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
     """Count a model's workload, layers and operators at ``batch`` inputs.
 
-    ``autocast`` names the kind of device whose autocast to ``precision`` decides each operator's precision; without
-    it weights and input have the precision. Raises NotImplementedError for a network that looks at values to decide
+    Weights and inputs have the precision. With ``autocast``, a type of device, torch decides the precision of each
+    operator instead, as it does on that device. Raises NotImplementedError for a network that looks at values to decide
     what it runs, and whatever else the network raises on the meta device.
     """
     return count_all(model, [batch], precision, autocast)[0]
@@ -73,43 +65,40 @@ def count(model: Model, batch: int, precision: str = "fp32", autocast: str | Non
 def count_all(
     model: Model, batches: Sequence[int], precision: str, autocast: str | None, beat: Callable[[], None] = lambda: None
 ) -> list[Count]:
-    """Do the same at several batch sizes, building a library's network once; ``beat`` is called after each."""
-    from measure.models.call import casting
-
-    counted = []
+    """Count a model at several batch sizes; a library's network is built once. Calls ``beat`` after each."""
+    counts = []
     calls = zip(batches, prepare_on_meta(model, batches), strict=True)
-    for network, numbered in groupby(calls, key=lambda each: each[1].network):
+    for network, group in groupby(calls, key=lambda pair: pair[1].network):
         with casting(network, precision, autocast) as (device, dtype):
-            for batch, call in numbered:
-                counted.append(_count(model, batch, precision, autocast, empty_inputs(call, device, dtype)))
+            for batch, call in group:
+                counts.append(_count(model, batch, precision, autocast, empty_inputs(call, device, dtype)))
                 beat()
-    return counted
+    return counts
 
 
 def _count(model: Model, batch: int, precision: str, autocast: str | None, call: Call) -> Count:
-    """Count a call that has the precision already."""
     try:
-        columns, layers, calls = count_network(call.network, call.inputs, call.keywords)
+        columns, layers, operators = count_network(call.network, call.inputs, call.keywords)
     except RuntimeError as problem:  # NotImplementedError is one
         why = in_short(problem).partition(": ")[2]
         if not any(word in why.lower() for word in ("meta", "data-independent")):
             raise
         raise NotImplementedError(f"what it runs depends on values, and counting computes none: {why}") from problem
-    named = identity(model, batch, precision, autocast)
+    key = identity(model, batch, precision, autocast)
     return Count(
-        Workload(source=model.source, family=model.family, status="ok", **named, **columns),
-        [Layer(**named, **layer) for layer in layers],
-        [Operator(**named, **call) for call in calls],
+        Workload(source=model.source, family=model.family, status="ok", **key, **columns),
+        [Layer(**key, **row) for row in layers],
+        [Operator(**key, **row) for row in operators],
     )
 
 
 def count_network(
     network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the counted columns of ``Workload``, and of each ``Layer`` and ``Operator``, of one call of a network.
+    """Return the counted columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
-    The network may live on any device; on the meta device nothing is computed. Where the training pass fails (a batch
-    normalisation of one value, say), its columns are None and ``reason`` says why.
+    The network may be on any device; on the meta device nothing is computed. If the training pass fails (batch
+    normalisation of a single value, for example), its columns are None and ``reason`` says why.
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import tensors_in
@@ -118,7 +107,7 @@ def count_network(
     keywords = keywords or {}
     inference, output = record_inference(network, inputs, keywords)
     output_byte = _byte(tensors_in(output))
-    del output
+    del output  # the training pass would count it as resident memory
     training, reason = None, None
     try:
         training = record_training(network, inputs, keywords)
@@ -148,9 +137,10 @@ def _byte(tensors: "Sequence[torch.Tensor]") -> int:
 def _memory(
     network: "nn.Module", input_byte: int, inference: "Recorder", training: "Recorder | None"
 ) -> dict[str, int]:
-    """Return parameters, buffers and the peak of inference.
+    """Return the bytes of parameters and buffers, and the peak of inference.
 
-    With a training pass also gradients, the state of two optimisers, and the peak of a step with SGD with momentum.
+    With a training pass, also those of gradients, of the state of two optimisers, and the peak of a step of SGD with
+    momentum.
     """
     parameters, buffers = list(network.parameters()), list(network.buffers())
     resident_byte = input_byte + _byte([*parameters, *buffers])
@@ -173,108 +163,58 @@ def _memory(
 
 
 def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None:
-    """Return ``name:calls:share`` of the operators without a formula, of inference's forward and training's backward.
+    """Return ``name:calls:share`` of each operator without a formula, in inference and the backward pass.
 
-    The share is that of the bytes that both passes read and write.
+    The share is the operator's part of the bytes that both passes read and write.
     """
     passes = [inference.forward] + ([training.backward] if training else [])
-    traffic = sum(record.total("traffic_byte") for record in passes)
+    traffic_byte = sum(record.total("traffic_byte") for record in passes)
     calls: Counter[str] = Counter()
     byte: Counter[str] = Counter()
     for record in passes:
-        for name, operator in record.uncounted.items():
-            calls[name] += operator.calls
-            byte[name] += operator.byte
-    listed = [f"{name}:{calls[name]}:{byte[name] / traffic:.2g}" for name in sorted(calls)]
-    return ";".join(listed) or None
+        calls.update(record.uncounted)
+        byte.update(record.uncounted_byte)
+    return ";".join(f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)) or None
 
 
-class Work(NamedTuple):
-    """The FLOP of one call: of convolutions, matrix products and attention; of the rest; and, in neither, those that a
-    backward operator computes again because the forward one did not keep the result.
-    """
-
-    flop: int = 0
-    other_flop: int = 0
-    recompute_flop: int = 0
-
-
-Args = Sequence[Any]
-Kwargs = Mapping[str, Any]
-
-Formula = Callable[[Args, Kwargs, Any], Work]
-"""From an operator's arguments, keyword arguments and output to its work. Only shapes and types are looked at."""
-
-OtherFlop = Callable[[Args, Any], int]
-"""From the arguments and output of an operator without products to its other FLOP."""
-
-NOTHING = Work()
-
-FORMULAS: dict[str, Formula] = {}
-"""Every formula by its operator's qualified name."""
-
-
-def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register a formula for operators by their qualified names, without overload (``aten::add``)."""
-
-    def register(function: Formula) -> Formula:
-        for name in names:
-            if name in FORMULAS:
-                raise ValueError(f"two formulas for {name}")
-            FORMULAS[name] = function
-        return function
-
-    return register
-
-
-def register_other_flop(counts: Mapping[str, OtherFlop]) -> None:
-    """Register the other FLOP of torch's operators; a key holds the names that share a count, separated by spaces."""
-    for names, count in counts.items():
-        formula(*(f"aten::{name}" for name in names.split()))(_of_other_flop(count))
-
-
-def _of_other_flop(count: OtherFlop) -> Formula:
-    return lambda args, _kwargs, out: Work(0, count(args, out))
-
-
-TELLING = {
+COMPARED = {
     "input_shape": "input shape",
     "input_byte": "bytes of inputs",
     "parameter_count": "parameters",
     "forward_flop": "FLOP",
 }
-"""The columns of a workload that tell one network from another, whatever the version of torch."""
+"""The columns that show that an own model has changed. They do not depend on the version of torch."""
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
-    """Raise UserError for an own model that is not what was counted: its measurements would be of two networks.
+    """Raise UserError if an own model is no longer the network that was counted under its name.
 
-    It is counted again for that, in a process apart, at the smallest batch size that it was counted at; one that was
-    not passes. A change that leaves parameters, inputs and FLOP as they were is not seen.
+    ``call(name, function, *arguments)`` counts it again in a separate process, at the smallest counted batch size. A
+    model that was never counted passes, and so does a change that keeps parameters, inputs and FLOP.
     """
     rows = [row for row in counted if row.status == "ok" and row.autocast is None]
     for model in models:
-        known = [row for row in rows if row.model == model.name]
-        if model.source == OWN and known:
-            _check(model, min(known, key=lambda row: row.batch), call)
+        earlier = [row for row in rows if row.model == model.name]
+        if model.source == OWN and earlier:
+            _check_model(model, min(earlier, key=lambda row: row.batch), call)
 
 
-def _check(model: Model, then: Workload, call: Callable[..., Any]) -> None:
+def _check_model(model: Model, then: Workload, call: Callable[..., Any]) -> None:
     try:
-        now = call(model.name, _counted, model, then.batch, then.precision)
+        now = call(model.name, _count_workload, model, then.batch, then.precision)
     except RaisedError as problem:
-        changed = f"it raises {problem}"
+        change = f"it raises {problem}"
     else:
-        differing = [name for name in TELLING if getattr(then, name) != getattr(now, name)]
-        if not differing:
+        names = [name for name in COMPARED if getattr(then, name) != getattr(now, name)]
+        if not names:
             return
-        name = differing[0]
-        changed = f"{TELLING[name]} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
+        name = names[0]
+        change = f"{COMPARED[name]} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
     raise UserError(
-        f"--models: the code of {model.name} has changed ({changed}); give the new one a name of its own, or measure "
+        f"--models: the code of {model.name} has changed ({change}); give the new one a name of its own, or measure "
         "all of it again with --force"
     )
 
 
-def _counted(model: Model, batch: int, precision: str) -> Workload:
+def _count_workload(model: Model, batch: int, precision: str) -> Workload:
     return count(model, batch, precision).workload

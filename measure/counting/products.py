@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from measure.counting.count import Args, Formula, Kwargs, Work, formula
+from measure.counting.formulas import Args, Formula, Kwargs, Work, formula
 
 Shape = Sequence[int]
 
@@ -163,7 +163,7 @@ def _fused(
 
 
 @contextmanager
-def kept_whole() -> Iterator[None]:
+def whole_attention() -> Iterator[None]:
     """Keep attention on the meta device one operator; switch off nn.MultiheadAttention's fused path, whose operators
     hide the rest of a layer.
 

@@ -10,7 +10,7 @@ its activation as ``scalars`` has it: a sigmoid is 4 operations, tanh 1.
 from collections.abc import Sequence
 from typing import Any
 
-from measure.counting.count import Args, Kwargs, Work, formula
+from measure.counting.formulas import Args, Kwargs, Work, formula
 
 CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """The meaning of cuDNN's numbers for the kinds of cell."""

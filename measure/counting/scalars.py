@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from measure.counting.count import NOTHING, Args, Formula, Kwargs, OtherFlop, Work, formula, register_other_flop
+from measure.counting.formulas import NOTHING, Args, Formula, Kwargs, OtherFlop, Work, formula, register_other_flop
 from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
 
 

@@ -6,7 +6,7 @@ A window is cut at the border: padding is neither compared nor added.
 import math
 from typing import Any
 
-from measure.counting.count import Args, Kwargs, Work, formula, register_other_flop
+from measure.counting.formulas import Args, Kwargs, Work, formula, register_other_flop
 
 
 def _each(value: Any, dimensions: int) -> list[int]:

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from measure.counting.count import Work
-from measure.counting.recorder import Part, formula_of
+from measure.counting.formulas import Work
+from measure.counting.recorder import ModuleTotals, formula_of
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
 recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")
@@ -48,7 +48,7 @@ def named(cases: list[Case]) -> dict[str, Any]:
     return {"argnames": "case", "argvalues": cases, "ids": [case.operator.partition("::")[2] for case in cases]}
 
 
-def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, Part], dict[str, Part]]":
+def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals], dict[str, ModuleTotals]]":
     """The parts of a forward and a backward pass in training, by the module's path, the network's own under ``""``.
 
     On the meta device, and without what no formula knows.
@@ -58,8 +58,8 @@ def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, Part], dict[
     assert not record.backward.uncounted
     paths = {module: path for path, module in network.named_modules()}
     forward, backward = record.forward, record.backward
-    return tuple({paths[module]: part for module, part in p.parts.items()} for p in (forward, backward))
+    return tuple({paths[module]: part for module, part in p.modules.items()} for p in (forward, backward))
 
 
-def total(parts: "dict[str, Part]", column: str) -> int:
+def total(parts: "dict[str, ModuleTotals]", column: str) -> int:
     return sum(getattr(part, column) for part in parts.values())

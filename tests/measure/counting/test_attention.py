@@ -2,7 +2,7 @@ import pytest
 from helpers.counting import meta, nn, recorder, torch, total, trained
 from torch.nn import functional
 
-from measure.counting.products import kept_whole
+from measure.counting.products import whole_attention
 
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 Q, K, V = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
@@ -21,7 +21,7 @@ class Operators(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def attend(*tensors, **settings):
-    with kept_whole(), Operators() as seen:
+    with whole_attention(), Operators() as seen:
         output = functional.scaled_dot_product_attention(*tensors, **settings)
     return output, seen.names
 
@@ -73,7 +73,7 @@ def test_it_lasts_as_long_as_the_context_also_when_that_fails(fast_path):
     plain, before = functional.scaled_dot_product_attention, torch.backends.mha.get_fastpath_enabled()
 
     def fail():
-        with kept_whole():
+        with whole_attention():
             assert functional.scaled_dot_product_attention is not plain
             assert not torch.backends.mha.get_fastpath_enabled()
             raise KeyError

@@ -3,8 +3,8 @@ import runpy
 import pytest
 from helpers.places import TESTS
 
-from measure.counting import count
-from measure.counting.count import NOTHING, Work, formula
+from measure.counting import formulas
+from measure.counting.formulas import NOTHING, Work, formula
 from measure.counting.recorder import formula_of
 
 pytest.importorskip("torch", reason="cases are tensors")
@@ -17,7 +17,7 @@ def test_every_formula_has_a_case_by_hand():
     assert formula_of("aten::mm") is not None
     files = [TESTS / f"measure/counting/test_{name}.py" for name in FORMULAS]
     cases = [case for file in files for case in runpy.run_path(str(file))["CASES"]]
-    assert {case.operator for case in cases} == set(count.FORMULAS)
+    assert {case.operator for case in cases} == set(formulas.FORMULAS)
 
 
 def test_an_operation_in_place_has_the_formula_of_its_twin():
@@ -32,7 +32,7 @@ def test_an_operator_without_a_formula():
 
 
 def test_two_formulas_for_one_operator_are_refused(monkeypatch):
-    monkeypatch.setattr(count, "FORMULAS", {})
+    monkeypatch.setattr(formulas, "FORMULAS", {})
     formula("own::a", "own::b")(lambda _args, _kwargs, _out: Work(2))
     with pytest.raises(ValueError, match="two formulas for own::b"):
         formula("own::b")(lambda _args, _kwargs, _out: NOTHING)

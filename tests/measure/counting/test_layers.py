@@ -204,7 +204,7 @@ def test_calls_of_another_size_or_another_kind_of_layer_are_another_row():
     }
 
 
-def test_an_operator_of_a_composite_module_has_its_kind():
+def test_an_overload_of_a_composite_module_has_its_kind():
     rows = call_rows_of(nn.MultiheadAttention(4, 2, batch_first=True), *[meta(1, 3, 4)] * 3)
     kinds = {row["layer_kind"] for row in rows}
     assert kinds == {"attention"}  # its projections too: they are no modules that run

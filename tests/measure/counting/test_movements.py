@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import Case, case, meta, named, torch
 
-from measure.counting.count import NOTHING
+from measure.counting.formulas import NOTHING
 from measure.counting.memory import Signature
 
 # None of them computes, whatever it is called with: an output's shape is enough.

@@ -2,7 +2,7 @@ import pytest
 from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
 from torch.nn import functional
 
-from measure.counting.count import Work
+from measure.counting.formulas import Work
 from measure.counting.products import ATTENTION
 
 aten = torch.ops.aten
@@ -161,7 +161,7 @@ class Attention(nn.Module):
 def test_attention_is_its_products_and_softmax_on_any_path(whole, device):
     tensors = [torch.zeros(t.shape, device=device, requires_grad=True) for t in (QUERY, KEY, VALUE)]
     record = recorder.record_training(Attention(whole), tensors)
-    parts = [*record.forward.parts.values()][-1], [*record.backward.parts.values()][-1]
+    parts = [*record.forward.modules.values()][-1], [*record.backward.modules.values()][-1]
     assert not record.forward.uncounted | record.backward.uncounted
     assert [part.flop for part in parts] == [SCORES + MIXED, 2 * (SCORES + MIXED)]
     assert [part.other_flop for part in parts] == [SOFTMAX, SOFTMAX_BACKWARD]

@@ -145,9 +145,9 @@ def test_a_module_made_on_the_fly_is_part_of_the_one_around_it():
 def test_leaf_modules_outputs_are_activations_each_storage_once():
     network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Identity(), nn.Linear(5, 2))
     record, output = recorder.record_inference(network.to("meta"), [meta(4, 3)])
-    sizes = [record.forward.part(module).activation_byte for module in network]
+    sizes = [record.forward.totals(module).activation_byte for module in network]
     assert sizes == [4 * 20, 0, 0, 4 * 8]  # ReLU wrote into the first layer's output, Identity gave it back
-    assert record.forward.part(network).activation_byte == 0
+    assert record.forward.totals(network).activation_byte == 0
     assert output.shape == (4, 2)
 
 
@@ -196,7 +196,7 @@ def test_an_operator_without_a_formula_is_listed_with_its_calls_and_bytes():
 
     network = Distances()
     record, _ = recorder.record_inference(network, [meta(4, 3), meta(5, 3), meta(6, dtype=torch.int64)])
-    listed = {name: (entry.calls, entry.byte) for name, entry in record.forward.uncounted.items()}
+    listed = {name: (calls, record.forward.uncounted_byte[name]) for name, calls in record.forward.uncounted.items()}
     # Distances: 12 and 15 elements read, 20 written. A sort reads 20, writes 20 and 20 indices of 8 bytes. Integers
     # are sorted and added without a floating-point operation.
     assert listed == {"_cdist_forward": (1, 4 * (12 + 15 + 20)), "sort": (2, 2 * (4 * 40 + 8 * 20))}
@@ -246,7 +246,7 @@ def test_real_tensors_give_the_same_counts_as_the_meta_device():
         inference, _ = recorder.record_inference(network, [image])
         training = recorder.record_training(network, [image])
         assert not inference.forward.uncounted | training.forward.uncounted | training.backward.uncounted
-        passes = [[vars(part) for part in p.parts.values()] for p in (training.forward, training.backward)]
+        passes = [[vars(part) for part in p.modules.values()] for p in (training.forward, training.backward)]
         # In inference the traffic differs by the statistics that a batch normalisation allocates on the meta device.
         columns = ("flop", "other_flop", "activation_byte")
         forward = [inference.forward.total(column) for column in columns]

@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import case, meta, named, nn, recorder, torch
 
-from measure.counting.count import Work
+from measure.counting.formulas import Work
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
