@@ -51,6 +51,8 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 def register_other_flop(counts: Mapping[str, OtherFlop]) -> None:
     """Register the other FLOP of torch's operators. A key holds the names that share a count, separated by spaces."""
     for names, count in counts.items():
-        formula(*(f"aten::{name}" for name in names.split()))(
-            lambda args, _kwargs, out, count=count: Work(0, count(args, out))
-        )
+        formula(*(f"aten::{name}" for name in names.split()))(_of_other_flop(count))
+
+
+def _of_other_flop(count: OtherFlop) -> Formula:
+    return lambda args, _kwargs, out: Work(0, count(args, out))
