@@ -129,10 +129,10 @@ def find(name: str) -> Device:
     if name == "cpu":
         return Cpu()
     names = available_names()
-    name = {"auto": names[0], "cuda": "cuda:0"}.get(name, name)
-    if name not in names:
+    chosen = {"auto": names[0], "cuda": "cuda:0"}.get(name, name)
+    if chosen not in names:
         raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(names)}")
-    if name in ("cpu", "mps"):
-        return Cpu() if name == "cpu" else Mps()
-    index = int(name.partition(":")[2])
+    if chosen in ("cpu", "mps"):
+        return Cpu() if chosen == "cpu" else Mps()
+    index = int(chosen.partition(":")[2])
     return Nvidia(index) if hip_version() is None else Rocm(index)

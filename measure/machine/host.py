@@ -90,7 +90,6 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
     yield check_hypervisor(activity.stolen)
     yield check_cores()
     yield check_quota(processor.physical_cores())
-    yield check_hyper_threads()
     yield check_governors()
     yield check_turbo()
     yield check_heat(getattr(psutil, "sensors_temperatures", dict)())
@@ -181,7 +180,8 @@ def check_hypervisor(stolen: float) -> Finding:
 
 def check_cores() -> Finding:
     usable, logical = processor.visible_cores(), _logical_cores()
-    fact = f"this process may use {usable} of {logical} logical cores"
+    physical = "an unknown number of" if processor.siblings() is None else processor.physical_cores()
+    fact = f"this process may use {usable} of {logical} logical cores, on {physical} physical ones"
     if usable < logical:
         advice = "start without taskset or --cpuset-cpus to measure the whole processor, or keep the other cores idle"
         return Finding(WARNING, "cores", fact, advice)
@@ -223,12 +223,6 @@ def quota_cores(process: Path, groups: Path) -> float | None:
     return min(
         (int(limit[0]) / int(limit[1]) for limit in limits if len(limit) == 2 and limit[0].isdigit()), default=None
     )
-
-
-def check_hyper_threads() -> Finding:
-    if processor.siblings() is None:
-        return Finding(UNCHECKED, "hyper-threads", "this system does not say which logical cores share a physical core")
-    return Finding(OK, "hyper-threads", f"{processor.physical_cores()} threads measure, one per physical core")
 
 
 def check_governors(cpus: Path = SYSTEM_CPUS) -> Finding:

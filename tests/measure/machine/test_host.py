@@ -129,11 +129,12 @@ def test_control_groups_of_version_1_keep_quota_and_period_in_two_files(tmp_path
     assert quota_cores(own, groups) == 3.0
 
 
-def test_unknown_siblings_are_a_finding(monkeypatch):
-    monkeypatch.setattr(processor, "siblings", lambda: None)
-    assert host.check_hyper_threads().level == UNCHECKED
-    monkeypatch.setattr(processor, "siblings", lambda: ((0, 4), (1, 5)))
-    assert host.check_hyper_threads().fact.startswith("2 threads")
+@pytest.mark.parametrize(
+    ("siblings", "words"), [(None, "unknown number of physical"), (((0, 4), (1, 5)), "on 2 physical")]
+)
+def test_hyper_threads_show_in_the_number_of_physical_cores(monkeypatch, siblings, words):
+    monkeypatch.setattr(processor, "siblings", lambda: siblings)
+    assert words in host.check_cores().fact
 
 
 def test_a_governor_other_than_performance_is_a_warning(tmp_path):
@@ -221,7 +222,7 @@ def test_swap_in_use_is_a_warning_and_swap_that_moves_a_problem(used_byte, moved
 def test_this_machine_can_be_checked(monkeypatch):
     monkeypatch.setattr(host, "WINDOW_S", 0.05)
     findings = list(host.check_host(None))
-    assert len(findings) == 13
+    assert len(findings) == 12
     assert all(finding.fact for finding in findings)
 
 
