@@ -55,8 +55,8 @@ SECTIONS = ("workload", "roofs", "inference", "operators")
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure model",
-        description="Answer for one model on this machine: its FLOP and bytes, the roof, the share that it reaches, its costliest "
-        "layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a "
+        description="Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its "
+        "costliest layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a "
         "product and the streams for the roof, a round of each cell, and a profile of the first.",
     )
     flags.add_argument("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")

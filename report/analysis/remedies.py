@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from measure.domain.advice import hypothesis
 from report.analysis.operator_groups import GROUPS
-from report.analysis.waterfall import BOUND, RESIDUAL, terms
+from report.analysis.waterfall import RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import each
@@ -25,17 +26,6 @@ MEASURED, HYPOTHESIS, NONE = "measured", "hypothesis", "none"
 """What a remedy rests on; ``NONE``: what the term suggests was measured, and does not help."""
 
 AGAIN, NOTHING = "measure again", "nothing that was tried"
-
-HALF = 0.5
-"""Where the operating system takes this share of a group's term or more, keeping memory is to be tried."""
-
-LOWERED = (BOUND, "matrix product")
-"""The terms for which a lower precision is to be tried."""
-
-BY_TERM = {"convolution": "channels_last", "depthwise convolution": "channels_last"}
-"""The hypotheses of other terms. What stands in neither moves bytes or waits for launches: fusing saves both."""
-
-FUSED, KEPT = "compile", "kept_memory"
 
 
 class Trial(NamedTuple):
@@ -72,17 +62,10 @@ def _remedy(row: Any, trials: Iterable[Trial], lower_precision: str) -> dict[str
     if helping:
         best = max(helping, key=lambda trial: trial.gain)
         return {"remedy": best.name, "basis": MEASURED, "gain": best.gain}
-    suggested = AGAIN if row.term == RESIDUAL else _suggested(row, lower_precision)
+    suggested = AGAIN if row.term == RESIDUAL else hypothesis(row.term, row.system_share, lower_precision)
     if suggested in tried:
         return {"remedy": NOTHING, "basis": NONE, "gain": None}
     return {"remedy": suggested, "basis": HYPOTHESIS, "gain": None}
-
-
-def _suggested(row: Any, lower_precision: str) -> str:
-    """Return the variant or precision that a cell's largest term suggests to try."""
-    if row.term in GROUPS and row.system_share >= HALF * row.share:
-        return KEPT
-    return lower_precision if row.term in LOWERED else BY_TERM.get(row.term, FUSED)
 
 
 def _by_model(frame: pd.DataFrame) -> Mapping[str, list[Any]]:

@@ -1,7 +1,8 @@
 """Why it is so: causes that the data can bear or refute, each with a rule that turns its sentence when they do."""
 
+from measure.domain.advice import KEPT_MEMORY
 from measure.domain.values import significant
-from report.analysis import available, elsewhere_pairs, remedies, speed_ups, waterfall
+from report.analysis import available, elsewhere_pairs, speed_ups, waterfall
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
 from report.analysis.effect import median_of
 from report.analysis.elsewhere import COMPILED
@@ -17,11 +18,11 @@ def kept_memory(paper: Paper) -> str:
     """Say whether memory that goes back to the operating system is what larger batches cost on the processor."""
     machine = available.machine(paper, "cpu")
     rows = or_missing(speed_ups.over_eager)(machine, BASE_PRECISION)
-    tried = None if isinstance(rows, Missing) else matching(rows, variant=remedies.KEPT)
+    tried = None if isinstance(rows, Missing) else matching(rows, variant=KEPT_MEMORY)
     kept = {} if tried is None or tried.empty else by_batch(tried, "speed_up")
     if not kept:
         what = f"Whether memory that is kept between operators helps on the {available.title(machine)} is not known"
-        raise missing_on(machine, what, flags=f"--variants {remedies.KEPT}", does="tells")
+        raise missing_on(machine, what, flags=f"--variants {KEPT_MEMORY}", does="tells")
     first, last = min(kept), max(kept)
     there = f"at batch size {last} in the median of {number(kept[last].count, 'model')}"
     if kept[last].side <= 0:

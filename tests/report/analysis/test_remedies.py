@@ -2,8 +2,12 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from helpers.answering import timed
 from helpers.profiled_papers import profiled
+from helpers.rows import ENVIRONMENT, profile
 
+from measure.domain.advice import advise
+from measure.domain.demands import LayerDemand
 from report.analysis import remedies
 from report.analysis.remedies import HYPOTHESIS, MEASURED, NONE
 
@@ -115,7 +119,7 @@ def test_of_several_that_help_the_remedy_is_the_one_that_helps_most():
         ("conv2d", "channels_last"),
         ("batch_norm", "compile"),
         ("linear", "bf16"),
-        ("scaled_dot_product_attention", "compile"),
+        ("scaled_dot_product_attention", "bf16"),
     ],
 )
 def test_an_operator_that_takes_most(operator, remedy):
@@ -126,11 +130,11 @@ def test_an_operator_that_takes_most(operator, remedy):
     assert largest(replace(cpu, operators=times))["deep", 1].remedy == remedy
 
 
-@pytest.mark.parametrize(("system_s", "remedy"), [(0.05, "channels_last"), (0.15, "kept_memory")])
+@pytest.mark.parametrize(("system_s", "remedy"), [(0.03, "channels_last"), (0.05, "kept_memory")])
 def test_memory_that_the_system_gives_again_and_again(system_s, remedy):
     # All operators but one take nothing, that one 200 of 99.2 ms under the profiler: times 98.2 / 99.2 that is 198 of
     # 98.2 ms, of which the roof allows 49: 149 % of a latency of 100 ms. Of two threads in a plain call of 98.2 ms,
-    # 50 ms are 25 %, less than half of that; 150 ms are 76 %, more than half.
+    # 30 ms are 15 %, below the 20 % from which keeping memory is suggested; 50 ms are 25 %.
     cpu = alone()
     times = cpu.operators[cpu.operators.model == "deep"].assign(time_s=0.0, path=None)
     times.loc[times.index[0], ["operator", "time_s"]] = "conv2d", 0.2
@@ -143,3 +147,16 @@ def test_a_residual_that_is_largest_is_measured_again():
     cpu = alone()
     deep = largest(replace(cpu, profiles=cpu.profiles.assign(plain_s=0.0)))["deep", 1]
     assert (deep.term, deep.remedy) == ("residual", "measure again")
+
+
+@pytest.mark.parametrize(("system_s", "remedy"), [(0.03, "channels_last"), (0.05, "kept_memory")])
+def test_the_terminal_gives_the_same_advice_for_the_same_cell(system_s, remedy):
+    cpu = alone()
+    times = cpu.operators[cpu.operators.model == "deep"].assign(time_s=0.0, path=None)
+    times.loc[times.index[0], ["operator", "time_s"]] = "conv2d", 0.2
+    machine = replace(cpu, operators=times, profiles=cpu.profiles.assign(system_s=system_s))
+    layers = [LayerDemand("path", "Conv2d", "convolution", 1, 0, 0, 0, None, 0.2, None)]
+    own = replace(profile("deep"), plain_s=0.0982, system_s=system_s)
+    base = replace(timed(latency_s=0.1), model="deep")
+    on_terminal = advise(base, [base], own, layers, ENVIRONMENT)  # of two threads, as the machine of the paper
+    assert largest(machine)["deep", 1].remedy == on_terminal.remedy == remedy
