@@ -1,9 +1,6 @@
-"""How long tasks take, guessed before any has run: what a model asks for, held against the machine's roofs.
+"""Estimates before a run: how long tasks take, from counts and roofs, and whether a cell fits into memory.
 
-A run with a budget is ordered by it, and the plan of one says by it what is expected to be reached. Once tasks have
-been done ``progress.TimeLeft`` knows better.
-
-Whether a cell can fit into a device's memory, by what the workload table says that it needs.
+The durations order a run with a budget. During a run ``progress.TimeLeft`` knows better.
 """
 
 import logging
@@ -30,31 +27,31 @@ from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
 
 REACHED = 0.4
-"""The part of its roof that a model's call is taken to reach."""
+"""The share of its roof that a call is assumed to reach."""
 
 UNKNOWN_FLOP_PER_S: Mapping[str, float] = {"cpu": 100e9, "cuda": 10e12, "mps": 3e12}
 UNKNOWN_BYTE_PER_S: Mapping[str, float] = {"cpu": 20e9, "cuda": 500e9, "mps": 100e9}
-"""Taken for the roofs of a device that has neither been measured nor is in the chips' table."""
+"""Assumed roofs of a device that was not measured and is not in the table of chips."""
 
 IMPORT_S = 5.0
 BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}
-"""What a process takes to import torch and a library of models, and after that to begin with a device."""
+"""The time to import torch and a library of models, and then to set up a device."""
 
 BUILD_S, DRAWN_PER_S = 0.5, 1e8
-"""What building a network takes: its modules, and random weights, so many of which a processor draws in a second."""
+"""The time to build a network's modules, and how many random weights a processor draws per second."""
 
 STEP_PASSES = 3
-"""A training step takes about as long as so many forward passes."""
+"""A training step takes about this many forward passes."""
 
 SAMPLES = 6
-"""The fewest samples of which a median has an interval."""
+"""The fewest samples whose median has an interval."""
 
 ATTRIBUTION_S = 3.0
-"""What it takes to attribute the operators of a profile to modules."""
+"""The time to attribute the operators of a profile to modules."""
 
 
 class DurationEstimate:
-    """What is known of a machine, and of the models, before a run."""
+    """Estimates the duration of tasks on a machine."""
 
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
@@ -67,7 +64,7 @@ class DurationEstimate:
         self._timed = _timed(cache.rows(cache.folder.samples()))
 
     def seconds(self, task: Task) -> float:
-        """Return the time of a task in a process that has begun; by its effort where its model was not counted."""
+        """Return the time of a task, without the start of its process; its effort if its model was not counted."""
         if not isinstance(task, CellTask) or (row := self._row(task)) is None:
             return task.effort
         call_s = self._call_s(row, task.cell)
@@ -80,7 +77,7 @@ class DurationEstimate:
         return build_s + _sampled_s(plain_sampling(self._round), call_s) + profiled_s + ATTRIBUTION_S
 
     def ends_s(self, tasks: Iterable[Task]) -> list[float]:
-        """Return the time from the beginning of a run to the end of each of its tasks, processes' starts among it."""
+        """Return the time from the start of the run to the end of each task, starts of processes included."""
         ends: list[float] = []
         now_s = 0.0
         previous: Task | None = None
@@ -95,16 +92,13 @@ class DurationEstimate:
         return ends
 
     def _row(self, task: CellTask) -> Workload | None:
-        """Return the count that is nearest to what the cell asks for."""
+        """Return the count with the nearest batch size, at the cell's precision if possible."""
         rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
         wanted = stored_as(task.cell.precision)
         return min(rows, key=lambda row: (row.precision != wanted, abs(row.batch - task.cell.batch)), default=None)
 
     def _call_s(self, row: Workload, cell: Cell) -> float:
-        """Return the time of a call, of forward and backward pass in training.
-
-        Where the forward pass was timed at some batch size, that tells more than the roof.
-        """
+        """Return the time of a call: scaled from a timed forward pass, else from the roof."""
         passes = STEP_PASSES if cell.phase == STEP else 1
         timed = self._timed.get((cell.model, cell.precision), [])
         if timed:
@@ -121,7 +115,7 @@ class DurationEstimate:
 
 
 def _timed(samples: Iterable[Sample]) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return the batch sizes at which a model's forward pass was timed at a precision, with the least time of each."""
+    """Return ``(batch, least latency)`` of the timed forward passes, by model and precision."""
     least: dict[tuple[str, str, int], float] = {}
     for row in samples:
         if (row.phase, row.variant) == (INFERENCE, EAGER):
@@ -134,7 +128,7 @@ def _timed(samples: Iterable[Sample]) -> dict[tuple[str, str], list[tuple[int, f
 
 
 def _sampled_s(sampling: Sampling, call_s: float) -> float:
-    """Return what warm-up and samples of a call take, where it is steady enough for them to end soon."""
+    """Return the time of warm-up and samples of a steady call."""
     block_s = max(sampling.block_s, call_s)
     warm_up_s = min(2 * call_s + 2 * max(sampling.trend * block_s, sampling.trend_s), sampling.warm_up_s + block_s)
     most_s = max(sampling.limit_s, sampling.fewest * block_s)
@@ -166,7 +160,7 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryFit:
-    """The memory of a device, in bytes, and what the counted workloads need of it."""
+    """Refuses cells whose counted tensors exceed the device's memory, in bytes."""
 
     def __init__(self, device_byte: int, workloads: Callable[[], Iterable[Workload]]) -> None:
         self._device_byte = device_byte
@@ -174,7 +168,7 @@ class MemoryFit:
 
     @cached_property
     def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
-        """Looked up late: the run that needs them may have counted them first."""
+        """Read late: the same run may count them first."""
         return {
             (row.model, row.input_shape, row.batch, row.precision): row
             for row in self._workloads()
@@ -182,9 +176,9 @@ class MemoryFit:
         }
 
     def refusal(self, task: Task) -> Failure | None:
-        """Return why a task of a cell need not be tried; None where it fits, or its workload was not counted.
+        """Return a Failure for a cell that cannot fit; None if it may, or if it was not counted.
 
-        What is counted are tensors alone: a library's workspace comes on top, so that what just fits may still fail.
+        Only tensors are counted. A library's workspace comes on top, so a cell that just fits may still fail.
         """
         if not isinstance(task, CellTask):
             return None
@@ -204,7 +198,7 @@ class MemoryFit:
 
 
 def _peak_byte(cell: Cell, row: Workload) -> int | None:
-    """Return what a call of the cell takes at most; None where that was not counted."""
+    """Return the peak memory of a call; None if it was not counted."""
     if cell.phase == INFERENCE:
         return row.inference_peak_byte
     if variants.ADAM not in variants.parts(cell.variant) or row.training_peak_byte is None:

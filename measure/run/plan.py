@@ -1,8 +1,6 @@
-"""The tasks still to do, and their order: what was asked for, less what the cache holds.
+"""The tasks that a request still needs, their order, and what ``--plan`` and ``--list`` print.
 
-The models that can be measured and the tasks that are left, for ``--list`` and ``--plan``: as lines, or as JSON.
-
-``docs/json.md`` says what stands in the JSON; a key that does not apply is null.
+``docs/json.md`` documents the JSON; a key that does not apply is null.
 """
 
 import logging
@@ -26,19 +24,19 @@ from measure.run.task import AFTER, BEFORE, Task, Tier
 _log = logging.getLogger(__name__)
 
 LONG_SHARE = 1 / 20
-"""A cell that is expected to take more than this share of a budget is a long one."""
+"""A cell is long if it is expected to take more than this share of a budget."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Tasks of a plan that are done one after another, under the title that progress shows."""
+    """Consecutive tasks of a plan, under the title that progress shows."""
 
     title: str
     tasks: list[Task]
 
 
 def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
-    """Return the tasks of a request for this machine that the cache does not hold, or all of them by force."""
+    """Return the tasks of a request that the cache lacks; with ``request.force`` all of them."""
     tasks: list[Task] = []
     for name, section in SECTIONS.items():
         if name in request.sections:
@@ -49,13 +47,13 @@ def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
 
 
 def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[Part]:
-    """Return the tasks of a request for this machine in the order in which they are done.
+    """Return the tasks in the order in which they are done.
 
-    Without a budget they come block by block. A block has a round of every cell, in an order that the sitting's seed
-    draws across batch sizes, precisions, variants, phases and profiles: what drifts with the hours is in every cell's
-    interval then, and in no comparison (R. A. Fisher, The Design of Experiments, 1935).
+    Without a budget they come block by block. A block has a round of every cell, in a random order (by the sitting's
+    seed) across batch sizes, precisions, variants, phases and profiles: drift over hours then widens every cell's
+    interval, and biases no comparison (R. A. Fisher, The Design of Experiments, 1935).
 
-    With a budget they come tier by tier, so that the paper gains most from what is done first.
+    With a budget they come tier by tier: the paper gains most from the first.
     """
     if request.budget_s is None:
         return _blocks(tasks, cache)
@@ -75,22 +73,19 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
 
 
 def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:
-    """Return what the cache lacks of a request, in the order in which it is done."""
+    """Return the tasks that the cache lacks, in their order."""
     request = request.on(cache.environment)
     return [task for part in in_parts(missing_tasks(request, cache), request, cache) for task in part.tasks]
 
 
 def further_tasks(request: Request, cache: RunCache, done: Collection[Task]) -> list[Task]:
-    """Return what the results of the tasks that were done call for; none of these is done again.
-
-    Counts are called for by no result.
-    """
+    """Return the tasks that the results of ``done`` call for, such as further rounds of cells with wide intervals."""
     tasks = tasks_to_do(replace(request, force=False), cache)
     return [task for task in tasks if task.is_of_machine and task not in done]
 
 
 def title(tier: Tier, request: Request) -> str:
-    """Return what progress and plans call a tier of a budget."""
+    """Return the title of a tier in progress and plans."""
     return {
         Tier.COUNTS: "counts",
         Tier.FIRST_ROOF: "a first roof",
@@ -107,10 +102,10 @@ def title(tier: Tier, request: Request) -> str:
 
 
 def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate) -> list[Task]:
-    """Return the tasks that wait for nothing, however long they take: without them a part of the paper is empty.
+    """Return the tasks that keep their tier however long they take: without them a part of the paper is empty.
 
-    These are the second cells of the leading models and the operators of their inference, and of their training steps
-    and the operators of these the quickest, as long as none of them was measured.
+    These are the second cells and the inference profiles of the leading models, and their quickest training step and
+    its profile as long as none was measured.
     """
     leading = {model.name for model in request.leading}
     trained = [model for model in request.leading if model in request.training_models]
@@ -126,7 +121,7 @@ def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate)
 def _in_tier(
     tier: Tier, tasks: list[Task], request: Request, cache: RunCache, estimate: DurationEstimate
 ) -> list[Task]:
-    """Return the tasks of a tier: what may take long the shortest first, rounds block by block, cells by model."""
+    """Order the tasks of a tier: long ones by duration, cells by model, others block by block."""
     draw = Random(f"{cache.sitting.seed} {tier.name}")
     if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):
         return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
@@ -141,7 +136,7 @@ def _in_tier(
 
 
 def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
-    """Return what is done before the rounds and after them section by section, and each round in random order."""
+    """Return each round in random order; before and after the rounds, the tasks come section by section."""
     parts: list[Part] = []
     for block in sorted({task.block for task in tasks}):
         chosen = [task for task in tasks if task.block == block]
@@ -156,7 +151,7 @@ def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
 
 
 def _drawn(tasks: list[Task], draw: Random, cache: RunCache) -> list[Task]:
-    """Return tasks in random order; those that share a process stay together, in a random order of their own."""
+    """Return tasks in random order; tasks that share a process stay together, in random order."""
     groups: dict[Hashable, list[Task]] = {}
     for task in tasks:
         shared = task.process(cache.environment.device)
@@ -169,12 +164,12 @@ def _drawn(tasks: list[Task], draw: Random, cache: RunCache) -> list[Task]:
 
 
 def measures(request: Request) -> bool:
-    """Return whether the request asks for anything of a machine, and not for counts alone."""
+    """Return whether the request needs a machine, and not only counts."""
     return any(SECTIONS[name].is_of_machine for name in request.sections)
 
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
-    """Return what ``--list --json`` prints: the models, with what the workload table knows of one input."""
+    """Return the output of ``--list --json``: the models, with their counts for one input."""
     known = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
     rows = []
     for model in models:
@@ -187,7 +182,7 @@ def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict
 
 
 def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> list[str]:
-    """Return the same as a table."""
+    """Return the same as lines of a table."""
     rows = models_as_json(models, counted)["models"]
     width = max(18, *(len(row["model"]) for row in rows)) + 2
     lines = [f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'FLOP':>12}"]
@@ -200,15 +195,15 @@ def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> lis
 
 
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
-    """Return what ``--plan --json`` prints: the machine, and its tasks in their order."""
+    """Return the output of ``--plan --json``: the machine, and its tasks in their order."""
     machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
     return {"machine": machine, "tasks": [task.as_json() for task in tasks]}
 
 
 def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: float) -> list[str]:
-    """Return the tasks of a run with a budget, part by part, with what is expected to be reached within it.
+    """Return the tasks part by part, and how many are expected to end within the budget.
 
-    ``ends_s`` are the times at which the tasks are expected to end.
+    ``ends_s`` are the expected ends of the tasks, in seconds from the start.
     """
     lines: list[str] = []
     began_s, ends = 0.0, iter(ends_s)

@@ -1,7 +1,4 @@
-"""What a user sees of a run: one line for each part of it.
-
-How a run went, and what the paper has of it, in the lines that the run ends with.
-"""
+"""The progress of a run, one line for each part, and the summary that it ends with."""
 
 import time
 from collections import Counter, defaultdict
@@ -24,14 +21,13 @@ from measure.run.runner import Summary
 from measure.run.task import Failure, Task
 
 USUAL_RATE, SURE_AFTER = 0.5, 20.0
-"""The seconds that an effort usually takes, and the efforts of a section that have to be done to outweigh that: the
-first task of a run waits for imports, and sections differ."""
+"""A prior for the seconds per effort, and its weight in efforts: the first task of a run waits for imports."""
 
 
 class TimeLeft:
-    """Estimates the time left: a cell's later rounds take what its first took, others what the latest of their section.
+    """Estimates the time left, at most the time to the deadline (of ``time.monotonic()``).
 
-    It is never more than what is left until ``time.monotonic()`` passes the deadline.
+    Later rounds of a cell take as long as the latest; other tasks go by the latest tasks of their section.
     """
 
     def __init__(self, tasks: Iterable[Task], deadline: float | None = None) -> None:
@@ -62,7 +58,7 @@ class TimeLeft:
         return left if self._deadline is None else min(left, max(0.0, self._deadline - time.monotonic()))
 
     def _rate(self, section: type[Task]) -> float:
-        """Return the seconds that an effort takes by the latest tasks of a section, which resemble the next most."""
+        """Return the seconds per effort of the latest tasks of a section."""
         latest = self._done.get(section, [])[-12:]
         efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))
         return (seconds + USUAL_RATE * SURE_AFTER) / (efforts + SURE_AFTER)
@@ -73,11 +69,10 @@ class TimeLeft:
 
 
 class RunProgress:
-    """Shows a run's progress: one line for each part of it, and with ``shows_tasks`` one for each task as well.
+    """Prints a line when a part ends, and with ``shows_tasks`` a line for each task.
 
-    On a terminal the line of the present part moves: it shows what is being measured, how many tasks of the part are
-    left, and the time to the end. Piped, a part prints its line when it ends. A context manager, so that the terminal
-    is left in order.
+    On a terminal a moving line shows the present task, the number of tasks left in the part, and the time to the end.
+    A context manager, which restores the terminal.
     """
 
     def __init__(
@@ -85,9 +80,9 @@ class RunProgress:
     ) -> None:
         self._console = console
         self.total = len(tasks)
-        """The tasks that are known of: rounds may call for further ones."""
+        """The number of tasks so far: results may call for more."""
         self.done = 0
-        """The tasks that have ended, skipped ones among them."""
+        """The number of tasks that ended or were skipped."""
         self._shows_tasks = shows_tasks
         self._deadline = deadline
         self._time_left = TimeLeft(tasks, deadline)
@@ -96,7 +91,7 @@ class RunProgress:
         self._part_total = self._part_done = 0
         self._failures: list[Failure] = []
         self._present = ""
-        # Drawn twice a second: more would be load on the processor that is being measured.
+        # Two frames a second: more would load the processor that is being measured.
         self._line = Progress(
             _Line(self._moving_line),
             console=console,
@@ -115,18 +110,18 @@ class RunProgress:
         self._line.stop()
 
     def extend(self, tasks: Sequence[Task]) -> None:
-        """Add tasks that earlier results call for."""
+        """Add tasks that results call for."""
         self.total += len(tasks)
         self._time_left.extend(tasks)
 
     def begin_part(self, title: str, tasks: Sequence[Task]) -> None:
-        """Begin a part of the run, after the line of the part before it."""
+        """Begin a part of the run; print the line of the part before it."""
         self.end_part()
         self._title, self._part_began = title, time.monotonic()
         self._part_total, self._part_done, self._failures = len(tasks), 0, []
 
     def end_part(self) -> None:
-        """Print the line of the present part, unless nothing of it was done."""
+        """Print the line of the present part, unless none of its tasks ended."""
         if self._part_done:
             counts = {
                 "done": self._part_done - len(self._failures),
@@ -154,7 +149,7 @@ class RunProgress:
             self.say(line, "red" if isinstance(outcome, Failure) else None)
 
     def skip(self, task: Task) -> None:
-        """Note that a round is not measured, because one before failed."""
+        """Count a round that is skipped because an earlier one failed."""
         self._time_left.skip(task)
         self._advance()
 
@@ -168,7 +163,7 @@ class RunProgress:
         return f"{self._title}: {self._part_total - self._part_done} left{self._end_in()}; {self._present}"
 
     def _end_in(self) -> str:
-        """Return the time to the end of the budget; without one, an estimate of the time to the end of the run."""
+        """Return the time to the end of the budget, or without one the estimated time to the end of the run."""
         if self._deadline is not None:
             minutes, seconds = divmod(round(max(0.0, self._deadline - time.monotonic())), 60)
             return f"; {minutes}:{seconds:02d} to the end of the budget"
@@ -176,12 +171,12 @@ class RunProgress:
         return f"; {left}" if left else ""
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print a line above the moving one, in a style where the terminal has colours and NO_COLOR is not set."""
+        """Print a line above the moving one; rich leaves the style out with NO_COLOR or without colours."""
         self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Line(ProgressColumn):
-    """Shows what a function says now."""
+    """Shows the present text of a function."""
 
     def __init__(self, now: Callable[[], str]) -> None:
         self._now = now
@@ -192,18 +187,18 @@ class _Line(ProgressColumn):
 
 
 REASONS = 3
-"""So many reasons are shown of each status; the tables have all."""
+"""The most reasons printed per status; the tables have all."""
 
 
 def resumption(command: str, force: bool) -> str:
-    """Say how a command that left something goes on; one that measures again by force begins anew."""
+    """Say how to go on with the tasks left; ``--force`` would begin anew."""
     if force:
         return f"What is left keeps the rows that it had; to measure all of it again: {command}"
     return f"To go on with what is left: {command}"
 
 
 def lines(summary: Summary, places: Sequence[str]) -> list[str]:
-    """Say what was done, what failed and why, and where the files are."""
+    """Return lines on the tasks done and failed, the reasons, and the folders."""
     failed = f", {len(summary.failures)} without a result" if summary.failures else ""
     said = [f"{summary.statuses['ok']} done{failed}, {summary.left} left; the files are in {' and '.join(places)}"]
     for status in dict.fromkeys(failure.status for _, failure in summary.failures):
@@ -216,7 +211,7 @@ def lines(summary: Summary, places: Sequence[str]) -> list[str]:
 
 
 def share_within_calls(summary: Summary) -> str | None:
-    """Say what part of the cells' time passed within their calls; None where no cell was measured."""
+    """Say which share of the cells' time passed within their calls; None without cells."""
     if not summary.cells_s:
         return None
     share = summary.executing_s / summary.cells_s
@@ -224,7 +219,7 @@ def share_within_calls(summary: Summary) -> str | None:
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
-    """Say in three lines what the paper has of this machine, what it lacks of the request, and what adds that."""
+    """Return three lines: what the paper has of this machine, what it lacks, and the command that adds it."""
     held = _held(request, cache)
     said = [f"The paper has {', '.join(held) if held else 'nothing of this machine yet'}."]
     if not left:
@@ -237,7 +232,7 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
 
 
 def _held(request: Request, cache: RunCache) -> list[str]:
-    """Return what the cache holds of a request for this machine, each in a few words."""
+    """Return what the cache holds of a request, each in a few words."""
     runs = [row for row in cache.rows(cache.folder.runs()) if row.status == "ok"]
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
     cells = Counter(cell for cell in map(Cell.of, runs) if cell in asked)  # how many rounds each has

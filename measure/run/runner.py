@@ -1,4 +1,4 @@
-"""Does the tasks of a plan one by one and puts each result into the cache at once."""
+"""Does tasks one by one and puts each outcome into the cache at once."""
 
 import logging
 import time
@@ -16,19 +16,19 @@ _log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
-    """What does a task: the worker process, or a station of a cluster."""
+    """Runs a task, as ``Worker`` does."""
 
     def run(self, task: Task, deadline: float | None = None) -> Any: ...
 
 
 class Store(Protocol):
-    """What keeps the outcome of each task: the cache, or one that several threads put into."""
+    """Keeps the outcome of a task, as ``RunCache`` does."""
 
     def put(self, task: Task, outcome: Any) -> None: ...
 
 
 class Progress(Protocol):
-    """What is told of each task: a bar, or a line of a cluster's log."""
+    """Shows tasks as they begin and end, as ``RunProgress`` does."""
 
     def begin(self, task: Task) -> None: ...
 
@@ -39,10 +39,9 @@ class Progress(Protocol):
 
 @dataclass
 class Summary:
-    """How a run went: tasks by status, the failures among them, and how many its budget left.
+    """How a run went: tasks by status, failures, and the number of tasks left.
 
-    ``cells_s`` is the time that cells took in all, those that failed among them; ``executing_s`` what of it passed
-    within their calls, those of warm-up included.
+    ``cells_s`` is the time of all cells, failed ones included; ``executing_s`` is its part within their calls.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -52,7 +51,7 @@ class Summary:
     executing_s: float = 0.0
 
     def add(self, other: "Summary") -> None:
-        """Take in how another part of the run went."""
+        """Add another part of the run."""
         self.statuses += other.statuses
         self.failures += other.failures
         self.left += other.left
@@ -60,7 +59,7 @@ class Summary:
         self.executing_s += other.executing_s
 
     def count(self, task: Task, outcome: Any, seconds: float) -> None:
-        """Take in what became of a task, and how long it took."""
+        """Add a task, which took so many seconds."""
         if task.round_of:
             self.cells_s += seconds
         if isinstance(outcome, Failure):
@@ -73,7 +72,7 @@ class Summary:
 
 
 def no_refusal(_task: Task) -> None:
-    """Let every cell be tried."""
+    """Try every cell."""
 
 
 def run(
@@ -85,10 +84,10 @@ def run(
     refusal: Callable[[Task], Failure | None] = no_refusal,
     hopeless: set[Cell] | None = None,
 ) -> Summary:
-    """Do the tasks in order until they are at their end, or ``time.monotonic()`` passes the deadline.
+    """Do the tasks in order until ``time.monotonic()`` passes the deadline.
 
-    The task that the deadline falls into is given up and is left for the next run. A cell that ``refusal`` has a
-    reason against gets that without being tried; of one that failed, which ``hopeless`` collects, no further round is.
+    The task at the deadline is given up and counts as left. A task that ``refusal`` gives a Failure for gets it without
+    a try. Cells that fail join ``hopeless``, and their further rounds are skipped.
     """
     summary = Summary()
     hopeless = set() if hopeless is None else hopeless
@@ -116,7 +115,7 @@ def run(
 
 
 def keep(store: Store, task: Task, outcome: Any) -> Any:
-    """Put an outcome into the store; return it, or the failure that takes its place where no table can hold it."""
+    """Put an outcome into the store; return it, or the Failure that replaces it if no table can hold it."""
     try:
         store.put(task, outcome)
     except UnreadableError as problem:

@@ -1,11 +1,4 @@
-"""What all commands share on a terminal: exit codes, error messages and the log.
-
-The terminal as rich writes to it; measuring alone needs rich.
-
-What holds of this process for a while: its environment variables, and that it does not search for garbage.
-
-Tables of short texts: as lines of a terminal, or as Markdown.
-"""
+"""The terminal for all commands: exit codes, error messages, the log, tables; and settings of the process."""
 
 import gc
 import logging
@@ -21,24 +14,23 @@ import rich.console
 from measure.errors import UserError
 
 BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141
-"""Exit codes beside 0 and a verb's own 1. The latter two are 128 and a signal's number, as a shell has them: Ctrl-C's,
-and that of a program whose output nobody reads any more."""
+"""Exit codes besides 0 and a verb's own 1. The last two are 128 plus a signal, as in a shell: SIGINT and SIGPIPE."""
 
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 def stop_as_by_ctrl_c() -> None:
-    """Let a polite kill and a closed terminal end the work as Ctrl-C does, so that neither leaves a worker behind."""
-    for name in ("SIGTERM", "SIGHUP"):  # Windows has no terminal that closes
+    """Let SIGTERM and a closed terminal end the work as Ctrl-C does, so that no worker is left behind."""
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, signal.default_int_handler)
 
 
 def answer(command: str, action: Callable[[], int]) -> int:
-    """Run a command; return the exit code of ``action``, or that of what ended it.
+    """Run a command and return its exit code.
 
-    Bad input, Ctrl-C and an output that takes no more print one line on standard error, without a traceback.
+    Bad input, Ctrl-C and an output that cannot be written print one line on standard error, without a traceback.
     """
     with _one_interrupt():
         try:
@@ -51,9 +43,9 @@ def answer(command: str, action: Callable[[], int]) -> int:
             print(f"\n{command}: stopped", file=sys.stderr)
             return INTERRUPTED
         except OSError as problem:
-            if _takes_more():  # then it was another file or pipe
+            if _is_output_open():  # another file or pipe failed
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at exit
             if isinstance(problem, BrokenPipeError):
                 return UNREAD
             _complain(command, f"standard output cannot be written ({problem.strerror}); make room or write elsewhere")
@@ -63,7 +55,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
 
 @contextmanager
 def _one_interrupt() -> Iterator[None]:
-    """Let one Ctrl-C end what runs within; further ones pass from then on: none disturbs how the program ends."""
+    """Heed one Ctrl-C and ignore further ones, so that none disturbs the ending."""
 
     def stop(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)
@@ -81,8 +73,8 @@ def _one_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _takes_more() -> bool:
-    """Return whether standard output takes one more line."""
+def _is_output_open() -> bool:
+    """Try to print a line."""
     try:
         print(flush=True)
     except OSError:
@@ -90,21 +82,20 @@ def _takes_more() -> bool:
     return True
 
 
-def _complain(command: str, what: str) -> None:
-    """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set."""
-    line = f"{command}: {_one_line(what)}"
-    wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def _complain(command: str, message: str) -> None:
+    """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set.
+
+    Escapes control characters: the name of a file or a model may contain them.
+    """
+    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message)
+    line = f"{command}: {text}"
+    is_red = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     with suppress(OSError):  # a terminal that was closed
-        print(f"{RED}{line}{PLAIN}" if wanted else line, file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    """Escape control characters, which a file's or a model's name may contain."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        print(f"{RED}{line}{PLAIN}" if is_red else line, file=sys.stderr)
 
 
 class _Handler(logging.StreamHandler):
-    """Writes to standard error; on a terminal to whatever replaces it, so that a progress bar stays whole."""
+    """Writes to standard error; on a terminal to its present replacement, so that a progress bar stays whole."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -117,14 +108,14 @@ class _Handler(logging.StreamHandler):
 
 
 def log_to_stderr() -> None:
-    """Log what this package decides and why."""
+    """Log this package's decisions and their reasons."""
     log = logging.getLogger("measure")
     log.handlers = [_Handler()]
     log.setLevel(logging.INFO)
 
 
 class Console(rich.console.Console):
-    """Raises BrokenPipeError where nobody reads any more, as ``print`` does: rich would end the program with 1."""
+    """Raises BrokenPipeError as ``print`` does; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -132,7 +123,7 @@ class Console(rich.console.Console):
 
 @contextmanager
 def in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, for this process and those that it starts, and put back what was there."""
+    """Set environment variables for this process and its children, and restore them at the end."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -146,25 +137,24 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 ALLOCATIONS = 100_000
-"""So many more objects than before let the search for cyclic garbage begin; Python's own number is 700."""
+"""The garbage collector's threshold afterwards; Python's default is 700."""
 
 
 @contextmanager
 def without_garbage_search() -> Iterator[None]:
-    """Pause the search for cyclic garbage within, exempt what is there at the end, and search rarely from then on.
+    """Pause garbage collection, freeze the objects that exist at the end, and collect rarely from then on.
 
-    Tables are tens of thousands of records and documents as many elements, without a cycle; visiting them would take a
-    quarter of the time. Charts allocate millions of objects, of which few are in cycles: searching among them takes a
-    tenth.
+    Tables are tens of thousands of records without a cycle, whose visits would take a quarter of the time. Charts
+    allocate millions of objects with few cycles: collecting takes a tenth.
     """
-    searched = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
         gc.set_threshold(ALLOCATIONS)
-        if searched:
+        if was_enabled:
             gc.enable()
 
 
@@ -172,7 +162,7 @@ Line = Sequence[str]
 
 
 def aligned(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
-    """Align lines of cells in columns; those that the first line calls by a name of ``numbers`` on the right."""
+    """Align cells in columns, to the right under the heads in ``numbers``. The first line is the head."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
@@ -184,12 +174,8 @@ def aligned(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
 
 
 def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
-    """Return the same as a table of Markdown, whose first line is its head."""
-    head, *rows = lines
-    rule = ["---:" if name in numbers else ":---" for name in head]
-    return [f"| {' | '.join(map(_plain, line))} |" for line in (head, rule, *rows)]
-
-
-def _plain(cell: str) -> str:
-    """Return a cell that neither ends its column nor is markup."""
-    return "".join(f"\\{letter}" if letter in "\\|*_`<[" else letter for letter in cell)
+    """Return the same as a Markdown table, with the cells' markup escaped."""
+    rule = ["---:" if name in numbers else ":---" for name in lines[0]]
+    escaped = str.maketrans({letter: f"\\{letter}" for letter in "\\|*_`<["})
+    head, *rows = ([cell.translate(escaped) for cell in line] for line in lines)
+    return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
