@@ -33,7 +33,7 @@ from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, parse_percent
-from measure.verbs.terminal import aligned, markdown
+from measure.verbs.terminal import aligned, make_console, markdown
 
 MOST_NAMED = 8
 """How many cells without a row in the table are named."""
@@ -249,9 +249,7 @@ def as_json(a: Side, b: Side, rows: Iterable[ComparedRow]) -> dict[str, Any]:
 
 def show(a: Side, b: Side, rows: Sequence[ComparedRow]) -> None:
     """Print the sides, the tables and the rows that these leave out; in colour on a terminal."""
-    from measure.verbs.terminal import Console  # it imports rich
-
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console(highlight=False, markup=False, soft_wrap=True)
     for name, side in (("A", a), ("B", b)):
         console.print(f"{name}  {describe(side)}")
     console.print(_changed_environment(a, b))

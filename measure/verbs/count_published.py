@@ -30,7 +30,7 @@ from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, parse_time
-from measure.verbs.terminal import INTERRUPTED, stop_as_by_ctrl_c
+from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
 
 BATCHES = (1, 64)
 """The batch sizes to count: their difference gives the bytes of each further input.
@@ -177,7 +177,6 @@ def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
     from measure.run.progress import RunProgress
-    from measure.verbs.terminal import Console
 
     began = time.monotonic()
     flags = parser().parse_args(argv)
@@ -191,7 +190,7 @@ def main(argv: Sequence[str]) -> int:
     check_writable(flags.data)
     counts.drop(tasks)
     stop_as_by_ctrl_c()
-    progress, worker = RunProgress([*tasks], Console()), Worker("cpu", 1, Sampling())
+    progress, worker = RunProgress([*tasks], make_console()), Worker("cpu", 1, Sampling())
     try:
         with progress:
             progress.begin_part("counts", tasks)

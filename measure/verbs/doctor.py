@@ -14,6 +14,7 @@ from measure.machine import gpus, host, libraries
 from measure.machine.environment import installed_version
 from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.verbs.flags import CommandLine, check_folder
+from measure.verbs.terminal import make_console
 
 STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
 
@@ -70,9 +71,7 @@ def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
 
 def show(findings: Sequence[Finding]) -> None:
     """Print a line per finding, in colour on a terminal."""
-    from measure.verbs.terminal import Console
-
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console(highlight=False, markup=False, soft_wrap=True)
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         advice = f"; {finding.advice}" if finding.advice else ""

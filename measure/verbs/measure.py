@@ -46,7 +46,7 @@ from measure.verbs.flags import (
     parse_percent,
     parse_time,
 )
-from measure.verbs.terminal import INTERRUPTED, log_to_stderr, stop_as_by_ctrl_c
+from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, stop_as_by_ctrl_c
 
 _log = logging.getLogger("measure")
 
@@ -349,12 +349,11 @@ def _do(
     """Do the tasks part by part, then the further rounds that their results call for, and print the summary."""
     from measure.run import progress as summary
     from measure.run.progress import RunProgress
-    from measure.verbs.terminal import Console
 
     stop_as_by_ctrl_c()
     tasks = [task for part in parts for task in part.tasks]
     refusal = runner.no_refusal if arguments.try_anyway else memory.refusal
-    progress = RunProgress(tasks, Console(), deadline, arguments.verbose)
+    progress = RunProgress(tasks, make_console(), deadline, arguments.verbose)
     lock = cache.folder.locked(progress.say) if any(task.is_of_machine for task in tasks) else nullcontext()
     places, resume = cache.places(tasks), summary.resumption(arguments.command, arguments.force)
     outcome, done, hopeless = runner.Summary(), set[Task](), set[Cell]()

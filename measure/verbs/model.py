@@ -43,7 +43,7 @@ from measure.verbs import measure as arguments
 from measure.verbs import show
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, check_writable, data_flag
 from measure.verbs.show import ModelAnswer, answer, first_cell
-from measure.verbs.terminal import aligned, markdown, stop_as_by_ctrl_c
+from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 
 if TYPE_CHECKING:
     import torch
@@ -189,9 +189,8 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     if not tasks:
         return
     from measure.run.progress import RunProgress
-    from measure.verbs.terminal import Console
 
-    progress = RunProgress(tasks, Console(stderr=True))
+    progress = RunProgress(tasks, make_console(stderr=True))
     memory = MemoryFit(device.memory_byte(), cache.workloads.models)
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:

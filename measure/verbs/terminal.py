@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-
-import rich.console
+from typing import TYPE_CHECKING, Any
 
 from measure.errors import UserError
+
+if TYPE_CHECKING:
+    import rich.console
 
 BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141
 """Exit codes besides 0 and a verb's own 1. The last two are 128 plus a signal, as in a shell: SIGINT and SIGPIPE."""
@@ -114,11 +116,18 @@ def log_to_stderr() -> None:
     log.setLevel(logging.INFO)
 
 
-class Console(rich.console.Console):
-    """Raises BrokenPipeError as ``print`` does; rich would exit with 1."""
+def make_console(**settings: Any) -> "rich.console.Console":
+    """Return a console that raises BrokenPipeError as ``print`` does; rich would exit with 1.
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+    Imports rich here: the report does without it.
+    """
+    from rich.console import Console
+
+    class PipedConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipedConsole(**settings)
 
 
 @contextmanager

@@ -398,7 +398,7 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
         "run.worker: process",
         "timing.sampling: warm-up: ",
         "timing.sampling: sampling ends after ",
-        f"run.memory_fit: {OWN} batch 1",
+        f"run.estimate: {OWN} batch 1",
     ):
         assert f" measure.{said}" in first.stderr
     assert re.search(r" of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stderr, re.M)

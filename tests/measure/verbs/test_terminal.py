@@ -56,11 +56,11 @@ def test_a_complaint_is_red_on_a_terminal_unless_colour_is_not_wanted(monkeypatc
     assert sys.stderr.getvalue() == ("\x1b[31mprogram: no\x1b[0m\n" if is_red else "program: no\n")
 
 
-@pytest.mark.parametrize("say", ["print", "Console().print"])
+@pytest.mark.parametrize("say", ["print", "make_console().print"])
 def test_a_reader_that_leaves_ends_the_command_quietly(say):
     pytest.importorskip("rich", reason="one of the two writes with rich")
     script = (
-        "import sys; from measure.verbs.terminal import answer; from measure.verbs.terminal import Console\n"
+        "import sys; from measure.verbs.terminal import answer, make_console\n"
         f"sys.exit(answer('program', lambda: [{say}('line') for _ in range(100_000)] and 0))"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
