@@ -201,11 +201,8 @@ class Run(Attempt):
     flags: Annotated[
         str | None,
         Column(
-            "what to hold against an `ok` round: its interval stayed wider than asked, the second half of its samples "
-            "is slower or faster than the first, other programs used a tenth of the cores or more, the device lowered "
-            "its clock for heat or in an emergency of its power supply, it lowered its clock for its power cap, the "
-            "optimiser was left out of steps whose gradients were not finite",
-            form=some_of(FLAGS, ";"),
+            "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items()),
+            form=some_of(tuple(FLAGS), ";"),
         ),
     ] = None
     peak_byte: Annotated[

@@ -32,10 +32,17 @@ STEP = "step"
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
 """The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
 
-WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = FLAGS = (
-    "wide", "drifting", "loaded", "throttled", "capped", "skipped",
-)  # fmt: skip
-"""What may be held against a round that was measured: see ``Run``."""
+WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = ("wide", "drifting", "loaded", "throttled", "capped", "skipped")
+
+FLAGS = {
+    WIDE: "the interval is wider than asked",
+    DRIFTING: "the second half of the samples is slower or faster than the first",
+    LOADED: "other programs used a tenth of the cores or more",
+    THROTTLED: "the device lowered its clock for heat or in an emergency of its power supply",
+    CAPPED: "the device lowered its clock for its power cap",
+    SKIPPED: "steps whose gradients were not finite left the optimiser out",
+}
+"""The flags of a measured round, and their meaning."""
 
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 """What a processor's flags say of its vector units, widest first."""

@@ -23,18 +23,7 @@ from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, cost
 from measure.domain.latency import TimedCell, timed_cells
 from measure.domain.roofs import Rates, measured
 from measure.domain.values import latency, percent, plain, si
-from measure.domain.words import (
-    CAPPED,
-    DRIFTING,
-    EAGER,
-    INFERENCE,
-    LOADED,
-    SKIPPED,
-    THROTTLED,
-    WIDE,
-    shape_name,
-    stored_as,
-)
+from measure.domain.words import EAGER, FLAGS, INFERENCE, shape_name, stored_as
 from measure.errors import UserError, chosen, unknown
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
@@ -223,16 +212,6 @@ ANSWER_NUMBERS = frozenset(
 )
 """The columns that stand on the right."""
 
-CAVEATS = {
-    WIDE: "the interval is wider than asked",
-    DRIFTING: "later samples were slower or faster than earlier ones",
-    LOADED: "other programs used the processor meanwhile",
-    THROTTLED: "the device lowered its clock for heat",
-    CAPPED: "the device lowered its clock for its power cap",
-    SKIPPED: "the optimiser was left out of some steps",
-}
-"""What a flag says of a cell."""
-
 Table = Callable[[Sequence[Line], frozenset[str]], list[str]]
 
 
@@ -377,4 +356,4 @@ def caveats(cells: Iterable[Reached]) -> list[str]:
     for cell in cells:
         for flag in cell.timed.flags:
             about.setdefault(flag, []).append(f"{cell.timed.batch} at {cell.timed.precision}")
-    return [f"Mind batch size {', '.join(which)}: {CAVEATS[flag]} ({flag})." for flag, which in about.items()]
+    return [f"Mind batch size {', '.join(which)}: {FLAGS[flag]} ({flag})." for flag, which in about.items()]

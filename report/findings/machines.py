@@ -8,7 +8,7 @@ from math import expm1, sqrt
 import pandas as pd
 
 from measure.domain.statistics import CONFIDENCE_OF_ROUNDS, critical
-from measure.domain.words import LOAD, MOST_ROUNDS, ROUNDS, TARGET
+from measure.domain.words import FLAGS, LOAD, MOST_ROUNDS, ROUNDS, TARGET
 from report.analysis import available, fleet, stand_in
 from report.analysis.available import DataMissingError, Missing, finding, on_each_machine, or_missing
 from report.analysis.long_lists import ALWAYS
@@ -28,16 +28,6 @@ REASONS = {
     "killed": "killed from outside",
     "error": "failed",
 }
-
-FLAGS = {
-    "wide": f"whose interval is wider than {method.TARGET} (of one round: than half of that)",
-    "drifting": "of one round that got slower or faster within it",
-    "loaded": f"during which other programs used {percent(LOAD)} of the cores or more",
-    "throttled": "during which the chip lowered its clock for heat or power",
-    "capped": "during which the chip lowered its clock to keep to its power cap",
-    "skipped": "in which steps left the optimiser out because their gradients were not finite",
-}
-"""What figures hold against a cell, in words."""
 
 
 @finding
@@ -161,7 +151,9 @@ def _outcome(machine: Machine) -> str:
             f"than {FEWEST_SAMPLES} samples, and so no {CONFIDENCE} interval: hollow points in the figures."
         )
     flags = ok["flags"].str.get_dummies(";").sum()
-    flagged = [f"{number(int(flags[flag]), 'cell')} {text}" for flag, text in FLAGS.items() if flag in flags]
+    flagged = [
+        f"{number(int(flags[flag]), 'cell')} {flag} ({meaning})" for flag, meaning in FLAGS.items() if flag in flags
+    ]
     if flagged:
         sentences.append(f"Hollow {'as well' if without else 'in the figures'}: {listing(flagged)}.")
     alone = int((ok.latency_low_s.notna() & (ok.rounds == 1)).sum())

@@ -73,7 +73,7 @@ def test_measured_advice_and_a_hypothesis_read_differently():
 def test_each_flag_is_told_once_with_the_cells_that_it_is_about():
     asked = found(replace(timed(), flags=("loaded", "wide")))
     assert show.caveats(asked.cells) == [
-        "Mind batch size 1 at fp32: other programs used the processor meanwhile (loaded).",
+        "Mind batch size 1 at fp32: other programs used a tenth of the cores or more (loaded).",
         "Mind batch size 1 at fp32: the interval is wider than asked (wide).",
     ]
 
