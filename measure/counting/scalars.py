@@ -1,14 +1,9 @@
-"""FLOP of everything but products: a table of what each operator takes for an element, and reductions.
+"""FLOP of everything but products, in three tables: pointwise operators, reductions, normalisations.
 
 One scalar operation is one FLOP: an addition, a comparison, a division, a square root, an exponential or another
-elementary function, a change of sign. What an operator takes is what its definition asks for when common parts are
-computed once; ``COSTS`` is printed in the paper.
-
-FLOP of normalisations: n elements in r groups that share a mean, with c parameters of each kind.
-
-Each takes the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the inverse
-deviation (2r: the small constant added, inverse square root). What follows differs: where a group has one scale
-(batch normalisation), scale and shift are folded into one product and one addition an element.
+elementary function, a change of sign. An operator takes what its definition asks for if common parts are computed once.
+The paper prints ``COSTS``. In the comments n is the number of elements, m that of results, r that of rows or groups
+that share statistics, c that of parameters of each kind.
 """
 
 import math
@@ -32,14 +27,14 @@ def _is_complex(value: Any) -> bool:
 
 
 COMPLEX = {"abs": 4, "neg": 2, "add": 2, "sub": 2, "mul": 6, "div": 11}
-"""Operations on real numbers in one on complex ones."""
+"""Real operations in one complex operation."""
 
 COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
-"""The same where one of two operands is real."""
+"""The same if one of two operands is real."""
 
 
 def _of_real(count: OtherFlop) -> OtherFlop:
-    """Let a count raise LookupError for complex numbers, which make an operator one without a formula."""
+    """Let a count raise LookupError for complex numbers, so that the operator counts as one without a formula."""
 
     def checked(args: Args, out: Any) -> int:
         if any(map(_is_complex, args)):
@@ -50,7 +45,7 @@ def _of_real(count: OtherFlop) -> OtherFlop:
 
 
 def pointwise(name: str) -> Formula:
-    """Return the formula of a pointwise operator; it raises LookupError for complex numbers without a rule."""
+    """Return the formula of a pointwise operator. It raises LookupError for complex numbers without a rule."""
 
     def count(args: Args, kwargs: Kwargs, out: Any) -> Work:
         out = _first(out)
@@ -81,7 +76,7 @@ def clamp(args: Args, kwargs: Kwargs, out: Any) -> Work:
 
 
 def _reduction(args: Args, out: Any) -> int:
-    """From n elements to m results, n - m operations; two tensors (``max`` of both) one an element."""
+    """From n elements to m results, n - m operations. With two tensors (``max`` of both), one an element."""
     out = _first(out)
     if not _counts(args):
         return 0
@@ -91,7 +86,7 @@ def _reduction(args: Args, out: Any) -> int:
 
 
 def _norm(args: Args, out: Any) -> int:
-    """Squares (n), sum (n - m), roots (m); of order 1 no roots; of any other a power and absolute values (n) more."""
+    """Squares (n), sum (n - m), roots (m). Order 1 has no roots; other orders add a power and absolute values (n)."""
     order = args[1] if len(args) > 1 and args[1] is not None else 2
     elements, results = args[0].numel(), out.numel()
     if order == 2:
@@ -110,7 +105,7 @@ register_other_flop(
         "mean": _of_real(lambda args, _out: args[0].numel()),
         # Mean (n), differences (n), squares (n), their sum and division (n).
         "var var_mean": _of_real(lambda args, _out: 4 * args[0].numel()),
-        # The variance's root, too (m).
+        # Also the root of the variance (m).
         "std std_mean": _of_real(lambda args, out: 4 * args[0].numel() + _first(out).numel()),
         "linalg_vector_norm norm": _of_real(_norm),
         "cumsum cumprod": _of_real(lambda args, out: out.numel() - _rows(out, args[1]) if _counts([out]) else 0),
@@ -126,7 +121,7 @@ register_other_flop(
         "embedding_dense_backward": lambda args, _out: args[0].numel(),
         # An addition for each element of the source.
         "index_add": lambda args, _out: args[3].numel() if _counts(args[3:4]) else 0,
-        # An addition for each index; the source may be larger.
+        # An addition for each index: the source may be larger.
         "scatter_add": lambda args, _out: args[2].numel() if _counts(args[3:4]) else 0,
     }
 )
@@ -134,46 +129,46 @@ register_other_flop(
 
 @formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
 def indexed_writing(args: Args, kwargs: Kwargs, _out: Any) -> Work:
-    """Count an addition for each value, where values accumulate (the backward of reading by an index)."""
+    """Count an addition for each value if values accumulate, as in the backward pass of reading by an index."""
     accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
 
 
 @formula("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c")
 def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """5 n log2 n for n complex points, half of it for n real ones: FFTW's convention (Frigo and Johnson 2005)."""
+    """5 n log2 n for n complex points and half of that for n real ones, as FFTW counts (Frigo and Johnson 2005)."""
     spans = out if args[0].is_complex() else args[0]
     points = math.prod(spans.shape[dim] for dim in args[1])
     each = 5 if args[0].is_complex() and out.is_complex() else 2.5
     return Work(0, round(each * spans.numel() * math.log2(max(1, points))))
 
 
+# Normalisations. All take the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the
+# inverse deviation (2r: a small constant added, an inverse square root), and then scale and shift.
+
 RUNNING = 6
-"""Operations a channel to move both running statistics: two products and an addition each."""
+"""Operations a channel to update both running statistics: two products and an addition each."""
 
 
 def batch_norm_flop(elements: int, channels: int, training: bool, tracked: bool) -> int:
-    """Folding takes 5 a channel: deviation (2), scale (1), shift (2). Then 2n, and in training 4n for statistics."""
+    """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n)."""
     statistics = 4 * elements + (RUNNING * channels if tracked else 0)
     return 2 * elements + 5 * channels + (statistics if training else 0)
 
 
-def _batch_norm(inputs: Any, training: bool, running: Any) -> int:
-    return batch_norm_flop(inputs.numel(), inputs.shape[1], training, running is not None)
-
-
 @formula("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::cudnn_batch_norm")
 def batch_norm(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    if isinstance(args[3], bool):  # an overload without running statistics
-        return Work(0, _batch_norm(args[0], args[3], None))
-    return Work(0, _batch_norm(args[0], args[5], args[3]))
+    inputs = args[0]
+    # The overload without running statistics has ``training`` in their place.
+    training, running = (args[3], None) if isinstance(args[3], bool) else (args[5], args[3])
+    return Work(0, batch_norm_flop(inputs.numel(), inputs.shape[1], training, running is not None))
 
 
 def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
-    """Count the normalised input x (2n), sum of g (n - r), sum of g x (2n - r); input: g w/s less both means (4n + 3r).
+    """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
 
-    In inference the statistics are constants: the input's gradient is g times a folded scale (n + r), and the sums
-    are taken for the gradients of scale and shift alone.
+    In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
+    gradients of scale and shift need the sums.
     """
     sums = 5 * elements - 2 * channels
     if training:
@@ -182,14 +177,13 @@ def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask:
 
 
 def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
-    """Statistics (4n + 2r); the difference is at hand, so one product normalises (n); scale (n), shift (n)."""
+    """Statistics (4n + 2r), a product of the differences (n), scale (n), shift (n)."""
     return 5 * elements + 2 * rows + elements * (scaled + shifted)
 
 
 def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """Count the normalised input x (2n); gradient by scale (n) is h; sums of h and h x (3n - 2r) and their means (2r);
-
-    input: s (h - mean - x mean) (4n); scale: sums of g x (2n - c); shift: sums of g (n - c).
+    """Normalised input x (2n). Input: h, the gradient by scale (n), sums of h and h x (3n - 2r), their means (2r), and
+    s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c).
     """
     flop = 2 * elements if mask[0] or mask[1] else 0
     if mask[0]:
@@ -198,17 +192,19 @@ def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bo
 
 
 def _rms_norm_backward(elements: int, rows: int, scaled: bool, mask: Sequence[bool]) -> int:
-    """Count ``row_norm_backward_flop`` without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+    """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
     flop = elements + (elements * (5 + scaled) if mask[0] else 0)
     return flop + (2 * elements - elements // max(1, rows)) * mask[1]
 
 
 register_other_flop(
     {
-        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda args, _out: _batch_norm(
-            args[0], False, args[3]
+        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda args, _out: batch_norm_flop(
+            args[0].numel(), args[0].shape[1], False, False
         ),
-        "_batch_norm_with_update": lambda args, _out: _batch_norm(args[0], True, args[3]),
+        "_batch_norm_with_update": lambda args, _out: batch_norm_flop(
+            args[0].numel(), args[0].shape[1], True, args[3] is not None
+        ),
         "native_batch_norm_backward batch_norm_backward": lambda args, _out: batch_norm_backward_flop(
             args[1].numel(), args[1].shape[1], args[7], args[9]
         ),
