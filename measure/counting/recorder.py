@@ -178,9 +178,9 @@ class Recorder(TorchDispatchMode):
     ``users`` maps a parameter's storage to the module that uses it first. ``memory`` is the live memory without
     parameters, buffers and inputs.
 
-    ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below: it keeps an unordered set of names
-    (no innermost module), never leaves a module whose inputs need no gradient in the backward pass, and stays in a
-    module that a checkpoint leaves by an exception. Autograd's sequence numbers attribute each node exactly.
+    ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below. It keeps an unordered set of names, so
+    that a module that runs twice loses the backward pass of its first call to its parent, and it stays in a module
+    that a checkpoint leaves by an exception. Autograd's sequence numbers attribute each node exactly.
     """
 
     def __init__(self, network: nn.Module, inputs: Sequence[Any]) -> None:
