@@ -36,6 +36,8 @@ START_LIMIT_S, END_LIMIT_S = 300.0, 10.0
 MOST_MESSAGE_BYTE = 2**27
 """More than any message has. Text in its place begins with a length above that: a tab is already 9 * 2**24."""
 
+SPAWN = multiprocessing.get_context("spawn")
+
 Origin = tuple[int, frozenset[tuple[str, str]]]
 
 
@@ -112,16 +114,14 @@ def ending(code: int) -> str:
 
 def spawn(main: Callable[..., None], *arguments: Any, variables: dict[str, str] | None = None) -> IsolatedProcess:
     """Start a fresh process with these environment variables."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=main, args=(theirs, *arguments), daemon=True)
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=main, args=(theirs, *arguments), daemon=True)
     before = dict(os.environ)
     os.environ.update(variables or {})
     try:
         process.start()
     finally:
-        for name in variables or {}:
-            os.environ.pop(name)
+        os.environ.clear()
         os.environ.update(before)
     theirs.close()
     return IsolatedProcess(process, ours)
@@ -137,45 +137,33 @@ class Processes:
 
     def __init__(self, main: Callable[..., None], arguments: tuple[Any, ...], log: Path) -> None:
         self._main = (log, main, *arguments)
-        self._servers: dict[Origin, ForkServer] = {}
+        self._servers: dict[Origin, IsolatedProcess] = {}
 
     def begin(self, task: "Task") -> IsolatedProcess:
         """Start a process for a task, with the task's environment variables. The process before it has ended."""
         if not FORKS:
             return spawn(_run, *self._main, variables=task.variables)
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        process = self._server(task).fork(theirs, task.libraries)
+        ours, theirs = SPAWN.Pipe()
+        server = self._server(task)
+        with suppress(ConnectionError):  # a server that has just ended shows in the fork's exit code
+            server.connection.send(task.libraries)
+            send_handle(server.connection, theirs.fileno(), server.process.pid)
         theirs.close()
-        return IsolatedProcess(process, ours)
+        return IsolatedProcess(Fork(server.process, server.connection), ours)
 
-    def _server(self, task: "Task") -> "ForkServer":
+    def _server(self, task: "Task") -> IsolatedProcess:
         key = origin(task)
         if any(block != key[0] for block, _ in self._servers):
             self.close()
-        if key not in self._servers or not self._servers[key].server.is_alive():
-            self._servers[key] = ForkServer(task, self._main)
+        if key not in self._servers or not self._servers[key].is_alive():
+            self._servers[key] = spawn(_fork_on_order, *self._main, variables=task.variables)
         return self._servers[key]
 
     def close(self) -> None:
         """End the fork servers."""
         for server in self._servers.values():
-            server.server.end()
+            server.end()
         self._servers.clear()
-
-
-class ForkServer:
-    """The parent's handle on a process that forks one process after another."""
-
-    def __init__(self, task: "Task", main: tuple[Any, ...]) -> None:
-        self.server = spawn(_fork_on_order, *main, variables=task.variables)
-
-    def fork(self, connection: Connection, libraries: tuple[str, ...]) -> "Fork":
-        """Order a fork that has imported these libraries and owns this connection."""
-        orders, server = self.server.connection, self.server.process
-        with suppress(ConnectionError):  # a server that has just ended shows in the fork's exit code
-            orders.send(libraries)
-            send_handle(orders, connection.fileno(), server.pid)
-        return Fork(server, orders)
 
 
 class Fork:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 
 from measure.cache.folders import Workloads
@@ -71,6 +72,7 @@ def parser() -> CommandLine:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = flags.add_argument
+    several, switch = partial(add, nargs="+"), partial(add, action="store_true")
     names = ", ".join((EAGER, *variants.NAMES))
     sections = ", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())
     unusual = " and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)
@@ -80,50 +82,41 @@ def parser() -> CommandLine:
         help="cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto "
         "(default: %(default)s)",
     )
-    add(
+    several(
         "--models",
-        nargs="+",
         metavar="NAME",
         help="names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME or language:GLOB, and "
         "package.module:function, a function of yours that returns a network and its inputs for a batch size "
         "(default: the built-in list)",
     )
-    add(
-        "--native-size",
-        action="store_true",
-        help="count each model at its own input size instead of 224 x 224 (--sections workload)",
-    )
-    add("--batch-sizes", nargs="+", metavar="N", help="inputs in one forward pass (default: 1 64 256)")
-    add(
+    switch("--native-size", help="count each model at its own input size instead of 224 x 224 (--sections workload)")
+    several("--batch-sizes", metavar="N", help="inputs in one forward pass (default: 1 64 256)")
+    several(
         "--training-batch-sizes",
-        nargs="+",
         metavar="N",
         default=TRAINING_BATCH_SIZES,
         help="inputs in one training step (default: 32)",
     )
-    add(
+    several(
         "--optimizers",
-        nargs="+",
         metavar="O",
         default=[variants.SGD],
         help="sgd (with momentum) or adam, for training steps (default: sgd)",
     )
-    add(
+    several(
         "--precisions",
-        nargs="+",
         metavar="P",
         help="fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU bf16 too, or fp16 where it has no units for "
         "bf16)",
     )
-    add(
+    several(
         "--variants",
-        nargs="+",
         metavar="V",
         help=f"{names}, or several joined by '+' (default: eager, and on a processor under Linux kept_memory as well "
         "unless the run is quick or has a budget)",
     )
     add("--threads", metavar="N", help="CPU threads (default: the physical cores)")
-    add("--sections", nargs="+", metavar="S", help=f"{sections}; default: all without {unusual}")
+    several("--sections", metavar="S", help=f"{sections}; default: all without {unusual}")
     add("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     add("--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)")
     add(
@@ -136,9 +129,8 @@ def parser() -> CommandLine:
         metavar="KINDS",
         help="of a cluster's GPUs those of these kinds, such as T4,L4,A100 (default: all)",
     )
-    add(
+    switch(
         "--quick",
-        action="store_true",
         help="a small selection: eight models at batch sizes 1 and 64, a training step and the operators of two, and "
         "fewer of the roofs' kernels",
     )
@@ -155,7 +147,7 @@ def parser() -> CommandLine:
         f"than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})",
     )
     add("--seed", metavar="N", help="draw the order of the cells with this number (default: another each time)")
-    add("--try-anyway", action="store_true", help="try also what by its workload cannot fit into memory")
+    switch("--try-anyway", help="try also what by its workload cannot fit into memory")
     add(
         "--call-limit",
         metavar="TIME",
@@ -168,14 +160,13 @@ def parser() -> CommandLine:
         help="stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper; "
         "--plan shows what is expected to be reached (default: none, which has no end)",
     )
-    add("--plan", action="store_true", help="show what would be measured, and measure nothing")
-    add("--list", action="store_true", help="show the models (or those of --models), and measure nothing")
-    add("--force", action="store_true", help="measure again what is measured already")
-    add("--json", action="store_true", help="print what --plan or --list shows as JSON (docs/json.md)")
-    add(
+    switch("--plan", help="show what would be measured, and measure nothing")
+    switch("--list", help="show the models (or those of --models), and measure nothing")
+    switch("--force", help="measure again what is measured already")
+    switch("--json", help="print what --plan or --list shows as JSON (docs/json.md)")
+    switch(
         "-v",
         "--verbose",
-        action="store_true",
         help="show each task, and say on standard error what is decided and why: what is left out, what memory is "
         "expected to hold, when a process starts and ends, how long it warms up, why sampling stops",
     )
