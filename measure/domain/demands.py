@@ -1,28 +1,31 @@
-"""What a model and its layers ask for, the roof above them on a machine, and what they reach of it."""
+"""The FLOP and bytes of a model and its layers, their roof on a machine, and the share of it that they reach."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from measure.cache.records import OperatorTime
-from measure.cache.workload_records import Layer, Workload
 from measure.domain.latency import TimedCell
 from measure.domain.roofs import Rates
 from measure.domain.words import EAGER, INFERENCE, stored_as
 
+if TYPE_CHECKING:
+    from measure.cache.records import OperatorTime
+    from measure.cache.workload_records import Layer, Workload
+
 ARITHMETIC, MEMORY = "arithmetic", "memory"
-"""What bounds a model or a layer: the flat part of the roof, or its slope."""
+"""The bound of a model or a layer: the flat part of the roof, or its slope."""
 
 COSTLIEST = 3
-"""So many layers are named as the costliest."""
+"""How many layers are named as the costliest."""
 
 
 @dataclass(frozen=True)
 class CellDemand:
-    """What one forward pass at a batch size asks for, on any device, and the roof above it on this one.
+    """The work of one forward pass at a batch size, and the roof above it on this machine.
 
     ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most memory alive at
-    once. ``attainable_flop_per_s`` and ``bound`` are None where the roofs of the precision were not measured.
+    once. ``attainable_flop_per_s`` and ``bound`` are None if the roofs of the precision were not measured.
     """
 
     batch: int
@@ -37,7 +40,7 @@ class CellDemand:
 
 @dataclass(frozen=True)
 class Reached:
-    """A cell in eager mode, and its rate; ``roof_share`` is the part of the attainable rate. None: not known."""
+    """A cell in eager mode with its rate, and its share of the attainable rate; None if unknown."""
 
     timed: TimedCell
     flop_per_s: float | None
@@ -60,8 +63,8 @@ class LayerDemand:
     time_share: float | None
 
 
-def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[str]) -> list[CellDemand]:
-    """Return what a model asks for at each precision and batch size that was counted, by rows of one input shape."""
+def demands(workloads: "Iterable[Workload]", rates: Rates, precisions: Sequence[str]) -> list[CellDemand]:
+    """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
     rows = [row for row in workloads if row.status == "ok" and row.autocast is None]
     return [
         _demand(row, precision, rates)
@@ -71,7 +74,7 @@ def demands(workloads: Iterable[Workload], rates: Rates, precisions: Sequence[st
     ]
 
 
-def _demand(row: Workload, precision: str, rates: Rates) -> CellDemand:
+def _demand(row: "Workload", precision: str, rates: Rates) -> CellDemand:
     flop, byte = row.forward_flop or 0, row.footprint_byte
     intensity = flop / byte
     return CellDemand(
@@ -87,7 +90,7 @@ def _demand(row: Workload, precision: str, rates: Rates) -> CellDemand:
 
 
 def bound(rates: Rates, precision: str, flop: int, byte: int) -> str | None:
-    """Return what bounds work of so many FLOP and bytes; None where the roof was not measured."""
+    """Return the bound of this work; None without work or a measured roof."""
     ridge = rates.ridge(precision)
     if ridge is None or not (flop or byte):
         return None
@@ -108,7 +111,7 @@ def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[R
 
 
 def layer_demands(
-    layers: Iterable[Layer], precision: str, rates: Rates, operators: Iterable[OperatorTime]
+    layers: "Iterable[Layer]", precision: str, rates: Rates, operators: "Iterable[OperatorTime]"
 ) -> list[LayerDemand]:
     """Return the layers of a workload in the order in which they run, with the time of their operators in a profile."""
     times_s: dict[str | None, float] = defaultdict(float)

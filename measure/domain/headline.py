@@ -1,21 +1,24 @@
-"""What a machine's cache says in two lines: its roof, the typical share of it, and the slowest surprise."""
+"""Two lines about a machine: its roof with the typical share of it, and the largest surprise."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
+from typing import TYPE_CHECKING
 
-from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment
-from measure.cache.workload_records import Workload
 from measure.domain import roofs
 from measure.domain.latency import TimedCell, timed_cells
 from measure.domain.roofs import Rates
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 
+if TYPE_CHECKING:
+    from measure.cache.folders import MachineFolder, Workloads
+    from measure.cache.records import Environment
+    from measure.cache.workload_records import Workload
+
 SURPRISING = 1.1
-"""A model of fewer FLOP surprises where it takes longer by this factor: less may be chance."""
+"""A model with fewer FLOP is a surprise if it takes longer by this factor; less may be chance."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,13 @@ class FlopCell:
         return self.cell.latency_s or 0.0
 
     def roof_share(self, roof: Rates) -> float | None:
-        """Return the part of the roof that the cell reaches; None where the roof is not known."""
+        """Return the share of the roof that the cell reaches; None if the roof is unknown."""
         attainable = roof.attainable(self.cell.precision, self.flop / self.byte) if self.byte else None
         return self.flop / self.latency_s / attainable if attainable else None
 
 
-def headline(folder: MachineFolder, environment: Environment, workloads: Workloads) -> list[str]:
-    """Return two lines about a machine; one where no model was timed. Raises UserError for an unreadable table."""
+def headline(folder: "MachineFolder", environment: "Environment", workloads: "Workloads") -> list[str]:
+    """Return two lines about a machine; one if no model was timed. Raises UserError for an unreadable table."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
     roof = roofs.measured(rows)
     cells = counted(timed_cells(folder, environment), workloads.models())
@@ -50,10 +53,10 @@ def headline(folder: MachineFolder, environment: Environment, workloads: Workloa
     return [first, surprise(cells, roof)] if cells else [first]
 
 
-def counted(cells: Iterable[TimedCell], workloads: Iterable[Workload]) -> list[FlopCell]:
+def counted(cells: Iterable[TimedCell], workloads: "Iterable[Workload]") -> list[FlopCell]:
     """Return the timed forward passes at full precision in eager mode that were counted.
 
-    Cells that were timed beside other programs are left out: what surprises there is the load.
+    Cells that were timed beside other programs are left out: their surprise is the load.
     """
     known = {
         (row.model, row.input_shape, row.batch): row
@@ -78,7 +81,7 @@ def _roof(roof: Rates) -> str:
 
 
 def surprise(cells: Sequence[FlopCell], roof: Rates) -> str:
-    """Name the pair of models whose order by FLOP misleads most, or else the model that is farthest from its roof."""
+    """Name the pair of models whose FLOP mislead most, or else the model farthest from its roof."""
     found = []
     for one, other in combinations(cells, 2):
         light, heavy = sorted((one, other), key=lambda each: each.flop)

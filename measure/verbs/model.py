@@ -77,7 +77,7 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code 0. Raises UserError for bad input, and where the model cannot be counted."""
+    """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
     said = parser().parse_args(argv)
     check_one_output({"--json": said.json, "--markdown": said.markdown})
     check_folder(said.data, "--data")
@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
         found = answer(cache, request)
-        if not said.json:  # what is known is told before what takes longer
+        if not said.json:  # print what the cache holds before the slow part
             print("\n".join(show.heading(found, table)), flush=True)
             print("\n".join(show.bound_lines(found, *first_look(cache, request, worker))), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
-    """Return the flags of a quick run of measuring that asks for the same."""
+    """Return the flags of the quick measuring run for the same cells."""
     words = ["--models", said.model, "--batch-sizes", *said.batch_sizes, "--precisions", *said.precisions]
     words += ["--data", str(said.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
     quick: argparse.Namespace = arguments.parser().parse_args([*words, "--call-limit", said.call_limit])
@@ -124,7 +124,7 @@ def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
 
 
 def make_request(quick: argparse.Namespace) -> Request:
-    """Return what is asked for: of each cell of one model a round at least."""
+    """Return a request for one round of each cell of one model."""
     request = arguments.resolve_request_of_one("NAME", quick)
     return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
 
@@ -156,7 +156,7 @@ class GlanceTask(Task):
 
 
 def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
-    """Return the best roof that is known within a moment and where it comes from, or None and why there is none."""
+    """Return the best roof that a moment gives and its origin, or None and the reason."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
     if all(known.ridge(precision) for precision in request.precisions):
         return known, "as measured here before"
@@ -167,7 +167,7 @@ def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Rates
 
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
-    """Return what the cache lacks: counts, a first roof, a round of each cell, a profile of the first."""
+    """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
     known = rates.measured(cache.rows(cache.folder.roof_measurements()))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
@@ -180,12 +180,12 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
 
 
 def _is_unknown(task: RoofTask, known: Rates) -> bool:
-    """Return whether no roof is known of what a kernel measures."""
+    """Return whether the roof that a kernel measures is still unknown."""
     return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
 
 def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.Device) -> None:
-    """Do the tasks and keep what comes of them; progress goes to standard error."""
+    """Run the tasks and store their results; progress goes to standard error."""
     if not tasks:
         return
     from measure.run.progress import RunProgress
@@ -364,7 +364,7 @@ def _timed(call: Call, device: Device) -> Timing:
 
 @cache
 def _rates(torch_name: str, precision: str) -> Rates:
-    """Measure a first roof at a precision, as far as its kernels run here."""
+    """Measure a first roof at a precision, with the kernels that run here."""
     device = devices.find(torch_name)
     rows = []
     with _settings_kept(device):
@@ -403,7 +403,7 @@ def _current(device: Device) -> Iterator[None]:
 
 @contextmanager
 def _settings_kept(device: Device) -> Iterator[None]:
-    """Put torch's settings back that measuring a roof changes."""
+    """Restore the torch settings that measuring a roof changes."""
     import torch
 
     if device.kind != "cuda":

@@ -1,9 +1,4 @@
-"""The command ``python -m measure show``: the cells in the cache, each with its latency and its interval.
-
-One model on one machine: the answer that the cache holds, as far as it does.
-
-An answer about one model as lines of a terminal or of Markdown.
-"""
+"""``python -m measure show``: the cells in the cache; and the answer about one model, as ``model`` prints it too."""
 
 import csv
 import dataclasses
@@ -33,7 +28,7 @@ from measure.verbs.terminal import Line, aligned, markdown
 HEAD = ("model", "batch", "precision", "phase", "variant", "latency", "95 % interval", "inputs/s", "rounds", "flags")
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
 TOKENS = "tokens/s"
-"""A column beside that of inputs, where a language model was timed."""
+"""The column after that of inputs, if a language model was timed."""
 
 Machine = tuple[MachineFolder, Environment, list[TimedCell]]
 
@@ -42,8 +37,7 @@ def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure show",
         description="Show what the cache holds of each machine: its cells, with the median latency over their rounds, "
-        "its 95 % interval and what is held against them. Of a machine that was measured in several environments the "
-        "newest is shown.",
+        "its 95 % interval and its flags. Only the newest environment of a machine is shown.",
     )
     flags.add_argument("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
     flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
@@ -70,13 +64,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _machines(data: Path, names: Sequence[str] | None) -> list[Machine]:
-    """Read the machines of these names, or all. Raises UserError for a name that is none, and where there is none."""
+    """Read the machines of these names, or all. Raises UserError for an unknown name, or an empty cache."""
     known = machine_names(data)
     for name in names or ():
         if name not in known:
             raise unknown("--machine", name, known)
     if not known:
-        raise UserError(f"--data: {data} holds no machine; measure one with python -m measure{data_flag(data)}")
+        raise UserError(f"--data: no measurements in {data}; run python -m measure{data_flag(data)} first")
     folders = [MachineFolder(data, name) for name in names or known]
     environments = [folder.newest_environment() for folder in folders]
     return [(folder, each, timed_cells(folder, each)) for folder, each in zip(folders, environments, strict=True)]
@@ -148,9 +142,9 @@ def write_csv(file: TextIO, machines: Iterable[Machine]) -> None:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a model asks for and reaches, at some batch sizes and precisions; ``layers`` are those of the first cell.
+    """The demands and results of a model at some batch sizes and precisions.
 
-    Layers have times where that cell was profiled; the advice is about it.
+    ``layers`` and ``advice`` are those of the first cell; layers have times if it was profiled.
     """
 
     model: str
@@ -164,12 +158,12 @@ class ModelAnswer:
 
 
 def first_cell(request: Request) -> Cell:
-    """Return the cell of a request for one model that is profiled: at the first precision and smallest batch size."""
+    """Return the cell of a request that is profiled: at its first precision and smallest batch size."""
     return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
 
 
 def answer(cache: RunCache, request: Request) -> ModelAnswer:
-    """Return what the cache says of the one model of a request. Raises UserError where it could not be counted."""
+    """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,) = request.models
     shape, first = shape_name(model.input_shape), first_cell(request)
     rates = measured(cache.rows(cache.folder.roof_measurements()))
@@ -210,13 +204,13 @@ ANSWER_NUMBERS = frozenset(
     {"batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share"}
     | {"calls", "parameters", "time"}
 )
-"""The columns that stand on the right."""
+"""The columns that are aligned to the right."""
 
 Table = Callable[[Sequence[Line], frozenset[str]], list[str]]
 
 
 def heading(found: ModelAnswer, table: Table) -> list[str]:
-    """Return which model this is on which machine, and what it asks for."""
+    """Return a title with model and machine, and a table of the demands."""
     return [
         f"{found.model} on {found.environment.label}, inputs of {found.input_shape}",
         "",
@@ -227,9 +221,9 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
 
 
 def bound_lines(found: ModelAnswer, rates: Rates | None, source: str) -> list[str]:
-    """Say how long a call takes at least under a roof that is known before anything is timed.
+    """Print the least time of a call under a roof that is known before anything is timed.
 
-    ``source`` says where the roof comes from, or why there is none.
+    ``source`` names the origin of the roof, or the reason why there is none.
     """
     if rates is None:
         return [f"No first look at the roof: {source}."]
@@ -259,7 +253,7 @@ def _demand(demand: CellDemand) -> Line:
 
 
 def lines(found: ModelAnswer, table: Table, with_layers: bool, data_flag: str) -> list[str]:
-    """Return what it reaches, the costliest layers, what to try first, what to mind; ``with_layers`` all of them."""
+    """Return the results, the costliest layers (or all), the advice and the caveats."""
     batch = found.demands[0].batch
     said = [*_reached_lines(found, table), "", roof_line(found.rates, [each.precision for each in found.demands])]
     if most := costliest(found.layers):
@@ -272,7 +266,7 @@ def lines(found: ModelAnswer, table: Table, with_layers: bool, data_flag: str) -
 
 
 def _reached_lines(found: ModelAnswer, table: Table) -> list[str]:
-    """Return what was timed beside the roof, and why what was not."""
+    """Return a table of the timed cells under their roof, and the reasons of those that failed."""
     asked = {(each.batch, each.precision): each for each in found.demands}
     timed = [cell for cell in found.cells if cell.timed.latency_s is not None]
     head = ("batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by")
@@ -301,12 +295,12 @@ def _reached(cell: Reached, demand: CellDemand) -> Line:
 
 
 def _half_width(middle_s: float | None, low_s: float | None, high_s: float | None) -> str:
-    """Return half of an interval as a part of its middle; empty where there is none."""
+    """Return half of an interval as a percentage of its middle; empty without one."""
     return "" if not middle_s or low_s is None or high_s is None else percent((high_s - low_s) / 2 / middle_s)
 
 
 def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
-    """Return the layers in the order in which they run; a time where the cell was profiled."""
+    """Return a table of the layers in the order in which they run, with times if the cell was profiled."""
     head = ("layer", "type", "calls", "parameters", "FLOP", "bytes", "bound by", "time", "share")
     rows = [
         (
@@ -326,7 +320,7 @@ def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
 
 
 def roof_line(rates: Rates, precisions: Iterable[str]) -> str:
-    """Say which roofs the cells are held against."""
+    """Name the roofs behind the shares."""
     known = [each for each in dict.fromkeys(precisions) if each in rates.flop_per_s]
     if not known or rates.byte_per_s is None:
         return "The roof was not measured."
@@ -341,7 +335,7 @@ def roof_line(rates: Rates, precisions: Iterable[str]) -> str:
 
 
 def advice_lines(advice: Advice, batch: int, data_flag: str) -> list[str]:
-    """Say what to try first, and what that rests on."""
+    """Print the first thing to try, and its reason."""
     if advice.gain is not None:
         return [f"Try first: {advice.remedy}, measured to be {advice.gain:.3g} times as fast as batch size {batch}."]
     return [
@@ -351,7 +345,7 @@ def advice_lines(advice: Advice, batch: int, data_flag: str) -> list[str]:
 
 
 def caveats(cells: Iterable[Reached]) -> list[str]:
-    """Say what is held against the cells: each flag once, with the batch sizes and precisions that it is about."""
+    """Print each flag once, with its batch sizes and precisions."""
     about: dict[str, list[str]] = {}
     for cell in cells:
         for flag in cell.timed.flags:

@@ -95,4 +95,4 @@ def test_bad_input_is_answered_in_one_sentence(data, capsys, arguments, words):
 
 def test_an_empty_cache_says_how_to_fill_it(tmp_path, capsys):
     assert call(tmp_path) == 2
-    assert f"{tmp_path} holds no machine; measure one with python -m measure --data" in capsys.readouterr().err
+    assert f"no measurements in {tmp_path}; run python -m measure --data" in capsys.readouterr().err
