@@ -66,15 +66,17 @@ def of_rounds(rounds: Sequence[ArrayLike]) -> Estimate:
     """Return the median of the rounds' medians, with Student's interval of the mean of their logarithms.
 
     On neither side is it narrower than one standard error of what the samples leave open: that of a mean of independent
-    rounds, whose own widths add in squares.
+    rounds, each with the mean square of the widths of the rounds that have at least three samples.
     """
     if len(rounds) == 1:
         return of_one_round(rounds[0])
     medians = np.array([middle_of(values) for values in rounds])
     count, middle, logs = len(rounds), float(np.median(medians)), np.log(medians)
     half = stats.t.ppf((1 + CONFIDENCE_OF_ROUNDS) / 2, count - 1) * stats.sem(logs)
-    ends = [median_ends(values, ONE_STANDARD_ERROR) or (own, own) for values, own in zip(rounds, medians, strict=True)]
-    inner = np.linalg.norm(np.abs(np.log(ends) - logs[:, None]), axis=0) / count
+    ends = [median_ends(values, ONE_STANDARD_ERROR) or (nan, nan) for values in rounds]
+    widths = np.log(ends) - logs[:, None]
+    widths = widths[np.isfinite(widths).all(axis=1)]
+    inner = np.sqrt(np.square(widths).sum(axis=0) / max(len(widths), 1) / count)
     low, high = np.exp(logs.mean() - max(half, inner[0])), np.exp(logs.mean() + max(half, inner[1]))
     return Estimate(middle, min(middle, float(low)), max(middle, float(high)))
 

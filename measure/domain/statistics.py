@@ -110,8 +110,10 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     highest, which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers
     Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error
     times the root of R/(R - 1), and Student's quantile. Rounds may agree by luck; therefore the interval is nowhere
-    narrower than one standard error of what the samples within them leave open. It is an interval of the median: where
-    now and then a round is slow it lies a little above it, and covers it as often (``CONFIDENCE_OF_ROUNDS``).
+    narrower than one standard error of what the samples within them leave open. A round of fewer than three samples has
+    no such error and takes that of the others; if no round has three, only the spread between rounds counts. It is an
+    interval of the median: where now and then a round is slow it lies a little above it, and covers it as often
+    (``CONFIDENCE_OF_ROUNDS``).
 
     One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
     """
@@ -124,8 +126,11 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
     # The root of R/(R - 1) makes it the sample's deviation.
     between = critical(CONFIDENCE_OF_ROUNDS, count - 1) * stdev(logs) / sqrt(count)
-    below = hypot(*(log(each.median / each.low) for each in within if each.low)) / count
-    above = hypot(*(log(each.high / each.median) for each in within if each.high)) / count
+    # The mean square error of the rounds that have one stands for all rounds; the mean over them divides it by count.
+    bounded = [each for each in within if each.low and each.high]
+    scale = sqrt(max(len(bounded), 1) * count)
+    below = hypot(*(log(each.median / each.low) for each in bounded if each.low)) / scale
+    above = hypot(*(log(each.high / each.median) for each in bounded if each.high)) / scale
     return Estimate(
         middle, min(middle, exp(centre - max(between, below))), max(middle, exp(centre + max(between, above)))
     )

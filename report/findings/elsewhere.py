@@ -2,7 +2,7 @@
 
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
-from measure.domain.words import STEP
+from measure.domain.words import INFERENCE, STEP
 from report.analysis import elsewhere, elsewhere_shares
 from report.analysis.available import finding
 from report.load.paper import Paper
@@ -82,7 +82,7 @@ def farthest(paper: Paper) -> str:
     device, computed, rows = elsewhere.most_published(paper)
     slow = lowest(rows, "attained")
     kinds = paper.elsewhere.kinds
-    own = kinds[(kinds.model == slow.model) & (kinds.stage == "inference")]
+    own = kinds[(kinds.model == slow.model) & (kinds.stage == INFERENCE)]
     text = (
         f"Farthest below its roof on the {device} at {computed} is {slow.model}, with {percent(slow.attained)} of what "
         "it allows"

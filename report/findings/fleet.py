@@ -3,7 +3,7 @@
 from measure.domain.values import significant
 from report.analysis import fleet
 from report.analysis.available import finding
-from report.load.paper import Paper
+from report.load.paper import BASE_PRECISION, Paper
 from report.text.prose import number
 
 ALIKE = 1.1
@@ -16,7 +16,7 @@ def spread(paper: Paper) -> str:
     rows = fleet.speeds(paper)
     first, last = rows.iloc[0], rows.iloc[-1]
     text = (
-        f"{number(len(rows), 'machine')} share cells at fp32. The fastest, {first.folder}, runs them "
+        f"{number(len(rows), 'machine')} share cells at {BASE_PRECISION}. The fastest, {first.folder}, runs them "
         f"{significant(first.speed)} times as fast as the median machine, the slowest, {last.folder}, "
         f"{significant(last.speed)} times."
     )

@@ -89,6 +89,14 @@ def test_rounds_that_agree_leave_one_standard_error_of_their_samples():
     assert estimate.high == pytest.approx(1.2**0.5)
 
 
+def test_rounds_too_short_for_an_error_of_their_own_take_that_of_the_others():
+    # Two values have no interval of one standard error. The mean of n rounds of equal error s has the error s/sqrt(n):
+    # ln 0.9 / sqrt(4), as if all four rounds had three samples.
+    estimate = estimate_rounds([[0.9, 1.0, 1.2]] * 2 + [[1.0, 1.0]] * 2)
+    assert estimate.low == pytest.approx(0.9**0.5)
+    assert estimate.high == pytest.approx(1.2**0.5)
+
+
 def test_one_round_has_the_interval_of_its_own_median():
     values = [9.0, 1.0, 5.0, 3.0, 7.0, 11.0]
     assert estimate_rounds([values]) == estimate_median(values)
