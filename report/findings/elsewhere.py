@@ -1,5 +1,7 @@
 """What others' measurements of GPUs say, beside their datasheets and the exact counts of their models."""
 
+import pandas as pd
+
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
 from measure.domain.words import INFERENCE, STEP
@@ -83,6 +85,8 @@ def farthest(paper: Paper) -> str:
     slow = lowest(rows, "attained")
     kinds = paper.elsewhere.kinds
     own = kinds[(kinds.model == slow.model) & (kinds.stage == INFERENCE)]
+    # Models are counted at each size that somebody timed; without a size it is the model's own
+    own = own[own.input_size.isna() if pd.isna(slow.input_size) else own.input_size == slow.input_size]
     text = (
         f"Farthest below its roof on the {device} at {computed} is {slow.model}, with {percent(slow.attained)} of what "
         "it allows"
