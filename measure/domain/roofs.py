@@ -94,7 +94,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
-class Cache:
+class CacheLevel:
     """The data caches of one level: their bytes in all, and how many there are of them."""
 
     level: int
@@ -102,14 +102,14 @@ class Cache:
     count: int
 
 
-def text_of(caches: Iterable[Cache]) -> str | None:
+def text_of(caches: Iterable[CacheLevel]) -> str | None:
     """Return caches as a table's cell holds them: ``level:byte:count``, joined by ``;``; None for none."""
     return ";".join(f"{each.level}:{each.byte}:{each.count}" for each in caches) or None
 
 
-def caches_of(text: str | None) -> tuple[Cache, ...]:
+def caches_of(text: str | None) -> tuple[CacheLevel, ...]:
     """Return the caches in a cell, which has the form that ``text_of`` writes."""
-    return tuple(Cache(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
+    return tuple(CacheLevel(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
 from measure.errors import UserError
 
@@ -72,7 +72,7 @@ def physical_cores() -> int:
     return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())
 
 
-def caches() -> tuple[Cache, ...]:
+def caches() -> tuple[CacheLevel, ...]:
     """Return the data caches of the cores that this process may use, by level; none if the system reports none."""
     byte_of: dict[tuple[int, str], int] = {}
     for core in _affinity():
@@ -85,7 +85,7 @@ def caches() -> tuple[Cache, ...]:
     sizes: dict[int, list[int]] = defaultdict(list)
     for (number, _), byte in sorted(byte_of.items()):
         sizes[number].append(byte)
-    return tuple(Cache(number, sum(found), len(found)) for number, found in sizes.items())
+    return tuple(CacheLevel(number, sum(found), len(found)) for number, found in sizes.items())
 
 
 def content_of(path: Path) -> str:

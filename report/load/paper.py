@@ -16,7 +16,7 @@ from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.domain import roofs as rates
-from measure.domain.roofs import Cache, caches_of
+from measure.domain.roofs import CacheLevel, caches_of
 from measure.domain.words import EAGER, same_shape
 from measure.verbs.terminal import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
@@ -53,7 +53,7 @@ class Machine:
     environment: records.Environment
     roof_measurements: pd.DataFrame
     roofs: pd.DataFrame
-    caches: tuple[Cache, ...]
+    caches: tuple[CacheLevel, ...]
     levels: tuple[MemoryLevel, ...]
     clock: Clock | None
     cells: pd.DataFrame

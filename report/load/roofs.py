@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.domain.roofs import Cache, Level, levels
+from measure.domain.roofs import CacheLevel, Level, levels
 from measure.domain.statistics import Estimate, estimate_rounds, quotient
 from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from report.text.frame_rows import matching
@@ -66,7 +66,7 @@ class MemoryLevel:
 
     name: str
     level: Level
-    cache: Cache | None
+    cache: CacheLevel | None
     kernels: dict[str, pd.Series]
 
     @property
@@ -161,7 +161,7 @@ def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
     return streams[streams["round"].notna()]
 
 
-def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryLevel]:
+def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:
     """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
     found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
     named = []
@@ -178,7 +178,7 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[Cache]) -> list[MemoryL
     return named
 
 
-def _agreeing(level: Level, behind: Level, caches: Iterable[Cache]) -> Cache | None:
+def _agreeing(level: Level, behind: Level, caches: Iterable[CacheLevel]) -> CacheLevel | None:
     """Return the first cache whose size lies between the end of a level and the begin of that behind, or a step off."""
     least, most = level.last_byte / STEP, behind.first_byte * STEP
     return next((cache for cache in caches if least <= cache.byte <= most), None)

@@ -1,4 +1,4 @@
-from measure.domain.roofs import Cache, Level, caches_of, levels, text_of
+from measure.domain.roofs import CacheLevel, Level, caches_of, levels, text_of
 
 SIZES = [round(2 ** (step / 2)) for step in range(40)]
 """Two for each factor of two, from 1 on."""
@@ -64,7 +64,7 @@ def test_a_level_holds_its_ends():
 
 
 def test_caches_are_a_cell_and_back():
-    caches = (Cache(1, 65536, 2), Cache(3, 33554432, 1))
+    caches = (CacheLevel(1, 65536, 2), CacheLevel(3, 33554432, 1))
     assert text_of(caches) == "1:65536:2;3:33554432:1"
     assert caches_of(text_of(caches)) == caches
     assert text_of(()) is None

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.environment import current
@@ -67,7 +67,8 @@ def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypat
 @pytest.mark.parametrize(
     ("caches", "byte"),
     [
-        ((Cache(1, 2**16, 2), Cache(3, 2**26, 2)), 4 * 2**26),  # four times its last level, all of its caches together
+        # four times its last level, all of its caches together
+        ((CacheLevel(1, 2**16, 2), CacheLevel(3, 2**26, 2)), 4 * 2**26),
         ((), 4 * 2**25),
     ],
 )

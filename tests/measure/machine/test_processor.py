@@ -1,6 +1,6 @@
 import pytest
 
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.processor import check_precisions, precision_overrides, tuning
@@ -73,7 +73,7 @@ def test_caches_are_those_of_the_cores_in_use_each_once(monkeypatch, tmp_path):
     monkeypatch.setattr(processor.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     # Three first-level caches of 48 KiB, two of 2 MiB that two cores share, one of 32 MiB for all
     assert processor.caches() == (
-        Cache(1, 3 * 48 * 1024, 3), Cache(2, 2 * 2**21, 2), Cache(3, 2**25, 1),
+        CacheLevel(1, 3 * 48 * 1024, 3), CacheLevel(2, 2 * 2**21, 2), CacheLevel(3, 2**25, 1),
     )  # fmt: skip
 
 

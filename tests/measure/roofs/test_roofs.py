@@ -6,7 +6,7 @@ import pytest
 
 from measure.cache.records import RoofMeasurement
 from measure.cache.schema import TABLES
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from measure.domain.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
 from measure.machine.sensors import Reading
@@ -93,7 +93,7 @@ def sizes(kind):
 
 def test_the_working_sets_of_a_processor(monkeypatch):
     monkeypatch.setattr(processor, "physical_cores", lambda: 4)
-    monkeypatch.setattr(processor, "caches", lambda: (Cache(1, 4 * 2**15, 4), Cache(2, 2**23, 1)))
+    monkeypatch.setattr(processor, "caches", lambda: (CacheLevel(1, 4 * 2**15, 4), CacheLevel(2, 2**23, 1)))
     swept = sizes("cpu")
     assert swept == sorted(swept, reverse=True)  # memory before any cache
     assert swept[-1] == pytest.approx(4 * 8 * 1024, rel=0.1)
@@ -107,8 +107,8 @@ def test_the_working_sets_of_a_processor(monkeypatch):
 @pytest.mark.parametrize(
     ("last", "least"),
     [
-        ((Cache(3, 4 * 2**20, 1),), 512 * 2**20),  # eight caches are 8 * 4 = 32 MiB
-        ((Cache(2, 2**20, 1), Cache(3, 128 * 2**20, 2)), 1024 * 2**20),  # 8 * 128 MiB
+        ((CacheLevel(3, 4 * 2**20, 1),), 512 * 2**20),  # eight caches are 8 * 4 = 32 MiB
+        ((CacheLevel(2, 2**20, 1), CacheLevel(3, 128 * 2**20, 2)), 1024 * 2**20),  # 8 * 128 MiB
         ((), 512 * 2**20),  # the system reports none
     ],
     ids=["small", "large", "none"],

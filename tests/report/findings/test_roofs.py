@@ -4,7 +4,7 @@ import pandas as pd
 from helpers.papers import tiny, with_eight_bits
 from helpers.sentences import check_whole_sentences, plain
 
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from report import findings
 from report.findings import roofs
 
@@ -63,7 +63,7 @@ def test_levels_against_what_the_system_reports():
 
 
 def test_a_cache_that_no_level_ends_at():
-    strange = replace(CPU, caches=(*CPU.caches[:2], Cache(3, 2**24, 1), Cache(4, 2**30, 1)))
+    strange = replace(CPU, caches=(*CPU.caches[:2], CacheLevel(3, 2**24, 1), CacheLevel(4, 2**30, 1)))
     assert roofs.levels(strange).endswith("that the system reports the sweep shows no end of L3 and L4.")
 
 

@@ -7,7 +7,7 @@ from helpers.places import TESTS
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import RoofMeasurement
-from measure.domain.roofs import Cache
+from measure.domain.roofs import CacheLevel
 from report.load.paper import frame
 from report.load.roofs import fastest_arithmetic, measured_clock, measured_roofs, memory_levels, peaks, rated
 
@@ -85,7 +85,7 @@ def test_the_levels_of_memory():
     first, second, memory = CPU.levels
     # Up to 60 kB, of 65.5 reported; up to 1.92 MB, of 2.10; from 12 MB on. The L3 of 16.8 MB makes no difference.
     assert [(level.name, level.level.last_byte) for level in (first, second)] == [("L1", 60_000), ("L2", 1_920_000)]
-    assert (first.cache, second.cache) == (Cache(1, 65536, 2), Cache(2, 2097152, 2))
+    assert (first.cache, second.cache) == (CacheLevel(1, 65536, 2), CacheLevel(2, 2097152, 2))
     assert (memory.name, memory.cache, memory.level.first_byte) == ("memory", None, 12_000_000)
     rates = [{name: row.byte_per_s / 1e9 for name, row in level.kernels.items()} for level in CPU.levels]
     assert rates == [
@@ -100,7 +100,7 @@ def test_the_levels_of_memory():
 def test_levels_that_agree_with_no_reported_cache_have_numbers():
     assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == ["cache 1", "cache 2", "memory"]
     # 40 kB are more than a step, a factor of 1.41, below the 60 kB that the first level serves
-    caches = (Cache(1, 40_000, 2), Cache(2, 1_500_000, 1))
+    caches = (CacheLevel(1, 40_000, 2), CacheLevel(2, 1_500_000, 1))
     assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == ["cache 1", "L2", "memory"]
 
 
