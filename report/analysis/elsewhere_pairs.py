@@ -136,10 +136,17 @@ def fused(paper: Paper) -> list[Fused]:
     byte = kinds[kinds.stage == INFERENCE].assign(
         other=lambda rows: rows.byte.where(~rows.layer_kind.isin(PRODUCTS), 0)
     )
-    sums = byte.groupby("model")[["byte", "other"]].sum().astype(float)
+    sizes = ["model", "input_size"]
+    sums = byte.groupby(sizes, dropna=False)[["byte", "other"]].sum().astype(float)
+    shares = (sums.other / sums.byte).rename("share").reset_index()
+    rows = elsewhere.timings(paper)
+    rows = rows[(rows.phase == INFERENCE) & (rows.compiler == COMPILED.other)]
     found = []
     for compiled in _compiled(paper):
-        both = compiled.factors.rename("gain").to_frame().join((sums.other / sums.byte).rename("share"), how="inner")
+        # Models are counted at each size that somebody timed: only those of this device tell about its gains
+        timed = rows.loc[rows.device == compiled.device, sizes].drop_duplicates()
+        share = of_models(shares.merge(timed, on=sizes), "share")
+        both = compiled.factors.rename("gain").to_frame().join(share, how="inner")
         coefficient = correlations.correlation(both.share, both.gain, both.index.to_series())
         if coefficient is not None and coefficient.models >= FEWEST:
             low, high = both.share.quantile([0.25, 0.75])

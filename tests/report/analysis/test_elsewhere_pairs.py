@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from helpers.elsewhere_papers import name, timed_elsewhere
 from helpers.papers import empty
@@ -40,6 +41,16 @@ def test_what_a_compiler_brings_where_layers_move_bytes_that_it_saves():
     gains = [2.0] * 12 + [1.5] * 10 + [0.5, 0.8]
     assert found.coefficient.value == pytest.approx(spearmanr(shares, gains).statistic)
     assert found.coefficient.models == 24
+
+
+def test_layers_at_a_size_that_was_not_timed_do_not_count():
+    paper = timed_elsewhere()
+    kinds = paper.elsewhere.kinds
+    # At 448 pixels activations move most where they move least at 224: counted too, they would turn the order round
+    larger = kinds[kinds.layer_kind == "activation"].assign(input_size=448, byte=lambda rows: 10**13 // (rows.byte + 1))
+    more = replace(paper, elsewhere=replace(paper.elsewhere, kinds=pd.concat([kinds, larger])))
+    (found,), (alone,) = fused(more), fused(paper)
+    assert (found.coefficient, found.least, found.most) == (alone.coefficient, alone.least, alone.most)
 
 
 def test_without_counted_layers_the_command_is_named():
