@@ -15,18 +15,25 @@ FILES = {
 
 SHARED = (
     "measure.cache",
-    "measure.cli",
     "measure.domain",
     "measure.errors",
     "measure.predicting",
-    "measure.domain.statistics",
+    "measure.verbs.flags",
+    "measure.verbs.terminal",
 )
 """What ``report`` may import of ``measure``."""
 
 
+class WithoutTypes(ast.NodeTransformer):
+    """Removes what only a type checker reads."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:  # noqa: N802 - the name that ast calls
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+
 def imports(text: str) -> Iterator[str]:
-    """Yield the modules that a module's text imports, at its top or within a function."""
-    for node in ast.walk(ast.parse(text)):
+    """Yield the modules that a module imports when it runs, at its top or within a function."""
+    for node in ast.walk(WithoutTypes().visit(ast.parse(text))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "an import is absolute here"
             for name in node.names:
