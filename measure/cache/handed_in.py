@@ -36,7 +36,7 @@ COUNTED = frozenset(file_of(record, Path()) for record in (Workload, Layer, Oper
 """The tables of the owner's own models, as they lie beside a machine's."""
 (COUNTS,) = {path.parent for path in COUNTED}
 
-BY_THE_WAY = re.compile(r"(.*/)?(\.lock|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
+BY_THE_WAY = re.compile(r"(.*/)?(\.lock(\.holder)?|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
 """Files that systems and this program leave in folders: left out silently."""
 
 

@@ -17,10 +17,8 @@ import itertools
 import os
 import platform
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from io import FileIO
+from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -361,15 +359,15 @@ class ChildTable(Generic[Child]):
 
 
 NAME = ".lock"
-"""The file that is locked, and that says by whom; without a holder its text means nothing."""
+"""The lock file of a folder. The system releases the lock when its holder dies; the file itself may stay."""
 
-TRIES, PAUSE_S = 100, 0.01
-"""Who has just begun to hold a file says so a moment later: a file without text is looked at again, so often."""
+WAIT_S = 0.5
+"""A lock is refused after this long: enough for another process to let go, or to write who it is."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock. Raises UserError that names the process which holds it already."""
+    """Hold the folder's lock. Raises UserError that names the process that already holds it."""
 
     def refusal(holder: str) -> str:
         return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
@@ -380,63 +378,48 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
-    """Hold a file; where another process does, raise UserError with what ``refusal`` says of that process."""
-    with _opened(path) as file:
-        tries = 1
-        while not _taken(path, file):
-            file.seek(0)
-            holder = file.read().decode(errors="replace").strip()
-            if holder or tries == TRIES:
-                raise UserError(refusal(holder or "another process"))
-            tries += 1
-            time.sleep(PAUSE_S)
-        _say(file, f"process {os.getpid()} on {platform.node()}, since {now()},")
+    """Hold a lock file. Raises UserError with ``refusal(holder)`` if another process holds it.
+
+    The holder's name stands in a file next to the lock, because Windows lets nobody read a locked file.
+    """
+    name = path.with_name(path.name + ".holder")
+    try:
+        release = _acquire(path, WAIT_S)
+    except TimeoutError:
+        holder = ""
+        with suppress(OSError):
+            holder = name.read_text(errors="replace").strip()
+        raise UserError(refusal(holder or "another process")) from None
+    with release:
+        with suppress(OSError):  # a full disk may refuse the name; the lock does not depend on it
+            name.write_text(f"process {os.getpid()} on {platform.node()}, since {now()},")
         try:
             yield
         finally:
-            _say(file, "")
+            with suppress(OSError):
+                name.unlink()
 
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that several processes write into, each for a moment: the others wait."""
-    with _opened(folder / NAME) as file:
-        _taken(folder / NAME, file, wait=True)
+    """Hold the folder's lock for a moment. Other processes wait."""
+    with _acquire(folder / NAME, -1):
         yield
 
 
-def _opened(path: Path) -> FileIO:
-    """Open a file to be locked, which need not be there; not through a link: what that leads to would be emptied.
+def _acquire(path: Path, timeout_s: float) -> AbstractContextManager[object]:
+    """Lock a file, which need not exist; return the context that releases it. A negative timeout waits forever.
 
-    Raises UserError where it cannot be opened.
+    Raises TimeoutError if another process holds the lock, UserError if the file cannot be locked at all.
     """
+    import filelock  # only writers need it, and start-up stays fast
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+        # A soft lock would outlive a killed holder. Ray may release in another thread.
+        lock = filelock.FileLock(path, fallback_to_soft=False, thread_local=False)
+        return lock.acquire(timeout_s)
+    except TimeoutError:
+        raise
     except OSError as problem:
-        raise _refusal(path, "it is a link" if problem.errno == errno.ELOOP else problem.strerror) from None
-
-
-def _taken(path: Path, file: FileIO, wait: bool = False) -> bool:
-    """Take the file, and return whether nobody else held it. Raises UserError where it cannot be locked at all."""
-    import fcntl  # only where something is written: a paper renders on systems without it
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError as problem:
-        raise _refusal(path, problem.strerror) from None
-    return True
-
-
-def _say(file: FileIO, text: str) -> None:
-    """Write who holds a file into it, as far as a full disk takes it: the lock itself does not depend on it."""
-    with suppress(OSError):
-        file.truncate(0)  # what a holder left that was killed
-        file.seek(0)
-        file.write(text.encode())
-
-
-def _refusal(path: Path, why: str | None) -> UserError:
-    return UserError(f"{path}: cannot be locked ({why}); mend that or name another --data")
+        raise UserError(f"{path}: cannot be locked ({problem.strerror}); mend that or name another --data") from None
