@@ -1,7 +1,6 @@
 import os
 import stat
 import struct
-import warnings
 import zipfile
 
 import pytest
@@ -59,69 +58,45 @@ def test_complaints_name_the_file_that_was_handed_in(tmp_path, folder):
         raise UserError(f"{given.folder}/runs.csv, line 2")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("../machine.csv", "has a name that leads elsewhere"),
-        ("box/../../machine.csv", "has a name that leads elsewhere"),
-        ("box/./machine.csv", "has a name that leads elsewhere"),
-        ("box//machine.csv", "has a name that leads elsewhere"),
-        ("..\\machine.csv", "has a name that leads elsewhere"),
-        ("box/\x1b[31mnotes", "has a name that leads elsewhere"),
-        ("/etc/machine.csv", "has an absolute name"),
-        ("C:/machine.csv", "has an absolute name"),
-    ],
-)
-def test_names_that_lead_out_of_a_zip_are_refused(tmp_path, folder, name, words):
-    path = zipped(tmp_path / "given.zip", folder, "box/")
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(name, "x")
-    told = refused(path)
-    assert words in told
-    assert told.isprintable()
-
-
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
 def test_links_and_the_like_in_a_zip_are_refused(tmp_path, folder, kind):
+    (folder / "runs.csv").unlink()
     path = zipped(tmp_path / "given.zip", folder, "box/")
     with zipfile.ZipFile(path, "a") as archive:
-        entry = zipfile.ZipInfo("box/more.csv")
+        entry = zipfile.ZipInfo("box/runs.csv")
         entry.create_system, entry.external_attr = 3, (kind | 0o777) << 16
         archive.writestr(entry, "/etc/passwd")
-    assert "'box/more.csv' is not a plain file" in refused(path)
+    assert "given.zip/box/runs.csv: is not a regular file" in refused(path)
 
 
-@pytest.mark.parametrize("name", ["box/runs.csv", "BOX/Runs.csv"])
-def test_a_name_twice_is_refused(tmp_path, folder, name):
+def test_a_zip_that_is_unpacked_whole_is_refused(tmp_path, folder):
+    """The limits on sizes would come too late."""
+    path = tmp_path / "given.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.write(folder / "machine.csv", "machine.csv")
+    assert "is not a readable zip (machine.csv is not compressed with deflate)" in refused(path)
+
+
+def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder, "box/")
-    with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        archive.writestr(name, "x")
-    assert "is there twice" in refused(path)
+    names = ["../runs.csv", "box/../../runs.csv", "/runs.csv", "box/workload/../../runs.csv"]
+    with zipfile.ZipFile(path, "a") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    before = sorted(tmp_path.iterdir())
+    with opened(path) as given:
+        assert sorted(os.listdir(given.folder)) == TABLES
+        assert given.left_out == tuple(names)
+    assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_password_is_refused(tmp_path, folder):
+def test_a_zip_with_a_password_is_refused(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder)
     content = bytearray(path.read_bytes())
     at = content.find(b"PK\x01\x02") + 8  # the flags of the first file in the central directory (APPNOTE 4.3.12)
     content[at : at + 2] = struct.pack("<H", struct.unpack("<H", content[at : at + 2])[0] | 1)
     path.write_bytes(content)
-    assert "is encrypted" in refused(path)
-
-
-def test_another_compression_is_refused(tmp_path, folder):
-    path = tmp_path / "given.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.write(folder / "machine.csv", "machine.csv")
-    assert "other than deflate" in refused(path)
-
-
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, folder, monkeypatch):
-    path = zipped(tmp_path / "given.zip", folder)
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("more.csv", bytes(handed_in.BOMB_BYTE + 1))
-    monkeypatch.setattr(handed_in, "_copied", None)
-    assert "'more.csv' unpacks to more than 200 times its size" in refused(path)
+    assert "is encrypted, password required" in refused(path)
 
 
 @pytest.mark.parametrize(
@@ -144,16 +119,16 @@ def test_a_damaged_zip_is_refused(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    assert "is not a sound zip" in refused(path)
+    assert "is not a readable zip" in refused(path)
     at = whole.find(b"PK\x03\x04") + 60  # within the first file's compressed bytes
     path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
-    assert "is not a sound zip" in refused(path)
+    assert "is not a readable zip" in refused(path)
 
 
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path):
     assert "cannot be read (No such file or directory)" in refused(tmp_path / "nowhere")
     (tmp_path / "table.csv").write_text("a,b\n")
-    assert "is not a sound zip" in refused(tmp_path / "table.csv")
+    assert "is not a readable zip" in refused(tmp_path / "table.csv")
     (tmp_path / "empty").mkdir()
     assert "holds no machine.csv" in refused(tmp_path / "empty")
 
@@ -168,7 +143,7 @@ def test_several_machines_are_named(tmp_path):
 def test_links_in_a_folder_are_not_followed(tmp_path, folder):
     (folder / "runs.csv").rename(tmp_path / "elsewhere.csv")
     (folder / "runs.csv").symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(UserError, match=r"box/runs\.csv: is not a plain file"), opened(folder):
+    with pytest.raises(UserError, match=r"box/runs\.csv: is not a regular file"), opened(folder):
         pass
     (tmp_path / "above").mkdir()
     (tmp_path / "above" / "link").symlink_to(folder, target_is_directory=True)
@@ -178,8 +153,14 @@ def test_links_in_a_folder_are_not_followed(tmp_path, folder):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({6: struct.pack("<H", 99)}, "is not a sound zip (zip file version 9.9)"),  # the version needed to extract it
-        ({8: struct.pack("<H", 1 << 11), 46: b"\xff"}, "is not a sound zip ('utf-8' codec"),  # a name that says UTF-8
+        (
+            {6: struct.pack("<H", 99)},
+            "is not a readable zip (zip file version 9.9)",
+        ),  # the version needed to extract it
+        (
+            {8: struct.pack("<H", 1 << 11), 46: b"\xff"},
+            "is not a readable zip ('utf-8' codec",
+        ),  # a name that says UTF-8
     ],
 )
 def test_a_zip_of_another_make_is_refused(tmp_path, folder, changed, words):
@@ -197,9 +178,9 @@ def test_a_folder_in_the_place_of_a_table_is_refused_and_not_left_out(tmp_path, 
     (folder / "runs.csv").mkdir()
     (folder / "plots").mkdir()
     (folder / "plots" / "runs.csv").mkdir()  # not in the machine's folder itself
-    assert refused(folder) == f"{folder}/runs.csv: is not a plain file; put the table itself there"
+    assert refused(folder) == f"{folder}/runs.csv: is not a regular file; put the table itself there"
     path = zipped(tmp_path / "given.zip", folder, "box/")
-    assert "'box/runs.csv/' is a folder, where a table should be; zip the folder again" in refused(path)
+    assert f"{path}/box/runs.csv: is not a regular file" in refused(path)
 
 
 def test_the_tables_of_workloads_beside_a_machine_come_with_it_and_no_others(tmp_path, folder):
