@@ -186,13 +186,6 @@ def test_the_paper_of_a_gpu_has_its_figures(data, tmp_path):
     assert "Tesla T4" in page.text()
 
 
-def test_what_it_measures_is_not_added_to_a_cache(t4, tmp_path):
-    answer = run("t4", "-m", "measure", "add-machine", t4.folder, "--data", tmp_path)
-    assert answer.returncode == 2
-    assert f"column driver: the driver is {DRIVER!r}, that of a GPU which tests stand in for" in answer.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_l4_computes_in_bf16_and_is_capped(tmp_path):
     folder = measured("l4", tmp_path, "--sections", "inference", "--batch-sizes", 256, precisions=["bf16"])
     (machine,) = folder.environments()

@@ -44,9 +44,6 @@ that get by with fewer multiplications than are counted (Lavin and Gray 2016: up
 AHEAD = timedelta(days=1)
 """So far a clock may be ahead of this one."""
 
-STOOD_IN = "test double"
-"""In the version of the driver of a GPU that tests stand in for (``tests/helpers/gpu``): nothing of one is measured."""
-
 
 class Row(NamedTuple):
     """A row of a table, and where it stands."""
@@ -119,8 +116,6 @@ def _check_environments(tables: dict[type, list[Row]]) -> None:
     for row in tables[Environment]:
         if row.values.hardware_id != machine:
             row.refuse("is of another machine than the first row, by its hardware_id", "hardware_id")
-        if STOOD_IN in (row.values.driver or ""):
-            row.refuse(f"the driver is {row.values.driver[:40]!r}, that of a GPU which tests stand in for", "driver")
         if row.values.device == "cpu" and row.values.cores is None:
             row.refuse("is of a processor and does not say its cores", "cores")
         if row.values.device != "cuda" and row.values.torch is None:  # imported counters are of NVIDIA's GPUs
