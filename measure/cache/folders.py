@@ -28,7 +28,18 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import ChildTable, append, in_turn, locked, merged, numbered, read, set_torn_line_aside, write
+from measure.cache.table import (
+    ChildTable,
+    append,
+    check_whole,
+    in_turn,
+    locked,
+    merged,
+    numbered,
+    read,
+    set_torn_line_aside,
+    write,
+)
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
 from measure.domain.models import OWN
 from measure.domain.words import STAGES, STEP, same_shape
@@ -390,7 +401,9 @@ def read_machine(folder: Path) -> Rows:
 
 def _read(files: Mapping[type[Any], Path]) -> Rows:
     """Return the rows of tables. Raises UserError for a damaged one, and for one without a row that others need."""
-    tables = {record: numbered(path, record, strict=True) for record, path in files.items()}
+    for path in files.values():
+        check_whole(path)
+    tables = {record: numbered(path, record) for record, path in files.items()}
     for record, needed in NEEDS.items():
         if tables.get(record) and not tables[needed]:
             path = files[record]

@@ -76,11 +76,9 @@ def several(pattern: str, description: str) -> Form:
 class Column:
     """The facts of a column, given in the ``Annotated`` type of a record's field; a text alone is its meaning.
 
-    ``unit`` is given where the column's name does not end with it. Numbers lie from ``least`` to ``most``: those of
-    tables written by hand or handed in have to; any table's are refused for the sign that is not in this range, and
-    for a 0 that is not.
-    A text whose cell may be empty without being unknown is ``empty`` then. The name, the type, and whether a cell may
-    be empty follow from the field.
+    ``unit`` is needed if the column's name does not end with it. Numbers lie from ``least`` to ``most``. ``empty`` is
+    the value of an empty cell, if that does not mean unknown. The field gives the name, the type, and whether a cell
+    may be empty.
     """
 
     meaning: str
@@ -93,8 +91,8 @@ class Column:
     type: type = str
     optional: bool = False
 
-    def value(self, text: str, strict: bool) -> Any:
-        """Return what a cell holds. Raises ValueError saying what it is; a ``strict`` reader asks for the range."""
+    def value(self, text: str) -> Any:
+        """Parse a cell. Raises ValueError with the text and the expected form."""
         if not text:
             if self.optional:
                 return self.empty
@@ -105,7 +103,7 @@ class Column:
             wanted = self.form.description
         else:
             number = self._number(text)
-            if number is not None and (not strict or self.least <= number <= self.most):
+            if number is not None and self.least <= number <= self.most:
                 return number
             wanted = "a whole number" if self.type is int else "a number"
             if number is not None:

@@ -104,50 +104,42 @@ def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Re
     return [row for _, row in numbered(path, record, key)]
 
 
-def numbered(
-    path: Path, record: type[Record], key: Sequence[str] = (), strict: bool = False
-) -> list[tuple[int, Record]]:
-    """Return the rows, each with the line in which it ends; with a key those of ``read_firsts``.
+def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
+    """Return the rows, each with the line in which it ends; with a key only those of ``read_firsts``.
 
-    Numbers of a table that is written by hand, and those of others where it is ``strict``, have to be in their range.
-    A strict reader refuses a file whose last line is cut off, and one without a line, as well.
+    A torn last line is no row, except in a table written by hand: not every editor ends the last line.
     """
     if not path.exists():
         return []
+    content = _content(path) if TABLES[record].by_hand else _complete(path)[0]
+    if not content:
+        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
     try:
-        return _parsed(path, record, _lines(path, record, strict), key, strict)
+        return _parsed(path, record, content, key)
     except _RowError as wrong:
         raise UserError(f"{path}{wrong.line}{wrong.column}: {wrong}; mend the line or delete it") from None
 
 
-def _lines(path: Path, record: type, strict: bool) -> bytes:
-    """Return what is to be read of a table's file."""
-    if TABLES[record].by_hand:
-        return _content(path)  # a line that an editor did not end is whole
-    complete, torn = _complete(path)
-    if strict and torn:
+def check_whole(path: Path) -> None:
+    """Raise UserError if the last line of a table that a program wrote is incomplete."""
+    complete, torn = _complete(path) if path.exists() else (b"", b"")
+    if torn:
         number = complete.count(b"\n") + 1
-        raise UserError(f"{path}, line {number}: is cut off; restore the file or delete the line")
-    if strict and not complete:
-        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
-    return complete
+        raise UserError(f"{path}, line {number}: incomplete row; restore the file or delete the line")
 
 
-def _parsed(
-    path: Path, record: type[Record], content: bytes, key: Sequence[str] = (), strict: bool = False
-) -> list[tuple[int, Record]]:
+def _parsed(path: Path, record: type[Record], content: bytes, key: Sequence[str] = ()) -> list[tuple[int, Record]]:
     """Return the rows in a table's bytes with their lines. Raises _RowError for one that is refused."""
     known = TABLES[record].columns
     names, numbers, rows = _cells(path, record, content, key)
     if not rows:
         return []
-    strict = strict or TABLES[record].by_hand
     values: dict[str, Iterable[Any]] = {}
     for name, texts in zip(names, zip(*rows, strict=True), strict=True):
         value_of = {}  # by columns, and each text once, which is faster
         for text in dict.fromkeys(texts):
             try:
-                value_of[text] = known[name].value(text, strict)
+                value_of[text] = known[name].value(text)
             except ValueError as complaint:
                 raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         values[name] = map(value_of.__getitem__, texts)
@@ -161,10 +153,7 @@ def _cells(
     by_hand = TABLES[record].by_hand
     try:
         lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
-        header = next(lines, None)
-        if header is None and not by_hand:
-            return [], [], []
-        header = header or []
+        header = next(lines, [])
         _check_header(path, record, header)
         numbers, rows = [], []
         places = [place for place, name in enumerate(header) if name in key]
@@ -189,23 +178,21 @@ def _cells(
 def _check_header(path: Path, record: type, header: Sequence[str]) -> None:
     """Raise UserError unless the columns of a header are those of the record."""
     known = TABLES[record].columns
-    if TABLES[record].by_hand:
-        if sorted(header) != sorted(known):
-            wrong = sorted(set(header) ^ set(known)) or sorted(header)
-            expected = f"the columns must be {', '.join(known)}, each once"
-            raise UserError(f"{path}, line 1: {expected}: see {wrong[0]!r}, and mend the header")
-        return
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
         raise UserError(f"{path}, line 1: duplicate column {sorted(repeated)[0]!r} in the header; delete one of them")
-    newer = [name for name in header if name not in known]
-    if newer:
+    unknown = [name for name in header if name not in known]
+    if unknown:
         raise UserError(
-            f"{path}, line 1: unknown column {newer[0]!r}, so a newer version wrote this table; update this checkout"
+            f"{path}, line 1: unknown column {unknown[0]!r}; mend the header, or update this checkout if a newer "
+            "version wrote the table"
         )
     missing = [name for name in known if name not in header]
     if missing:
-        raise UserError(f"{path}, line 1: the column {missing[0]!r} is missing; move the file away and measure again")
+        raise UserError(
+            f"{path}, line 1: the column {missing[0]!r} is missing; mend the header, or move the file away and "
+            "measure again"
+        )
 
 
 def _format(rows: Iterable[Any]) -> str:

@@ -413,7 +413,7 @@ COMMANDS = [
             "measure add-machine {root}/data/machines/example-cpu --data {root}/new",
         )
         for rest in [
-            ("runs.csv, line 11: is cut off", rewritten(TABLE, lambda content: content[:-1])),
+            ("runs.csv, line 11: incomplete row", rewritten(TABLE, lambda content: content[:-1])),
             ("runs.csv: has no complete line", rewritten(TABLE, lambda content: content.replace(b"\n", b"\r"))),
             ("runs.csv: is empty", put(TABLE, b"")),
             ("runs.csv: has no row", rewritten(TABLE, lambda content: content[: content.index(b"\n") + 1])),

@@ -6,7 +6,7 @@ import pytest
 from measure.cache import hand_kept
 from measure.cache.records import Environment, Run
 from measure.cache.schema import TABLES, Column, several, some_of, table, unit
-from measure.cache.table import append, numbered, read, write
+from measure.cache.table import UnreadableError, append, read, write
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
@@ -156,13 +156,14 @@ def test_a_torn_line_goes_with_the_next_write(path, change):
     assert path.read_text() == "name,length_s,colours,note\na,1.5,,\nb,2.0,,\nc,3.0,red+blue,\n"
 
 
-def test_a_strict_reader_asks_for_the_range(path):
+def test_a_number_has_to_be_in_its_range(path):
     path.write_text("name,length_s,colours,note\na,11,,\n")
-    assert read(path, Sort) == [Sort("a", 11.0)]
     with pytest.raises(
         UserError, match=r"line 2, column length_s: the cell is '11', not a number from 0\.001 to 10 s; mend"
     ):
-        numbered(path, Sort, strict=True)
+        read(path, Sort)
+    with pytest.raises(UnreadableError, match=r"the cell is '11\.0', not a number from"):
+        write(path, Sort, [Sort("a", 11.0)])
 
 
 @pytest.mark.parametrize("text", ["٣", "１.5", "1_000", "0x10", "1,5"])

@@ -32,8 +32,8 @@ def header_alone(text):
 @pytest.mark.parametrize(
     ("file", "damage", "words"),
     [
-        ("machines/box/runs.csv", lambda text: text[:-1], ", line 3: is cut off"),
-        ("machines/box/runs.csv", lambda text: text + b"e1,net", ", line 4: is cut off"),
+        ("machines/box/runs.csv", lambda text: text[:-1], ", line 3: incomplete row"),
+        ("machines/box/runs.csv", lambda text: text + b"e1,net", ", line 4: incomplete row"),
         ("machines/box/runs.csv", lambda text: text.replace(b"\n", b"\r"), ": has no complete line"),
         ("machines/box/runs.csv", lambda _: b"", ": is empty, without even a header"),
         ("machines/box/runs.csv", header_alone, ": has no row, and without one the 3 of samples.csv are not read"),
@@ -41,7 +41,7 @@ def header_alone(text):
         ("machines/box/machine.csv", header_alone, ": has no row, so the machine is not known"),
         ("machines/box/samples.csv", lambda text: text.replace(b",0.1,", b",1e9,"), ", line 2, column latency_s: the"),
         ("workload/models.csv", header_alone, ": has no row, and without one the 1 of layers.csv are not read"),
-        ("workload/operators.csv", lambda text: text[:-1], ", line 2: is cut off"),
+        ("workload/operators.csv", lambda text: text[:-1], ", line 2: incomplete row"),
     ],
 )
 def test_a_damaged_table_is_named(data, file, damage, words):

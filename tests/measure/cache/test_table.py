@@ -81,8 +81,8 @@ RUN_HEADER = ",".join(TABLES[Run].columns)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("model,wat\n", "line 1: unknown column 'wat', so a newer version wrote this table; update"),
-        ("environment_id,model\n", "line 1: the column 'batch' is missing; move the file away"),
+        ("model,wat\n", "line 1: unknown column 'wat'; mend the header, or update this checkout if a newer"),
+        ("environment_id,model\n", "line 1: the column 'batch' is missing; mend the header"),
         ("model,model\n", "line 1: duplicate column 'model' in the header"),
         (
             "{head}\ne1,net,one,fp32,inference,eager,ok,,now,,,,,0,,\n",
@@ -213,19 +213,21 @@ def test_nothing_is_written_that_would_not_be_read(tmp_path, change, column, val
     assert [file.name for file in tmp_path.iterdir()] == ["kernels.csv"]
 
 
-def test_a_strict_reader_refuses_what_is_cut_off(tmp_path):
+def test_a_torn_line_is_no_row_and_can_be_refused(tmp_path):
     path = tmp_path / "samples.csv"
     table.append(path, Sample, samples(2))
-    whole = path.read_bytes()
-    assert [row for _, row in table.numbered(path, Sample, strict=True)] == samples(2)
-    path.write_bytes(whole[:-1])
-    assert table.read(path, Sample) == samples(1)  # as where a writer was killed
-    with pytest.raises(UserError, match=r"samples\.csv, line 3: is cut off; restore the file or delete the line$"):
-        table.numbered(path, Sample, strict=True)
+    table.check_whole(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert table.read(path, Sample) == samples(1)  # a writer was killed
+    with pytest.raises(UserError, match=r"samples\.csv, line 3: incomplete row; restore the file or delete the line$"):
+        table.check_whole(path)
+
+
+def test_an_empty_file_is_no_table(tmp_path):
+    path = tmp_path / "samples.csv"
     path.write_bytes(b"")
-    assert table.read(path, Sample) == []
     with pytest.raises(UserError, match=r"samples\.csv: is empty, without even a header; restore the file or del"):
-        table.numbered(path, Sample, strict=True)
+        table.read(path, Sample)
 
 
 @pytest.mark.parametrize("use", [table.read, lambda path, record: table.append(path, record, samples(1))])
