@@ -5,7 +5,7 @@ likewise, after the times of its operators and kernels, or what the counters sai
 at most the round that it was in: a torn last line is set aside, and samples that no run committed are not read. The run
 of a training step is written after those of its stages, and commits them.
 
-Reads tables strictly: what was cut off, emptied or came from elsewhere is said, instead of being left out.
+Checks of whole folders refuse a torn or empty table instead of skipping it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,9 +1,7 @@
-"""Checks that tables can be what a machine measured: what reading them leaves open.
+"""Check that a machine can have measured the tables that somebody hands in.
 
-Nobody can tell a careful invention from a measurement; what is refused here is torn, in other units, of another
-machine, or beyond what any chip does.
-
-The counts of another person's own models, which come with the machine that measured them.
+Nobody can tell a careful invention from a measurement. The checks refuse tables that are torn, in other units, from
+another machine, or faster than any chip. They cover the counts of the owner's own models as well.
 """
 
 from collections.abc import Iterable, Sequence

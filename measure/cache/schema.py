@@ -1,12 +1,10 @@
-"""What tables say of themselves: a column's facts stand on its record's field, a table's on the record's class.
+"""Declare tables: a record's field holds the facts of a column, its class those of the table.
 
-The header, reading, checking and the data dictionary all follow from these.
+The header, the reader, the checks and the data dictionary follow from them. Columns that several tables share are
+declared here once.
 
-Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
-of the time, which is half a second, but measuring must run where only torch is installed, and an error's file, line
-and column and the units would have to be written here all the same; pandera checks frames, of which there are none.
-
-The columns that several tables share, each declared once.
+Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the
+largest table in two thirds of the time, but measuring needs to run with torch alone, and neither names file, line, column and unit of an error.
 """
 
 import re

@@ -1,13 +1,11 @@
-"""Tables as CSV files: typed rows read, written whole, and appended, so that a writer may die at any moment.
+"""Read, write and append typed rows as CSV. A writer may die at any moment.
 
 A table is a dataclass whose field names are the header, in order: see ``schema``.
 
-Child tables, whose rows belong to the rows of another table: samples to a run, layers to a workload.
+The rows of a child table belong to rows of another table, as samples belong to a run. Children are written first, and
+their row commits them. Children without a row are not read, and the next measurement replaces them.
 
-The children of a row are written before it: the row commits them. What a killed writer left without its row is
-not read, and is replaced when it is measured again.
-
-One holder at a time: locks that the system releases when their holder dies.
+Locks keep a second writer out. The system releases them when their holder dies.
 """
 
 import csv
@@ -33,18 +31,19 @@ FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def as_text(cell: Any) -> Any:
-    """Return a cell of CSV that people open in spreadsheets, a text that those would run with an apostrophe before it
-    (OWASP, CSV Injection). The cache is not written so: programs read it, and it holds what it was given.
+    """Put an apostrophe before a text that a spreadsheet would run (OWASP, CSV Injection).
+
+    The cache is written without it, because programs read it.
     """
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 class UnreadableError(UserError):
-    """Rows that ``read`` would refuse, and the whole table with them, once they were written: none of them is."""
+    """``read`` would refuse these rows, and the whole table with them. Nothing was written."""
 
 
 class _RowError(Exception):
-    """What is wrong in a row, with its line, and with the column where it is a cell."""
+    """A wrong row, with its line, and with the column of a wrong cell."""
 
     def __init__(self, what: object, line: int, column: str | None = None) -> None:
         super().__init__(what)
@@ -52,7 +51,7 @@ class _RowError(Exception):
 
 
 def _content(path: Path) -> bytes:
-    """Return a file's bytes. Raises UserError where it cannot be read."""
+    """Return a file's bytes. Raises UserError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as problem:
@@ -100,7 +99,7 @@ def read(path: Path, record: type[Record]) -> list[Record]:
 
 
 def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Record]:
-    """Return the first row for each value of the key's columns; of the others no cell is looked at, which is faster."""
+    """Return the first row for each value of the key's columns. Other rows are skipped unparsed (faster)."""
     return [row for _, row in numbered(path, record, key)]
 
 
