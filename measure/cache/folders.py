@@ -1,9 +1,9 @@
-"""The only reader and writer of measured CSV.
+"""Read and write the folders of machines and workloads: the only access to measured CSV.
 
-A round of a cell is written as its samples first and its run last: the row in ``runs.csv`` commits it; a profile
-likewise, after the times of its operators and kernels, or what the counters said of them. A run that is killed loses
-at most the round that it was in: a torn last line is set aside, and samples that no run committed are not read. The run
-of a training step is written after those of its stages, and commits them.
+A round of a cell is written samples first and run last: the row in ``runs.csv`` commits it. A profile follows the times
+of its operators and kernels, or their counters, in the same way. The run of a training step is written after the runs
+of its stages, and commits them. A killed run loses at most its current round: the lock sets a torn last line aside, and
+samples without a run are not read.
 
 Checks of whole folders refuse a torn or empty table instead of skipping it.
 """

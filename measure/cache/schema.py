@@ -3,8 +3,8 @@
 The header, the reader, the checks and the data dictionary follow from them. Columns that several tables share are
 declared here once.
 
-Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the
-largest table in two thirds of the time, but measuring needs to run with torch alone, and neither names file, line, column and unit of an error.
+Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
+of the time, but measuring needs to run with torch alone, and neither names file, line, column and unit of an error.
 """
 
 import re
