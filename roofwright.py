@@ -11,8 +11,8 @@ from measure.verbs.terminal import answer
 def _measure(words: Sequence[str]) -> int:
     from measure.__main__ import main
 
-    # Models of one's own lie in the current folder, which ``python -m`` looks into first. Here it comes last, so that
-    # no file in it stands in for a part of the program.
+    # A user's own models lie in the current folder. ``python -m`` looks there first; here it comes last, so that no
+    # file in it replaces a part of the program.
     sys.path.append(os.getcwd())
     return main(words)
 
@@ -27,7 +27,7 @@ PARTS: dict[str, Callable[[Sequence[str]], int]] = {"measure": _measure, "report
 
 
 def parser() -> CommandLine:
-    """Return the flags, up to the part that the rest of the words belongs to."""
+    """Return the flags before the part; the part parses the rest."""
     flags = CommandLine(
         prog="roofwright",
         description="Measure how deep networks run on this machine, and render the paper about it.",
@@ -41,7 +41,7 @@ def parser() -> CommandLine:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; its exit codes are those of its parts, and 2 where none is named."""
+    """Run a part and return its exit code; 2 if none is named."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words and words[0] in PARTS:
         return PARTS[words[0]](words[1:])
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(words: Sequence[str]) -> int:
-    """Do what words say that name no part. Raise UserError for bad input."""
+    """Print the version or the help. Raises UserError for bad input."""
     flags = parser()
     if flags.parse_args(words).version:
         from measure.machine.environment import version

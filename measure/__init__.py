@@ -1,7 +1,7 @@
 """Measure deep networks on this machine and keep the results as CSV.
 
 Importing this package alone imports neither torch nor pandas. ``measure.model(network, inputs)`` answers for a network
-that is at hand in Python.
+in Python.
 """
 
 from typing import TYPE_CHECKING, Any

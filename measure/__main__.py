@@ -10,16 +10,16 @@ from measure.verbs.terminal import answer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0, 1 for what a verb was asked to fail on, 2 for bad input, or 130 when stopped from the keyboard."""
+    """Return 0, a verb's own 1, 2 for bad input, or 130 after Ctrl-C."""
     words = sys.argv[1:] if argv is None else list(argv)
     verb = f" {words[0]}" if words and words[0] in VERBS else ""
     return answer(f"python -m measure{verb}", lambda: run(words))
 
 
 def run(words: Sequence[str]) -> int:
-    """Do what the words say. Raises UserError for bad input.
+    """Run a verb, or measure. Raises UserError for bad input.
 
-    What the command needs is imported here, where Ctrl-C is answered already.
+    Imports the verb's module here, where Ctrl-C is handled already.
     """
     module, rest = "measure.verbs.measure", words
     if words and not words[0].startswith("-"):

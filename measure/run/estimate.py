@@ -136,7 +136,7 @@ def _sampled_s(sampling: Sampling, call_s: float) -> float:
 
 
 def datasheet(cache: RunCache) -> Rates | None:
-    """Return the roof of a GPU by its datasheet; None of a processor, of which a machine may have a few cores."""
+    """Return the roof of a GPU by its datasheet; None for a processor: a machine may have a few of its cores."""
     if cache.environment.device == "cpu":
         return None
     chips = read(kept_by_hand(Chip, cache.workloads.data), Chip)
@@ -187,7 +187,7 @@ class MemoryFit:
         row = self._counted.get(key)
         needed = None if row is None else _peak_byte(cell, row)
         if needed is None:
-            _log.info("%s: what memory it needs was not counted; it is tried", task.label)
+            _log.info("%s: its memory was not counted; it is tried", task.label)
             return None
         _log.info("%s: its tensors need %.2f of %.2f GB", task.label, needed / 1e9, self._device_byte / 1e9)
         if needed <= self._device_byte:

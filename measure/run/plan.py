@@ -42,7 +42,7 @@ def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
         if name in request.sections:
             missing = section.missing(request, cache)
             tasks += missing
-            _log.info("%s: %d to do, what else was asked for is in the cache", name, len(missing))
+            _log.info("%s: %d to do, the rest is in the cache", name, len(missing))
     return tasks
 
 

@@ -121,7 +121,8 @@ def spawn(main: Callable[..., None], *arguments: Any, variables: dict[str, str] 
     try:
         process.start()
     finally:
-        os.environ.clear()
+        for name in variables or {}:
+            del os.environ[name]
         os.environ.update(before)
     theirs.close()
     return IsolatedProcess(process, ours)

@@ -1,4 +1,4 @@
-"""What a user asked for, and what it means on a machine."""
+"""A user's request for measurements, and its meaning on a machine."""
 
 import re
 from collections.abc import Collection, Sequence

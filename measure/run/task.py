@@ -1,4 +1,4 @@
-"""A task of a run: what it measures, when its turn comes, and how its outcome becomes rows of the cache.
+"""A task of a run: its identity, its turn, its measurement, and the rows of its outcome.
 
 A section is a subclass of ``Task``; ``measure/run/sections.py`` lists them all.
 """

@@ -241,7 +241,7 @@ class Worker:
             except UnreadableMessageError as problem:
                 self.stop()
                 why = in_short(problem.args[0])
-                return Failure("error", f"what came through the process's pipe cannot be read ({why})")
+                return Failure("error", f"the process wrote something unreadable into its pipe ({why})")
             except (EOFError, OSError):
                 return self._death(self._isolated)
             if not isinstance(message, logging.LogRecord):
@@ -253,7 +253,7 @@ class Worker:
         code = process.exit_code()
         if code is None:
             self.stop()
-            return Failure("error", "the process closed its pipe, or wrote into it what cannot be read")
+            return Failure("error", "the process closed its pipe, or wrote something unreadable into it")
         _log.info("process %s died with exit code %d", self.pid, code)
         self._isolated = None
         if code == -signal.SIGKILL:

@@ -1,4 +1,4 @@
-"""``python -m measure`` without a verb: its flags, what they ask for, and measuring what the cache lacks."""
+"""``python -m measure`` without a verb: its flags, their checks, and a run that fills the cache."""
 
 import argparse
 import dataclasses
@@ -291,7 +291,7 @@ def show_plan(parts: Sequence[Part], request: Request, cache: RunCache, torch_na
 
 
 def measure(arguments: argparse.Namespace) -> int:
-    """Plan, and measure what is missing."""
+    """Plan, and measure the tasks that the cache lacks."""
     began = time.monotonic()
     request = resolve_request(arguments)
     deadline = None if request.budget_s is None else began + request.budget_s

@@ -523,7 +523,7 @@ def test_the_log_names_what_failed_before_and_is_left_out(caplog):
     to_do(request, runs=[run("alexnet", 1, status="oom")])
     assert [record.getMessage() for record in caplog.records] == [
         "not tried again without --force: alexnet batch 1 fp32 inference eager, oom (None)",
-        "inference: 3 to do, what else was asked for is in the cache",
+        "inference: 3 to do, the rest is in the cache",
     ]
 
 
