@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.cache.records import Cell
 from measure.counting import count
 from measure.counting.memory import tensors_in
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STEP
 from measure.errors import UserError

@@ -25,7 +25,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE
 from measure.errors import UserError
 from measure.machine import devices

@@ -27,7 +27,7 @@ SHARED = (
 class WithoutTypes(ast.NodeTransformer):
     """Removes what only a type checker reads."""
 
-    def visit_If(self, node: ast.If) -> ast.AST | None:  # noqa: N802 - the name that ast calls
+    def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
 
 

@@ -8,48 +8,12 @@ What a column holds is said on its field, or in ``columns`` where several tables
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from measure.cache import schema
 from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, duration, one_of, several, some_of, table
-from measure.domain.words import (
-    BURST,
-    EAGER,
-    EIGHT_BITS,
-    FLAGS,
-    HUGE_PAGES,
-    INFERENCE,
-    PRECISIONS,
-    STREAM_ARRAYS,
-    SUSTAINED,
-)
-
-
-class Cell(NamedTuple):
-    """A model at one batch size, precision, phase and variant: what is measured, on whatever machine."""
-
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-
-    @classmethod
-    def of(cls, row: Any) -> "Cell":
-        """Return the cell that a row belongs to."""
-        return cls(*(getattr(row, name) for name in cls._fields))
-
-    def describe(self) -> str:
-        """Name the cell in full, for logs and comparisons."""
-        return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
-
-    @property
-    def label(self) -> str:
-        """The cell in a plan: only what is not usual is named beside model, batch size and precision."""
-        training = "" if self.phase == INFERENCE else "training "
-        variant = "" if self.variant == EAGER else f" {self.variant}"
-        return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
-
+from measure.domain.latency import Cell
+from measure.domain.words import BURST, EIGHT_BITS, FLAGS, HUGE_PAGES, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 
 CELL = ("environment_id", *Cell._fields)
 

@@ -26,8 +26,8 @@ from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two
 from measure.domain.words import same_shape
 
 if TYPE_CHECKING:
-    from measure.cache.records import Cell, Environment, RoofMeasurement
-    from measure.domain.latency import Rounds
+    from measure.cache.records import Environment, RoofMeasurement
+    from measure.domain.latency import Cell, Rounds
 
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 """The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the

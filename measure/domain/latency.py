@@ -6,23 +6,52 @@ The rounds of cells: their runs, and what their samples took.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.cache.folders import MachineFolder
-from measure.cache.records import Cell, Environment, Run, Sample
 from measure.domain.models import tokens
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import INFERENCE, STEP
+from measure.domain.words import EAGER, INFERENCE, STEP
+
+if TYPE_CHECKING:
+    from measure.cache.folders import MachineFolder
+    from measure.cache.records import Environment, Run, Sample
+
+
+class Cell(NamedTuple):
+    """A model at one batch size, precision, phase and variant: what is measured, on whatever machine."""
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+
+    @classmethod
+    def of(cls, row: Any) -> "Cell":
+        """Return the cell that a row belongs to."""
+        return cls(*(getattr(row, name) for name in cls._fields))
+
+    def describe(self) -> str:
+        """Name the cell in full, for logs and comparisons."""
+        return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
+
+    @property
+    def label(self) -> str:
+        """The cell in a plan: only what is not usual is named beside model, batch size and precision."""
+        training = "" if self.phase == INFERENCE else "training "
+        variant = "" if self.variant == EAGER else f" {self.variant}"
+        return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
 
 
 @dataclass(frozen=True)
 class Rounds:
     """The runs of a cell, one at least, and the latencies (s) of the samples of each that has a result."""
 
-    runs: tuple[Run, ...]
+    runs: "tuple[Run, ...]"
     latencies: tuple[tuple[float, ...], ...]
 
     @property
-    def deciding(self) -> Run:
+    def deciding(self) -> "Run":
         """The first run with a result where any has one, else the first that failed: its status is the cell's."""
         wanted = (run for run in self.runs if (run.status == "ok") == bool(self.latencies))
         return next(wanted, self.runs[0])
@@ -33,7 +62,7 @@ class Rounds:
         return frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
 
 
-def of_cells(runs: Iterable[Run], samples: Iterable[Sample]) -> dict[Cell, Rounds]:
+def of_cells(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cell, Rounds]:
     """Return the rounds of each cell of one environment."""
     latencies: dict[tuple[Cell, int], list[float]] = defaultdict(list)
     for sample in samples:
@@ -82,7 +111,7 @@ class TimedCell:
         return Cell(self.model, self.batch, self.precision, self.phase, self.variant)
 
 
-def timed_cells(folder: MachineFolder, environment: Environment) -> list[TimedCell]:
+def timed_cells(folder: "MachineFolder", environment: "Environment") -> list[TimedCell]:
     """Return the cells that an environment measured, training steps as a whole, in the order of their models.
 
     Raises UserError for a table that cannot be read.
@@ -92,7 +121,7 @@ def timed_cells(folder: MachineFolder, environment: Environment) -> list[TimedCe
     return [_timed(cell, of_cell) for cell, of_cell in sorted(rounds.items(), key=_order)]
 
 
-def _is_shown(run: Run, environment: Environment) -> bool:
+def _is_shown(run: "Run", environment: "Environment") -> bool:
     return run.environment_id == environment.environment_id and run.phase in (INFERENCE, STEP)
 
 

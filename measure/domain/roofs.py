@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from measure.cache.records import RoofMeasurement
 from measure.domain.words import LOAD, STREAM_ARRAYS, SUSTAINED
+
+if TYPE_CHECKING:
+    from measure.cache.records import RoofMeasurement
 
 ARITHMETIC = ("matmul", "fma", "numpy_matmul")
 """The kernels that a peak is read from."""
@@ -41,12 +43,12 @@ class Rates:
         return None if peak is None or self.byte_per_s is None else min(peak, intensity * self.byte_per_s)
 
 
-def is_loaded(row: RoofMeasurement) -> bool:
+def is_loaded(row: "RoofMeasurement") -> bool:
     """Return whether other programs used so much of the processor that a kernel's time says little."""
     return row.load is not None and row.load >= LOAD
 
 
-def believed(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
+def believed(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
     """Return the rows without those that other programs disturbed, as far as their kernel has others.
 
     A kernel is believed at any size: a roof is read from the fastest.
@@ -57,11 +59,11 @@ def believed(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
     return [row for found in kernels.values() for row in _undisturbed(found)]
 
 
-def _undisturbed(rows: list[RoofMeasurement]) -> list[RoofMeasurement]:
+def _undisturbed(rows: "list[RoofMeasurement]") -> "list[RoofMeasurement]":
     return [row for row in rows if not is_loaded(row)] or rows
 
 
-def measured(rows: Iterable[RoofMeasurement]) -> Rates:
+def measured(rows: "Iterable[RoofMeasurement]") -> Rates:
     """Return the rates of one environment, of several rounds their median."""
     timed = [row for row in believed(rows) if row.status == "ok" and row.latency_s and row.pace == SUSTAINED]
     best: dict[str, RoofMeasurement] = {}
@@ -82,7 +84,7 @@ def measured(rows: Iterable[RoofMeasurement]) -> Rates:
     )
 
 
-def _flop_per_s(row: RoofMeasurement) -> float:
+def _flop_per_s(row: "RoofMeasurement") -> float:
     return row.flop / (row.latency_s or inf)
 
 

@@ -107,21 +107,19 @@ class ChannelsLast(Variant):
     def change(self, call: "Call", model: Model) -> "Call":
         import torch
 
-        from measure.models.call import Call, map_tensors
-
         found_image = False
 
-        def laid_out(tensor: torch.Tensor) -> torch.Tensor:
+        def lay_out(tensor: torch.Tensor) -> torch.Tensor:
             nonlocal found_image
             if tensor.ndim != 4:
                 return tensor
             found_image = True
             return tensor.to(memory_format=torch.channels_last)
 
-        inputs, keywords = map_tensors(call.inputs, laid_out), map_tensors(call.keywords, laid_out)
+        changed = call.with_inputs(lay_out)
         if not found_image:
             raise NotImplementedError(f"channels_last is a layout of images, which {model.name} does not take")
-        return Call(call.network.to(memory_format=torch.channels_last), inputs, keywords)
+        return replace(changed, network=call.network.to(memory_format=torch.channels_last))
 
 
 class Cold(Variant):

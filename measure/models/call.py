@@ -23,6 +23,10 @@ class Call:
     inputs: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
 
+    def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
+        """Return the call with ``change`` applied to every tensor of its arguments."""
+        return Call(self.network, map_tensors(self.inputs, change), map_tensors(self.keywords, change))
+
 
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
@@ -45,7 +49,7 @@ def empty_inputs(call: Call, device: str, dtype: "torch.dtype") -> Call:
         kind = dtype if tensor.is_floating_point() else tensor.dtype
         return torch.empty(tensor.shape, dtype=kind, device=device)
 
-    return Call(call.network, map_tensors(call.inputs, empty), map_tensors(call.keywords, empty))
+    return call.with_inputs(empty)
 
 
 def torch_dtype(precision: str) -> "torch.dtype":

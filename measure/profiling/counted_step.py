@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.domain.words import INFERENCE, STEP
 from measure.errors import in_short
 from measure.machine import devices

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.errors import UserError
 from measure.machine.device import Device

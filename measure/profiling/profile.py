@@ -23,8 +23,8 @@ from math import ceil
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from measure.cache.records import Cell
 from measure.domain import variants
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, UPDATE
 from measure.machine.device import Device

@@ -8,17 +8,9 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import (
-    Cell,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    Run,
-    Sample,
-)
+from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
 from measure.domain import variants
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from measure.cache.folders import Workloads
 from measure.cache.project import DISTRIBUTION
-from measure.cache.records import Cell, Environment
+from measure.cache.records import Environment
 from measure.cache.table import held
+from measure.domain.latency import Cell
 from measure.domain.values import duration
 from measure.errors import UserError, in_short
 from measure.machine import devices

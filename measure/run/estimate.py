@@ -11,10 +11,11 @@ from math import inf, log
 
 from measure.cache.hand_kept import Chip, chip_names, folded
 from measure.cache.project import kept_by_hand
-from measure.cache.records import Cell, Sample
+from measure.cache.records import Sample
 from measure.cache.table import read
 from measure.cache.workload_records import Workload
 from measure.domain import roofs, variants
+from measure.domain.latency import Cell
 from measure.domain.roofs import Rates
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling

@@ -11,7 +11,7 @@ from rich.progress import Task as ShownTask
 from rich.table import Column
 from rich.text import Text
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.domain.values import duration
 from measure.domain.words import INFERENCE, STEP
 from measure.run.plan import Part

@@ -4,8 +4,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from measure.cache.records import Cell, Environment
+from measure.cache.records import Environment
 from measure.domain import precisions, variants
+from measure.domain.latency import Cell
 from measure.domain.models import QUICK, STORY, Model
 from measure.domain.variants import SGD
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, ROUNDS, TARGET, TF32

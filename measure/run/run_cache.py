@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Cell, Environment
+from measure.cache.records import Environment
+from measure.domain.latency import Cell
 from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine.environment import folder_name, version

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from measure.cache.records import Cell
 from measure.cache.table import UnreadableError
+from measure.domain.latency import Cell
 from measure.run.task import Failure, Task
 from measure.run.worker import Stopped
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.errors import one_line
 from measure.machine.device import Device
 from measure.run.request import Request

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.records import Cell
 from measure.domain import variants
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import FULL_PRECISION, TF32, stored_as
 from measure.machine.device import Device

@@ -9,9 +9,9 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from measure.cache.records import Cell
 from measure.counting.memory import tensors_in
 from measure.domain import variants
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import SKIPPED, STAGES, STEP, UPDATE
 from measure.machine.device import Device

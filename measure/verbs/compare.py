@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Cell, Environment, RoofMeasurement
+from measure.cache.records import Environment, RoofMeasurement
 from measure.cache.table import as_text
 from measure.domain.comparison import (
     FASTER,
@@ -28,7 +28,7 @@ from measure.domain.comparison import (
     geometric_mean_ratio,
     roof_result,
 )
-from measure.domain.latency import of_cells
+from measure.domain.latency import Cell, of_cells
 from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Cell, Environment
+from measure.cache.records import Environment
+from measure.domain.latency import Cell
 from measure.domain.values import now
 from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP
 from measure.errors import UserError

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from measure.cache.folders import Workloads
-from measure.cache.records import Cell
 from measure.counting import count
 from measure.domain import variants
+from measure.domain.latency import Cell
 from measure.domain.models import BUILT_IN, QUICK, STORY, Model
 from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET

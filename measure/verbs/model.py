@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from measure.cache.folders import Workloads
-from measure.cache.records import Cell, RoofMeasurement
+from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
 from measure.domain import roofs as rates
 from measure.domain.demands import demands, layer_demands, reached
-from measure.domain.latency import timed_cell
+from measure.domain.latency import Cell, timed_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Rates, measured
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS

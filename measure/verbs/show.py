@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Cell, Environment, Profile
+from measure.cache.records import Environment, Profile
 from measure.cache.table import as_text
 from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice, advise
 from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
-from measure.domain.latency import TimedCell, timed_cells
+from measure.domain.latency import Cell, TimedCell, timed_cells
 from measure.domain.roofs import Rates, measured
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FLAGS, INFERENCE, shape_name, stored_as

@@ -3,7 +3,8 @@
 import dataclasses
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Cell, Environment, Run, Sample
+from measure.cache.records import Environment, Run, Sample
+from measure.domain.latency import Cell
 
 ENVIRONMENT = Environment(
     environment_id="aaaa00000000",

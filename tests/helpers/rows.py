@@ -4,7 +4,6 @@ import zipfile
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import (
-    Cell,
     Environment,
     HardwareCounterProfile,
     KernelCounters,
@@ -16,6 +15,7 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.latency import Cell
 
 ENVIRONMENT = Environment(
     environment_id="e1",

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 
 

@@ -3,7 +3,6 @@ import dataclasses
 import pytest
 from helpers.comparing import ENVIRONMENT
 
-from measure.cache.records import Cell
 from measure.domain.comparison import (
     FASTER,
     OTHERS,
@@ -18,6 +17,7 @@ from measure.domain.comparison import (
     compare,
     geometric_mean_ratio,
 )
+from measure.domain.latency import Cell
 
 
 def cell(model):

@@ -1,7 +1,6 @@
 from helpers.rows import run, samples
 
-from measure.cache.records import Cell
-from measure.domain.latency import of_cells
+from measure.domain.latency import Cell, of_cells
 
 
 def test_the_samples_of_a_round_are_those_of_its_run():

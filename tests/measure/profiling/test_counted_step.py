@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure.cache.records import Cell
+from measure.domain.latency import Cell
 from measure.profiling import counted_step
 
 torch = pytest.importorskip("torch", reason="steps are torch's")

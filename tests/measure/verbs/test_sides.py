@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.cache.records import Cell, RoofMeasurement
+from measure.cache.records import RoofMeasurement
 from measure.domain.comparison import RoofKernel, error_of_interval
+from measure.domain.latency import Cell
 from measure.errors import UserError
 from measure.verbs import compare
 
