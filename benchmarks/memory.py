@@ -23,7 +23,8 @@ the inputs of all steps at once, which the count, step by step, does not have.
 import argparse
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +40,7 @@ from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
 from measure.timing import forward, training
-from measure.timing.allocations import peak, peak_byte, traced, without_workspace
+from measure.timing.allocations import Allocation, measure_peak_byte, peak, trace
 
 if TYPE_CHECKING:
     import torch
@@ -97,15 +98,38 @@ def byte(tensors: "Sequence[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+@cache
+def operators_with_kernels() -> frozenset[str]:
+    import torch
+
+    def without_overloads(names: Iterable[str]) -> set[str]:
+        return {name.partition(".")[0] for name in names}
+
+    composite = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+    return frozenset(without_overloads(torch._C._dispatch_get_all_op_names()) - without_overloads(composite))
+
+
+def workspace_of(allocation: Allocation) -> str | None:
+    """Return the operator whose workspace this is: it allocates the memory and frees it before it returns.
+
+    Columns of a convolution are workspace, and so are copies in a library's own layout. An operator that only calls
+    others (``linear``, ``dropout``) has none.
+    """
+    for operator in allocation.operators:
+        if operator.name in operators_with_kernels():
+            is_freed = allocation.end_ns is not None and allocation.end_ns <= operator.end_time_ns
+            return str(operator.name) if is_freed else None
+    return None
+
+
 def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
     """Trace the peak of a step that was run before, beside the memory that stays."""
-    allocations = traced(step, device.kind)
-    tensor_byte, _ = peak(without_workspace(allocations))
+    allocations = trace(step, device.kind)
+    tensor_byte, _ = peak(each for each in allocations if workspace_of(each) is None)
     _, alive = peak(allocations)
-    largest = max((each for each in alive if each.is_workspace), key=lambda each: each.byte, default=None)
-    whole_byte = peak_byte(step, resident, device)
-    assert whole_byte is not None  # the devices that do not tell are refused
-    return Peak(byte(resident) + tensor_byte, whole_byte, largest.operator if largest else None)
+    largest = max((each for each in alive if workspace_of(each)), key=lambda each: each.byte, default=None)
+    whole_byte = measure_peak_byte(step, resident, device)
+    return Peak(byte(resident) + tensor_byte, whole_byte, workspace_of(largest) if largest else None)
 
 
 def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:

@@ -40,9 +40,8 @@ from measure.profiling.attribution import (
     launched,
 )
 from measure.timing import forward, training
-from measure.timing import stopwatch as first_call
 from measure.timing.sampling import Sampling, sample
-from measure.timing.stopwatch import Stopwatch
+from measure.timing.stopwatch import Stopwatch, run_first_call
 
 if TYPE_CHECKING:
     import torch
@@ -193,7 +192,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
             for stage in stages.values():
                 stage()
 
-        first_call.make(once, cell.variant, device, beat)
+        run_first_call(once, cell.variant, device, beat)
         return profile(network, stages, device, plain_sampling(sampling), beat)
 
 

@@ -1,4 +1,4 @@
-"""The sampling loop: how a call is warmed up, and when it has been timed often enough."""
+"""The sampling loop: warm a call up, then time blocks of it until the median is known well enough."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -13,21 +13,21 @@ from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Wi
 _log = logging.getLogger(__name__)
 
 CLOCK_SHARE = 1e-3
-"""The largest part of a block that reading the clock and waiting for the device may be."""
+"""The largest share of a block spent on reading the clock and waiting for the device."""
 
 LOOKS = 1.25
-"""By how much the number of samples grows from one look at their interval to the next."""
+"""The growth of the number of samples between two looks at their interval."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """When the loop has seen enough.
+    """When warm-up and sampling end.
 
-    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the trend is flat, which is when
-    the newest blocks and as many before them (``trend`` each, or as many as ``trend_s`` holds) have medians within
-    ``target`` of each other, or after ``warm_up_s``. Sampling ends when the 95 % interval of the median is within
-    ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples; ``fewest`` are taken in any
-    case. A call (or the making of its model) that takes longer than ``call_limit_s`` is aborted by ``Worker``.
+    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the trend is flat: the medians of
+    the newest ``trend`` blocks (or as many as fill ``trend_s``) and of as many before them differ by at most
+    ``target``. It ends after ``warm_up_s`` at the latest. Sampling ends when the 95 % interval of the median is within
+    ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples, but never before ``fewest``
+    samples. ``Worker`` aborts a call, or the building of its model, that takes longer than ``call_limit_s``.
     """
 
     target: float = TARGET / 2
@@ -43,16 +43,16 @@ class Sampling:
 
 
 ROUND = Sampling(limit_s=12.0, fewest=2)
-"""How a round is sampled: for no longer, since rounds differ by more than samples do, unless its fewest samples take
-longer. Of one sample it is not known whether warm-up had ended."""
+"""A round is short because rounds differ by more than samples do. One sample cannot show that warm-up had ended, hence
+two."""
 
 QUICK_ROUND = replace(ROUND, limit_s=8.0)
 
 
 def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampling:
-    """Return how a round is sampled in a quick run, and in one of a budget.
+    """Return the sampling of a round; a short budget takes fewer samples of more cells.
 
-    A short budget takes fewer samples of more cells. What a short warm-up leaves unsettled flags the round as drifting.
+    A warm-up that was too short shows: the round is flagged as drifting.
     """
     usual = QUICK_ROUND if quick else ROUND
     if budget_s is None:
@@ -67,9 +67,9 @@ def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampli
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples in the order of time, each of ``block`` calls, and the flags of their round.
+    """Samples in order of time, each a block of ``block`` calls, and the flags of their round.
 
-    ``executing_s`` is the time that passed within calls, those of warm-up included.
+    ``executing_s`` is the time spent in calls, warm-up included.
     """
 
     block: int
@@ -83,10 +83,10 @@ class Timing:
 
 
 class StoppingRule:
-    """Decides whether the samples so far are enough.
+    """Decides whether the samples suffice.
 
-    Each look at the interval is a chance to stop at one that is narrow by luck, so after one that is too wide the next
-    comes with a quarter more samples: without that, of the 95 % intervals of noisy cells 92 % cover their median.
+    Every look at the interval is a chance to stop at one that is narrow by luck, so the next look comes with a quarter
+    more samples. With a look at every sample, only 92 % of the 95 % intervals of noisy cells cover their median.
     """
 
     def __init__(self, sampling: Sampling) -> None:
@@ -94,23 +94,26 @@ class StoppingRule:
         self._next_look = 0
         self.latencies_s: list[float] = []
 
-    def is_met(self, elapsed_s: float) -> bool:
-        """Return whether they are, after so much time since the first sample began."""
+    def reason_to_stop(self, elapsed_s: float) -> str | None:
+        """Return why the samples suffice, ``elapsed_s`` after the first began. None: go on."""
         count, sampling = len(self.latencies_s), self._sampling
         if count < sampling.fewest:
-            return False
-        if elapsed_s >= sampling.limit_s or count >= sampling.most:
-            return True
+            return None
+        if elapsed_s >= sampling.limit_s:
+            return f"{elapsed_s:.1f} s are the most"
+        if count >= sampling.most:
+            return f"{count} samples are the most"
         if elapsed_s < sampling.least_s or count < self._next_look:
-            return False
+            return None
         width = estimate_median(self.latencies_s).relative_half_width
-        if width is not None:
-            self._next_look = ceil(LOOKS * count)
-        return width is not None and width <= sampling.target
+        if width is None:
+            return None
+        self._next_look = ceil(LOOKS * count)
+        return f"the interval is within ±{sampling.target:.1%}" if width <= sampling.target else None
 
 
 def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = None) -> Timing:
-    """Warm up, then time blocks of calls until the sampling's rule is met; of cold calls, a block is a single one."""
+    """Warm up, then time blocks until the rule is met. With cold caches (``clear``) a block is a single call."""
     stopwatch.synchronize()
     least_block_s = 0.0 if stopwatch.clear else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
     timing = None
@@ -120,9 +123,9 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
 
 
 def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Sensors | None = None) -> list[Timing]:
-    """Return the timings of the whole call and of each of its stages.
+    """Return the timing of the whole call, then of each stage.
 
-    The rule looks at the whole, which alone has ``executing_s``; each has flags of its own.
+    The rule looks at the whole call, which alone has ``executing_s``. Each timing has its own flags.
     """
     whole = sample(stopwatch, sampling, sensors)
     apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stopwatch.stages))]
@@ -130,59 +133,49 @@ def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Senso
 
 
 def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:
-    """Warm up and sample; return None where the first sample shows that warm-up timed setting up instead of calls."""
+    """Warm up and sample. Return None if the first sample shows that warm-up timed set-up instead of calls."""
     call_s = _warm_up(stopwatch, sampling, least_block_s)
     calls = _calls(least_block_s, call_s)
     windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
-    rule = StoppingRule(sampling)
+    rule, reason = StoppingRule(sampling), None
     start = stopwatch.clock()
-    while not rule.is_met(elapsed_s := (stopwatch.clock() - start) / 1e9):
+    while reason is None:
         timed = stopwatch.time(calls)
         if not rule.latencies_s and timed.latency_s < call_s / 2:
-            _log.info("the first sample takes less than half of what calls took in warm-up: warm-up again")
+            _log.info("the first sample takes less than half of a call in warm-up: warm-up again")
             return None
         rule.latencies_s.append(timed.latency_s)
         windows.add(timed)
-    count = len(rule.latencies_s)
-    why = (
-        f"{elapsed_s:.1f} s are the most"
-        if elapsed_s >= sampling.limit_s
-        else f"{count} samples are the most"
-        if count >= sampling.most
-        else f"the interval is within ±{sampling.target:.1%}"
-    )
-    _log.info("sampling ends after %d samples of %d calls: %s", count, calls, why)
+        reason = rule.reason_to_stop((stopwatch.clock() - start) / 1e9)
+    _log.info("sampling ends after %d samples of %d calls: %s", len(rule.latencies_s), calls, reason)
     samples = windows.finish()
     return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
 
 
 def _calls(block_s: float, call_s: float) -> int:
-    """Return how many calls of this length a block of that length takes."""
+    """Return how many calls fill a block."""
     return max(1, ceil(block_s / max(call_s, 1e-9)))
 
 
 def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> float:
-    """Call until the trend is flat, and return the time (s) of one call at the end."""
+    """Call until the trend is flat. Return the time (s) of a call at the end."""
     start = stopwatch.clock()
 
     def has_time() -> bool:
         return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
 
-    call_s = stopwatch.time(1).latency_s  # alone: it also pays for what is set up once
+    call_s = stopwatch.time(1).latency_s  # includes what is set up once
     if has_time():
         call_s = min(call_s, stopwatch.time(1).latency_s)
     calls = _calls(least_block_s, call_s)
     trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
     blocks: list[float] = []
-    while has_time() and not _is_flat(blocks, trend, sampling.target):
+    is_flat = False
+    while has_time() and not is_flat:
         blocks.append(stopwatch.time(calls).latency_s)
-    _log.info(
-        "warm-up: %d blocks of %d calls, %.2f s, %s",
-        len(blocks),
-        calls,
-        calls * sum(blocks),
-        "flat" if _is_flat(blocks, trend, sampling.target) else f"cut short at {sampling.warm_up_s:g} s",
-    )
+        is_flat = _is_flat(blocks, trend, sampling.target)
+    end = "flat" if is_flat else f"cut short at {sampling.warm_up_s:g} s"
+    _log.info("warm-up: %d blocks of %d calls, %.2f s, %s", len(blocks), calls, calls * sum(blocks), end)
     return median(blocks[-trend:]) if blocks else call_s
 
 
@@ -198,11 +191,11 @@ def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, .
     width = estimate_median(latencies).relative_half_width
     loads = [each.conditions.load for each in samples if each.conditions.load is not None]
     reasons = {reason for each in samples for reason in (each.conditions.throttle or "").split(";") if reason}
-    held = {
+    applies = {
         WIDE: width is None or width > sampling.target,
         DRIFTING: is_drifting(latencies, sampling.target),
         LOADED: bool(loads) and median(loads) >= LOAD,
         THROTTLED: bool(reasons - {POWER_CAP}),
         CAPPED: POWER_CAP in reasons,
     }
-    return tuple(flag for flag, holds in held.items() if holds)
+    return tuple(flag for flag, is_set in applies.items() if is_set)

@@ -1,14 +1,8 @@
-"""How long calls and their stages take, by the host's clock and the device's, and the conditions meanwhile.
-
-The first call of a variant that sets something up in it: it compiles, or tries algorithms, for minutes perhaps.
-
-No other call may be silent for so long, so this one has a limit of its own and shows signs of life meanwhile.
-"""
+"""Time calls and their stages with the host's clock and the device's, under the conditions that sensors read."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
@@ -17,18 +11,20 @@ from measure.machine.device import Device, Events
 from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
 
 CLOCK_READINGS = 21
-"""Blocks without a call, whose median time is what timing costs."""
+"""Empty blocks whose median time is the cost of timing."""
+
+BEAT_EVERY_S = 1.0
+"""The time between two signs of life during a first call."""
 
 UNKNOWN = Conditions()
 
 
 @dataclass(frozen=True)
 class TimedSample:
-    """One block: the host's and the device's own time of one call (s), and the conditions of its window.
+    """One block: the time of one call (s) by the host and by the device, and the conditions of its window.
 
-    ``stages`` are the times of a call's stages, if it is one that has some (``StagedStopwatch``).
-    A window is as many samples in a row as last ``sensors.WINDOW_S``; all have the conditions read at its end. Those
-    of a last, shorter window know nothing of load and energy.
+    A window is a row of samples that last ``sensors.WINDOW_S`` together. All have the conditions read at its end. The
+    last window is shorter, so its load and energy are unknown. ``stages`` is empty except from ``StagedStopwatch``.
     """
 
     latency_s: float
@@ -37,16 +33,16 @@ class TimedSample:
     stages: tuple["TimedSample", ...] = ()
 
     def stage(self, index: int) -> "TimedSample":
-        """Return one of the stages, under the conditions of the whole, whose energy cannot be told apart."""
+        """Return a stage under the conditions of the whole call. Its share of the energy is unknown."""
         return replace(self.stages[index], conditions=replace(self.conditions, energy_j=None))
 
 
 @dataclass
 class Stopwatch:
-    """Times blocks of calls, and keeps the sum.
+    """Times blocks of calls and sums their time in ``executing_s``.
 
-    ``clock`` counts nanoseconds, so that tests can turn the hands; ``beat`` is called after every block, as a sign of
-    life; ``clear`` empties the caches before each block.
+    ``clock`` counts nanoseconds; tests pass their own. ``beat`` is a sign of life after every block. ``clear`` empties
+    the caches before every block.
     """
 
     call: Callable[[], object]
@@ -58,7 +54,7 @@ class Stopwatch:
     executing_s: float = field(default=0.0, init=False)
 
     def time(self, calls: int) -> TimedSample:
-        """Return a block's time a call: the host's with the device synchronised, and the device's own."""
+        """Time a block. The host's time per call includes the wait for the device at the end of the block."""
         elapsed_s = self._elapsed_s(calls)
         self.executing_s += elapsed_s
         self.beat()
@@ -66,11 +62,11 @@ class Stopwatch:
         return TimedSample(elapsed_s / calls, None if event_s is None else event_s / calls)
 
     def cost_s(self) -> float:
-        """Return what timing a block takes besides its calls."""
+        """Return the time of an empty block."""
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
 
     def runs(self, calls: int) -> int | None:
-        """Return how often the call runs in a block of so many; None where other work runs beside it."""
+        """Return how often a block of ``calls`` runs the call. None if other work runs between blocks."""
         return None if self.clear is not None else calls
 
     def _elapsed_s(self, calls: int) -> float:
@@ -90,12 +86,11 @@ class Stopwatch:
 
 @dataclass
 class StagedStopwatch(Stopwatch):
-    """Times blocks of calls, and apart the ``stages`` that a call runs one after another.
+    """Times blocks of calls, and separately the ``stages`` that make up a call.
 
-    The device is synchronised after each stage. Where that is free, because operators return when they are done, a
-    call's time is the sum of its stages'. Where a device works behind the host's back (``is_asynchronous``), to wait
-    between stages would slow the call down: there a block of whole calls is timed as it is, and after it as many calls
-    stage by stage, whose sum is a little more.
+    The device is synchronised after each stage. That is free where operators return when they are done: there, a
+    call's time is the sum of its stages. On an asynchronous device the waits would slow the call down. There, a block
+    of whole calls is timed first, then as many calls stage by stage, whose sum is slightly larger.
     """
 
     stages: Sequence[Callable[[], object]] = ()
@@ -106,16 +101,16 @@ class StagedStopwatch(Stopwatch):
         self._apart[0].clear = self.clear
 
     def time(self, calls: int) -> TimedSample:
-        """Return a block's time a call, with the mean time of each stage in it."""
+        """Time a block of calls, with the mean time of each stage in it."""
         whole = super().time(calls) if self.is_asynchronous else None
         runs = [[stopwatch.time(1) for stopwatch in self._apart] for _ in range(calls)]
-        stages = tuple(_joined(times, fmean) for times in zip(*runs, strict=True))
-        total = _joined(stages, sum)
+        stages = tuple(_combine(times, fmean) for times in zip(*runs, strict=True))
+        total = _combine(stages, sum)
         self.executing_s += calls * total.latency_s
         return replace(whole or total, stages=stages)
 
     def cost_s(self) -> float:
-        """Return what timing a call's stages takes besides them."""
+        """Return the time of a block of empty stages."""
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
 
     def runs(self, calls: int) -> int | None:
@@ -123,15 +118,15 @@ class StagedStopwatch(Stopwatch):
         return 2 * once if once is not None and self.is_asynchronous else once
 
 
-def _joined(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
-    """Make one time of several: the host's, and the device's where it has them all."""
+def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
+    """Combine the host's times, and the device's unless it lost one."""
     events = [each.event_s for each in times if each.event_s is not None]
     has_all = len(events) == len(times)
     return TimedSample(how(each.latency_s for each in times), how(events) if has_all else None)
 
 
 class Windows:
-    """Joins samples with the conditions they were taken under; ``calls`` in each, None where other work is between."""
+    """Adds to each sample the conditions of its window; ``calls`` per sample, None if other work runs in between."""
 
     def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
         self._sensors = sensors
@@ -157,43 +152,34 @@ class Windows:
         self._closed += [replace(timed, conditions=conditions) for timed in self._open]
 
     def finish(self) -> tuple[TimedSample, ...]:
-        """Return all samples, with their conditions."""
+        """Return all samples with their conditions."""
         if self._open:
             self._close(Conditions.at(self._sensors.read()))
         return tuple(self._closed)
 
 
-EVERY_S = 1.0
-"""The time between two signs of life."""
+def run_first_call(call: Callable[[], object], variant: str, device: Device, beat: Callable[[], None]) -> None:
+    """Run a call once before it is timed if its variant compiles or tries algorithms in the first one.
 
-
-def make(call: Callable[[], object], variant: str, device: Device, beat: Callable[[], None]) -> None:
-    """Run a call once, before it is timed, if its variant sets something up in the first one."""
-    limit_s = variants.first_call_s(variant)
-    if limit_s:
-        with beating(beat, limit_s):
-            call()
-            device.synchronize()
-
-
-@contextmanager
-def beating(beat: Callable[[], None], limit_s: float) -> Iterator[None]:
-    """Show signs of life while a block runs, from a thread of their own, but for no longer than the limit.
-
-    Whoever waits for them ends the process after the limit, and after what else a call may take.
+    That may take minutes, so a thread beats meanwhile, but only up to the variant's limit. A call that hangs then falls
+    silent and is aborted like any other.
     """
+    limit_s = variants.first_call_s(variant)
+    if not limit_s:
+        return
     has_ended = threading.Event()
 
-    def show() -> None:
-        for _ in range(round(limit_s / EVERY_S)):
-            if has_ended.wait(EVERY_S):
+    def show_signs_of_life() -> None:
+        for _ in range(round(limit_s / BEAT_EVERY_S)):
+            if has_ended.wait(BEAT_EVERY_S):
                 return
             beat()
 
-    signs = threading.Thread(target=show, name=__name__, daemon=True)
+    signs = threading.Thread(target=show_signs_of_life, name=__name__, daemon=True)
     signs.start()
     try:
-        yield
+        call()
+        device.synchronize()
     finally:
         has_ended.set()
         signs.join()

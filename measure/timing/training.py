@@ -1,9 +1,6 @@
-"""A training step of a model: forward pass and loss, backward pass, optimiser; and one round of its cell, timed.
+"""Prepare a training step (forward pass and loss, backward pass, optimiser), and time one round of it."""
 
-The loss of a training step: how far a network's outputs are from random targets.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,30 +13,35 @@ from measure.domain.models import Model
 from measure.domain.words import SKIPPED, STAGES, STEP, UPDATE
 from measure.machine.device import Device
 from measure.timing import forward
-from measure.timing import stopwatch as first_call
-from measure.timing.allocations import peak_byte
+from measure.timing.allocations import measure_peak_byte
 from measure.timing.forward import Forward
 from measure.timing.sampling import Sampling, Timing, sample_stages
-from measure.timing.stopwatch import StagedStopwatch
+from measure.timing.stopwatch import StagedStopwatch, run_first_call
 
 if TYPE_CHECKING:
     import torch
 
 FITTED = ("audio", "optical flow")
-"""The families whose outputs are no scores of classes."""
+"""The families whose outputs are numbers to fit, not scores of classes."""
+
+LEARNING_RATE, MOMENTUM = 1e-3, 0.9
+"""A small rate keeps the weights near their first values. Values do not change a step's time unless they become so
+small that a processor slows down on them."""
+
+MOST_HALVINGS = 20
+"""The most steps for the scale of a loss to settle. 16 halvings bring it from its first value, 2^16, to 1."""
 
 
 class Loss:
-    """The sum, over all outputs that a gradient flows back from, of each one's distance to a target of its own.
+    """The sum of the distances between all outputs that have a gradient and random targets.
 
-    Outputs may be a tensor, or tuples, lists and dictionaries of them. Scores of classes have the cross entropy of
-    random labels: classifiers' are of shape (batch, classes), those of segmentation (batch, classes, height, width),
-    those of sequences (batch, steps, classes); the mean over all pixels or steps. The families in ``FITTED`` have the
-    mean square of the difference to normally distributed numbers, whatever the shape: for speech that stands for CTC,
-    which asks for a text, and whose time is not the network's. So have outputs of less than two dimensions or classes.
-    Targets are drawn at the first call, so that later ones do not pay for it.
+    Outputs are a tensor, or tuples, lists and dictionaries of them. Scores of classes have the cross entropy of random
+    labels, as the mean over pixels or steps: shape (batch, classes), segmentation (batch, classes, height, width),
+    sequences (batch, steps, classes). The families in ``FITTED`` have the mean square difference to normal numbers, as
+    have outputs with fewer than two dimensions or classes. For speech that replaces CTC, which needs a text and whose
+    time is not the network's. Targets are drawn in the first call, so later calls do not pay for them.
 
-    Raises NotImplementedError for outputs that no gradient flows back from.
+    Raises NotImplementedError if no output has a gradient.
     """
 
     def __init__(self, model: Model) -> None:
@@ -69,57 +71,48 @@ class Loss:
         if self._is_fitted(output):
             return torch.randn_like(output)
         shape = list(output.shape)
-        classes = shape.pop(_classes_at(output))
+        classes = shape.pop(_class_dimension(output))
         return torch.randint(classes, shape, device=output.device)
 
     def _is_fitted(self, output: "torch.Tensor") -> bool:
-        """Return whether an output stands for numbers to fit, not for scores of classes."""
-        return self._model.family in FITTED or output.ndim < 2 or output.shape[_classes_at(output)] < 2
+        return self._model.family in FITTED or output.ndim < 2 or output.shape[_class_dimension(output)] < 2
 
 
-def _classes_at(output: "torch.Tensor") -> int:
-    """Return the dimension of the classes: that after the batch, of sequences the last."""
+def _class_dimension(output: "torch.Tensor") -> int:
     return 2 if output.ndim == 3 else 1
 
 
-LEARNING_RATE, MOMENTUM = 1e-3, 0.9
-"""So small a rate leaves the weights near those that they began with: the values do not matter to a step's time, unless
-they become so small that a processor computes with them slowly."""
-
-MOST_HALVINGS = 20
-"""The most steps for which the scale of a loss is waited for: 16 halvings bring it from its first value, 2^16, to 1."""
-
-
 class TrainingStep:
-    """A network in train mode with its loss and optimiser; calling this takes one step, its stages one after another.
+    """A network in train mode with its loss and optimiser. A call takes one step, stage by stage.
 
-    The outputs live until the backward pass has ended, as a program's variables do, the gradients until the update has.
+    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update.
     """
 
     def __init__(
         self, call: Forward, loss: Loss, optimizer: "torch.optim.Optimizer", scaler: "torch.amp.GradScaler"
     ) -> None:
         self.network = call.network
-        self._call = call
-        self._loss = loss
-        self._optimizer = optimizer
-        self._scaler = scaler
+        self._call, self._loss, self._optimizer, self._scaler = call, loss, optimizer, scaler
         self._output: Any = None
         self._distance: Any = None
 
+    @property
+    def stages(self) -> Mapping[str, Callable[[], object]]:
+        return dict(zip(STAGES, (self.forward, self.backward, self.update), strict=True))
+
     def forward(self) -> None:
-        """Run the forward pass, and the loss."""
+        """Run the forward pass and the loss."""
         with self._call.casting():
             self._output = self._call()
             self._distance = self._loss(self._output)
 
     def backward(self) -> None:
-        """Run the backward pass: from the loss to the gradient of every parameter that asks for one."""
+        """Compute the gradient of every parameter that requires one."""
         self._scaler.scale(self._distance).backward()
         self._output = self._distance = None
 
     def update(self) -> None:
-        """Take the optimiser's step; then there are no gradients."""
+        """Take the optimiser's step and drop the gradients."""
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
@@ -131,31 +124,30 @@ class TrainingStep:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the loss is scaled, so that small gradients do not vanish in fp16."""
+        """Whether the loss is scaled so that small gradients do not vanish in fp16."""
         return self._scaler.is_enabled()
 
     def scale(self) -> float:
-        """Wait for the device, and return the scale of the loss: 1 where it has none."""
+        """Wait for the device and return the scale of the loss, 1 if it is not scaled."""
         return self._scaler.get_scale()
 
     def resident(self) -> "list[torch.Tensor]":
-        """Return what stays in memory between two steps: weights, buffers, inputs, targets, the optimiser's state."""
-        states = [tensors_in(state) for state in self._optimizer.state.values()]
+        """Return the tensors that stay between steps: weights, buffers, inputs, targets, the optimiser's state."""
         return [
             *self.network.parameters(),
             *self.network.buffers(),
             *tensors_in((self._call.inputs, self._call.keywords)),
             *self._loss.targets,
-            *(tensor for state in states for tensor in state),
+            *(tensor for state in self._optimizer.state.values() for tensor in tensors_in(state)),
         ]
 
 
 def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
     """Build a network in train mode on the device, with random inputs and targets.
 
-    The optimiser is SGD with momentum, or Adam where the variant has that part, each as torch has it by default.
-    ``compile`` compiles the network, forward and backward; loss and optimiser run as they are. Autocast to fp16 scales
-    the loss (``torch.amp.GradScaler``, with its defaults); a network that is cast to fp16 trains without scaling.
+    The optimiser is SGD with momentum, or Adam in a variant with that part; other options are torch's defaults.
+    ``compile`` compiles the network's forward and backward pass, not loss and optimiser. Autocast to fp16 scales the
+    loss by ``torch.amp.GradScaler``; a network cast to fp16 trains without scaling.
 
     Raises what ``forward.prepare`` does.
     """
@@ -172,44 +164,46 @@ def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
     return TrainingStep(call, Loss(model), optimizer, scaler)
 
 
+def prepare_phase(device: Device, model: Model, cell: Cell) -> Forward | TrainingStep:
+    """Prepare a training step or a forward pass, by the cell's phase. Raises what ``forward.prepare`` does."""
+    return prepare(device, model, cell) if cell.phase == STEP else forward.prepare(device, model, cell)
+
+
 @dataclass(frozen=True)
 class StepTiming:
-    """The timings of a step and of its stages, by phase; the most memory (byte) that a step took, where known."""
+    """The timings of a step and of its stages, by phase, and the peak memory (byte) of a step if known."""
 
     phases: dict[str, Timing]
     peak_byte: int | None
 
     @property
     def executing_s(self) -> float:
-        """The time that passed within steps, those of warm-up included."""
+        """The time spent in steps, warm-up included."""
         return self.phases[STEP].executing_s
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
-    """Time training steps after ``device.prepare``, and trace the memory of one more.
+    """Time training steps, then trace the memory of one more. Call ``device.prepare`` first.
 
-    Raises what ``prepare`` does, and whatever torch raises where it does not fit or is not supported.
+    Raises what ``prepare`` does, and whatever torch raises if the cell does not fit or is not supported.
     """
     step = prepare(device, model, cell)
 
-    def with_signs_of_life() -> None:
-        step.forward()
-        beat()
-        step.backward()
-        beat()
-        step.update()
-        beat()
+    def step_with_beats() -> None:
+        for stage in step.stages.values():
+            stage()
+            beat()
 
     beat()
-    first_call.make(step, cell.variant, device, beat)
-    scale = _settled_scale(step, with_signs_of_life)
+    run_first_call(step, cell.variant, device, beat)
+    scale = _settle_scale(step, step_with_beats)
     stopwatch = StagedStopwatch(
         step,
         device.synchronize,
         beat=beat,
         events=device.events(),
         clear=forward.cache_clearer(device, cell),
-        stages=(step.forward, step.backward, step.update),
+        stages=tuple(step.stages.values()),
         is_asynchronous=device.is_asynchronous,
     )
     timings = sample_stages(stopwatch, sampling, device.sensors())
@@ -217,15 +211,15 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     if step.scale() < scale:
         for phase in (STEP, UPDATE):
             phases[phase] = replace(phases[phase], flags=(*phases[phase].flags, SKIPPED))
-    return StepTiming(phases, peak_byte(with_signs_of_life, step.resident(), device))
+    return StepTiming(phases, measure_peak_byte(step_with_beats, step.resident(), device))
 
 
-def _settled_scale(step: TrainingStep, take: Callable[[], object]) -> float:
-    """Take steps until one keeps the scale of the loss, and return it: its first value is often too large.
+def _settle_scale(step: TrainingStep, take: Callable[[], object]) -> float:
+    """Take steps until one keeps the scale of the loss, which often begins too large. Return the scale.
 
-    A step with gradients that are not finite halves the scale, and leaves the optimiser out (``GradScaler``). The scale
-    doubles after 2000 steps of others only, so one that has become smaller tells that steps were left out, and one that
-    has not that they were too few to matter.
+    A step with gradients that are not finite halves the scale and skips the optimiser (``GradScaler``). The scale
+    doubles only after 2000 other steps. So a scale that has fallen since shows that steps were skipped, and one that
+    has not that too few were to matter.
     """
     scale = step.scale()
     for _ in range(MOST_HALVINGS if step.is_scaled else 0):

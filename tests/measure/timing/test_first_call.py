@@ -21,7 +21,7 @@ PATIENCE_S = 5.0
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
     """Signs of life come each millisecond."""
-    monkeypatch.setattr(stopwatch, "EVERY_S", 0.001)
+    monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
 
 
 class Compiled(torch.nn.Module):
@@ -69,28 +69,45 @@ def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, module, pha
     assert compiled[0].beats_of_first >= 2
 
 
-def test_signs_of_life_end_at_the_limit():
+class Cpu:
+    @staticmethod
+    def synchronize():
+        pass
+
+
+def first_call(call, beats, limit_s, monkeypatch):
+    monkeypatch.setattr(stopwatch.variants, "first_call_s", lambda variant: limit_s)
+    stopwatch.run_first_call(call, "compile", Cpu, beats)
+
+
+def test_signs_of_life_end_at_the_limit(monkeypatch):
     beats = Beats()
     beats.awaited = 3
-    with stopwatch.beating(beats, 3 * stopwatch.EVERY_S):
+
+    def hang():
         assert beats.have_come.wait(PATIENCE_S)
         for signs in showing():
             signs.join(PATIENCE_S)
         assert beats.count == 3
 
+    first_call(hang, beats, 3 * stopwatch.BEAT_EVERY_S, monkeypatch)
 
-def test_signs_of_life_end_with_the_call_and_also_where_it_fails():
-    with stopwatch.beating(Beats(), 1000.0):
+
+def test_signs_of_life_end_with_the_call_even_if_it_fails(monkeypatch):
+    def fail():
         assert len(showing()) == 1
+        raise RuntimeError("no way")
+
+    first_call(lambda: None, Beats(), 1000.0, monkeypatch)
     assert showing() == []
-    with pytest.raises(RuntimeError), stopwatch.beating(Beats(), 1000.0):
-        raise RuntimeError
+    with pytest.raises(RuntimeError, match="no way"):
+        first_call(fail, Beats(), 1000.0, monkeypatch)
     assert showing() == []
 
 
 def test_a_variant_that_sets_nothing_up_has_no_call_of_its_own():
     device, calls = SimpleNamespace(synchronize=lambda: calls.append("synchronize")), []
-    stopwatch.make(lambda: calls.append("call"), "channels_last+cold", device, lambda: None)
+    stopwatch.run_first_call(lambda: calls.append("call"), "channels_last+cold", device, lambda: None)
     assert calls == []
-    stopwatch.make(lambda: calls.append("call"), "cudnn_benchmark", device, lambda: None)
+    stopwatch.run_first_call(lambda: calls.append("call"), "cudnn_benchmark", device, lambda: None)
     assert calls == ["call", "synchronize"]  # what was queued is done, too

@@ -145,12 +145,12 @@ def test_steps_that_leave_the_optimiser_out_are_flagged(tiny, monkeypatch):
 
 def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone(tiny):
     taken = []
-    training._settled_scale(prepare(), lambda: taken.append("step"))
+    training._settle_scale(prepare(), lambda: taken.append("step"))
     assert taken == []
     endless = prepare(precision="fp16", variant="autocast")
     falling = iter(range(1000, 0, -1))
     endless.scale = lambda: next(falling)
-    training._settled_scale(endless, lambda: taken.append("step"))
+    training._settle_scale(endless, lambda: taken.append("step"))
     assert len(taken) == training.MOST_HALVINGS
 
 
