@@ -1,13 +1,10 @@
-"""From the profiler's events to the time of each operator in each module, and to the GPU kernels that it launches.
+"""Attribute the events of torch's profiler to modules and stages: the time of operators and their GPU kernels.
 
-An operator counts where no other one calls it, and with all that it calls. It belongs to the module of the innermost
-range around it (``ModuleRanges``). A backward operator has the node of autograd's graph around it that
-it works for, and the node has the number that it got when the forward operator made it: so it belongs to the module
-that ran then. Where autograd adds up the gradients of two uses of a tensor, that is the work of the node that gave the
-latter. A kernel belongs to the operator in whose call it was launched. Copies and fills of memory, which the device
-does without a program of its own, are kernels here.
-
-Which module, and which stage of a step, runs when: named ranges on the timeline of torch's profiler.
+An operator counts, with all that it calls, if no other operator calls it. It belongs to the module of the innermost
+range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph. The node has the number
+that it got when the forward operator made it, so it belongs to the module that ran then. Adding up the gradients of two
+uses of a tensor is the work of the node that made the tensor. A kernel belongs to the operator whose call launched it.
+Copies and fills of memory, which the device does without a program, count as kernels.
 """
 
 import re
@@ -26,33 +23,37 @@ if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEvent, Kernel
 
 MODULE, STAGE = "module: ", "stage: "
-"""What the names of ranges begin with; a module's path or a stage follows."""
+"""The beginnings of ranges' names, before a module's path or a stage."""
+
+OPERATOR = re.compile(r"\w+::\w+")
+"""An operator's name with its namespace. Ranges and autograd's own events have other names."""
+
+NODE = "autograd::engine::evaluate_function: "
+"""The beginning of the name of a backward node's event."""
 
 
-def opened(name: str) -> "AbstractContextManager[Any]":
-    """Open a range of this name, as torch.profiler.record_function does, in a tenth of the time."""
+def open_range(name: str) -> "AbstractContextManager[Any]":
+    """Open a range as torch.profiler.record_function does, in a tenth of the time. The caller exits it."""
     from torch._C._profiler import _RecordFunctionFast
 
-    begun = _RecordFunctionFast(name)
-    begun.__enter__()
-    return begun
+    opened = _RecordFunctionFast(name)
+    opened.__enter__()
+    return opened
 
 
 class ModuleRanges:
-    """Within it, each forward call of a module of the network is a range, and so is each gradient's arrival.
+    """A context in which each forward call of a module is a range named after its path in the network.
 
-    A range is named after the module's path in the network. Where gradients are on, that of the arrival of a
-    parameter's gradient is named after the module that holds the parameter; and autograd numbers the nodes of its graph
-    as they are made, so that ``path_of_node`` knows in which module each was.
+    With gradients on, the arrival of a parameter's gradient is a range named after the module that holds the parameter.
+    Autograd numbers the nodes of its graph as they are made, so ``path_of_node`` knows the module of each.
 
-    The hooks are those for all modules at once: some modules run other operators when they have hooks of their own.
-    They and the ranges take some 6 µs of the host's time for each call of a module, between operators and not in them.
+    The hooks are those for all modules at once, since some modules run other operators if they have hooks of their own.
+    Hooks and ranges take about 6 µs of the host's time per call of a module, between operators and not in them.
     """
 
     def __init__(self, network: "nn.Module") -> None:
         from measure.counting.layers import MODEL_ITSELF
 
-        self._network = network
         self._paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
         self._running: list[tuple[str, AbstractContextManager[Any]]] = []
         self._first_nodes: list[int] = []
@@ -60,7 +61,7 @@ class ModuleRanges:
         self._undo = ExitStack()
 
     def path_of_node(self, number: int) -> str | None:
-        """Return the path of the module in whose forward call autograd made the node; None outside of all."""
+        """Return the path of the module whose forward call made the node; None outside all modules."""
         place = bisect_right(self._first_nodes, number) - 1
         return self._node_paths[place] if place >= 0 else None
 
@@ -71,33 +72,29 @@ class ModuleRanges:
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         if torch.is_grad_enabled():
-            for parameter, path in self._held():
-                arrive = partial(self._arrive, path)
-                self._undo.callback(parameter.register_post_accumulate_grad_hook(arrive).remove)
+            holders: dict[nn.Parameter, str] = {}
+            for module, path in self._paths.items():
+                for parameter in module.parameters(recurse=False):
+                    holders.setdefault(parameter, path)
+            for parameter, path in holders.items():
+                if parameter.requires_grad:
+                    arrive = partial(self._arrive, path)
+                    self._undo.callback(parameter.register_post_accumulate_grad_hook(arrive).remove)
         return self
 
     def __exit__(self, *problem: Any) -> None:
         self._undo.close()
 
-    def _held(self) -> "Iterator[tuple[nn.Parameter, str]]":
-        """Yield each parameter that gets a gradient, and the path of the first module that holds it."""
-        seen = set()
-        for module, path in self._paths.items():
-            for parameter in module.parameters(recurse=False):
-                if parameter.requires_grad and id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield parameter, path
-
     def _start(self, module: "nn.Module", _inputs: Any) -> None:
         path = self._paths.get(module)
-        if path is not None:  # else made on the fly: its work is that of the module around it
-            self._running.append((path, opened(MODULE + path)))
+        if path is not None:  # else made on the fly: its work belongs to the module around it
+            self._running.append((path, open_range(MODULE + path)))
             self._mark()
 
     def _stop(self, module: "nn.Module", _inputs: Any, _output: Any) -> None:
         if module in self._paths:
-            _, begun = self._running.pop()
-            begun.__exit__(None, None, None)
+            _, opened = self._running.pop()
+            opened.__exit__(None, None, None)
             self._mark()
 
     def _mark(self) -> None:
@@ -108,20 +105,13 @@ class ModuleRanges:
         self._node_paths.append(self._running[-1][0] if self._running else None)
 
     def _arrive(self, path: str, _parameter: "torch.Tensor") -> None:
-        opened(MODULE + path).__exit__(None, None, None)
-
-
-OPERATOR = re.compile(r"\w+::\w+")
-"""The names of operators: a namespace, and a name in it. Ranges and autograd's own events have others."""
-
-NODE = "autograd::engine::evaluate_function: "
-"""What the name of the event of one node of the backward pass begins with."""
+        open_range(MODULE + path).__exit__(None, None, None)
 
 
 class AttributedTime(NamedTuple):
-    """An operator in one module and stage of a step: its calls in one step, and their time together (s).
+    """An operator in one module and stage: its calls in a step, and their total time (s).
 
-    ``path`` is None for one that runs in no module, as the loss and the optimiser do.
+    ``path`` is None outside all modules, as for the loss and the optimiser.
     """
 
     stage: str
@@ -132,7 +122,7 @@ class AttributedTime(NamedTuple):
 
 
 class AttributedKernel(NamedTuple):
-    """A kernel of an operator in one module and stage of a step: its calls in one step, and their time together (s)."""
+    """A kernel of an operator in one module and stage: its calls in a step, and their total time (s)."""
 
     stage: str
     path: str | None
@@ -142,36 +132,50 @@ class AttributedKernel(NamedTuple):
     time_s: float
 
 
-def attribute(
-    events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool
-) -> list[AttributedTime]:
-    """Return the operators of some steps, each of whose stages is a range, as means of one; as they first ran.
+class StepTimes(NamedTuple):
+    """The operators and kernels of a step in the order of their first run, and the time (s) that the device works."""
 
-    With ``by_kernels`` an operator's time is that of the kernels which it launched, otherwise the host's.
+    operators: tuple[AttributedTime, ...]
+    kernels: tuple[AttributedKernel, ...]
+    busy_s: float
+
+
+def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> StepTimes:
+    """Return the means over ``steps`` steps whose stages are ranges.
+
+    With ``by_kernels`` an operator's time is that of the kernels it launched, and the device works while a kernel runs.
+    Otherwise it is the host's time, and the device works while an operator runs.
     """
-    times_us: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
+    operators: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
+    kernels: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
+    spans = []
     for event in events:
-        if key := attribution_of(event, ranges):
-            times_us[key].append(event.device_time_total if by_kernels else event.cpu_time_total)
-    return [AttributedTime(*key, *mean_of_step(times, steps)) for key, times in times_us.items()]
+        place = _place(event, ranges)
+        if place is not None:
+            operators[place].append(event.device_time_total if by_kernels else event.cpu_time_total)
+            for kernel in _kernels_of(event):
+                kernels[*place, kernel.name].append(kernel.duration)
+        if is_kernel(event) if by_kernels else place is not None:
+            spans.append((event.time_range.start, event.time_range.end))
+    return StepTimes(
+        tuple(AttributedTime(*key, *_mean(times_us, steps)) for key, times_us in operators.items()),
+        tuple(AttributedKernel(*key, *_mean(times_us, steps)) for key, times_us in kernels.items()),
+        covered(spans) / steps / 1e6,
+    )
 
 
-def mean_of_step(times_us: list[float], steps: int) -> tuple[int, float]:
-    """Return the calls in one step, at least one, and their time together (s), from the times (µs) in some steps."""
+def _mean(times_us: list[float], steps: int) -> tuple[int, float]:
+    """Return the calls in a step, at least one, and their total time (s)."""
     return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
 
 
-def attribution_of(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
-    """Return stage, module and name of an operator that no other one calls, in a stage; None for other events."""
-    place = _place(event, ranges) if OPERATOR.fullmatch(event.name) else None
-    return None if place is None else (*place, event.name.removeprefix("aten::").replace("::", "."))
-
-
-def _place(operator: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None] | None:
-    """Return the stage and module of an operator; None where another one calls it, and outside of all stages."""
+def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
+    """Return stage, module and name of an operator in a stage that no other operator calls, else None."""
+    if not OPERATOR.fullmatch(event.name):
+        return None
     paths: list[str | None] = []
     stage = None
-    above = operator.cpu_parent
+    above = event.cpu_parent
     while above is not None:
         if OPERATOR.fullmatch(above.name):
             return None
@@ -183,11 +187,13 @@ def _place(operator: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | 
         elif above.name.startswith(STAGE):
             stage = above.name.removeprefix(STAGE)
         above = above.cpu_parent
-    return None if stage is None else (stage, paths[0] if paths else None)
+    if stage is None:
+        return None
+    return stage, paths[0] if paths else None, event.name.removeprefix("aten::").replace("::", ".")
 
 
 def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
-    """Return the module that a node of the backward pass belongs to: by its number, or its gradient's arrival."""
+    """Return the module of a backward node, by its number or by the arrival of its gradient."""
     for event in node.cpu_children:
         if event.name.startswith(MODULE):
             return event.name.removeprefix(MODULE)
@@ -199,38 +205,15 @@ def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
     return None
 
 
-def launched(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int) -> list[AttributedKernel]:
-    """Return the kernels of some steps, as means of one step, as they were first launched."""
-    times_us: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
-    for event in events:
-        if place := attribution_of(event, ranges):
-            for kernel in _kernels_of(event):
-                times_us[*place, kernel.name].append(kernel.duration)
-    return [AttributedKernel(*key, *mean_of_step(times, steps)) for key, times in times_us.items()]
-
-
 def _kernels_of(event: "FunctionEvent") -> "Iterator[Kernel]":
-    """Yield the kernels that an operator launched, itself or by what it calls."""
+    """Yield the kernels launched by an operator or by what it calls."""
     yield from event.kernels
     for child in event.cpu_children:
         yield from _kernels_of(child)
 
 
-def busy_s(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> float:
-    """Return the time of one step in which the device works, one thing or several at once.
-
-    With ``by_kernels`` that is when a kernel runs, otherwise when an operator does, within a stage of a step.
-    """
-    spans = [
-        (event.time_range.start, event.time_range.end)
-        for event in events
-        if (is_kernel(event) if by_kernels else attribution_of(event, ranges) is not None)
-    ]
-    return covered(spans) / steps / 1e6
-
-
 def is_kernel(event: "FunctionEvent") -> bool:
-    """Return whether an event is on the device, and not one of our ranges as the device sees them."""
+    """Return whether an event is work of the device, not one of our ranges as the device sees them."""
     return event.device_type.name != "CPU" and not event.is_user_annotation
 
 

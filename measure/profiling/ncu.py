@@ -1,9 +1,7 @@
-"""NVIDIA's Nsight Compute (``ncu``), which reads a GPU's hardware counters: its command line, and what goes wrong.
+"""Read a GPU's hardware counters for each kernel of a cell with NVIDIA's Nsight Compute (``ncu``).
 
-Kernels are replayed, as many times as there are groups of counters, each time with its inputs restored and with cold
-caches; clocks are left as they are. Only what runs between cudaProfilerStart and cudaProfilerStop is counted.
-
-A cell under the GPU's hardware counters: what each kernel of a forward pass, or of a training step, did.
+ncu replays a kernel once per group of counters, each time with its inputs restored and with cold caches. Clocks stay
+as they are.
 """
 
 import os
@@ -15,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from measure.domain.latency import Cell
@@ -23,10 +20,10 @@ from measure.domain.models import Model
 from measure.errors import UserError
 from measure.machine.device import Device
 from measure.profiling import counted_step, ncu_csv
-from measure.profiling.ncu_csv import DRAM_READ, DRAM_WRITE, NAMED, OPTIONAL, Counted
+from measure.profiling.ncu_csv import DRAM_READ, DRAM_WRITE, NAMED, OPTIONAL, CountedCell
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"
-"""What ncu says where counters are not for every user."""
+"""ncu's error if only administrators may read counters."""
 
 PERMISSION = (
     f"this user may not read the GPU's hardware counters ({FORBIDDEN}); an administrator allows it with the option "
@@ -34,15 +31,25 @@ PERMISSION = (
     "then measure with --force"
 )
 
-LIMIT_S = 1800.0
-"""The longest that counting one cell may take."""
+LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0
+"""The longest that ncu may take for a cell, and to list a GPU's metrics."""
 
-QUERY_LIMIT_S = 120.0
-"""The longest that ncu may take to list a GPU's metrics."""
+STEPS = 2
+"""The counted steps. More would say the same and take proportionally longer."""
+
+
+def check(device: Device) -> None:
+    """Raise UserError if hardware counters cannot be read, before anything is measured."""
+    if not device.is_nvidia:
+        raise UserError(
+            f"--sections hardware-counters: {device.torch_name} is not an NVIDIA GPU, the only kind with readable "
+            "hardware counters; leave the section out or name another --device"
+        )
+    find()
 
 
 def find() -> str:
-    """Return where ncu is. Raises UserError where it is not on the PATH."""
+    """Return the path of ncu. Raises UserError if it is not on the PATH."""
     found = shutil.which("ncu")
     if found is None:
         raise UserError(
@@ -52,64 +59,87 @@ def find() -> str:
     return found
 
 
-def version(ncu: str) -> str:
-    """Return how the table names the tool: ``ncu 2025.3.1.0``."""
-    text = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
-    found = re.search(r"Version (\S+)", text)
-    return f"ncu {found[1]}" if found else "ncu"
+def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
+    """Count inference or a training step in a process of its own.
 
-
-def metrics(known: str) -> list[str]:
-    """Return what to ask for on a GPU, given ncu's list of its metrics (``--query-metrics``).
-
-    Those that only some GPUs have are asked for where they are listed.
+    Raises NotImplementedError if counters are forbidden and for what ``forward.prepare`` refuses, RuntimeError if
+    counting fails.
     """
-    names = set(re.findall(r"\w+__\w+", known))
-    asked = [name for name in NAMED if name not in OPTIONAL or name.removesuffix(".sum") in names]
-    asked += [f"{name}.sum" for name in sorted(names) if ncu_csv.kinds(name)]
-    for renamed in (DRAM_READ, DRAM_WRITE):
-        if renamed[1] in asked and renamed[0].removesuffix(".sum") not in names:
-            asked.remove(renamed[0])
-    return asked
+    import torch
+
+    cell = cell._replace(model=model.selector)
+    program = counted_step.command_line(device.torch_name, torch.get_num_threads(), cell, STEPS)
+    lines, tool = count(program, beat)
+    try:
+        return ncu_csv.parse(lines, "the output of ncu", STEPS, tool)
+    except UserError as problem:
+        raise RuntimeError(str(problem)) from None
 
 
-def command(ncu: str, asked: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
-    """Return the command line that counts a program's kernels into a file of CSV."""
+def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
+    """Run a program under ncu, and ``beat`` meanwhile. Return the lines of the table, and the tool (``ncu 2025.3.1``).
+
+    Raises UserError without ncu, NotImplementedError if counters are forbidden or the program raises it, RuntimeError
+    with the last line of output if the program or ncu fails or takes too long.
+    """
+    ncu = find()
+    listed = _ask(ncu, "--query-metrics")
+    beat()
+    with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
+        table, log = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command(ncu, choose_metrics(listed), table, program),
+                stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
+            )  # fmt: skip
+            try:
+                code = _wait(process, beat)
+            finally:
+                _end(process)
+        text = table.read_text(errors="replace") if table.exists() else ""
+        _check(code, text, log.read_text(errors="replace"))
+    version = re.search(r"Version (\S+)", _ask(ncu, "--version"))
+    return text.splitlines(), f"ncu {version[1]}" if version else "ncu"
+
+
+def _ask(ncu: str, flag: str) -> str:
+    return subprocess.run([ncu, flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
+
+
+def choose_metrics(listed: str) -> list[str]:
+    """Return the metrics to request, given the text of ``ncu --query-metrics``.
+
+    A metric that only some GPUs have is requested only if it is listed.
+    """
+    names = set(re.findall(r"\w+__\w+", listed))
+    metrics = [name for name in NAMED if name not in OPTIONAL or name.removesuffix(".sum") in names]
+    metrics += [f"{name}.sum" for name in sorted(names) if ncu_csv.tensor_kinds(name)]
+    for first, second in (DRAM_READ, DRAM_WRITE):
+        if second in metrics and first.removesuffix(".sum") not in names:
+            metrics.remove(first)
+    return metrics
+
+
+def command(ncu: str, metrics: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
+    """Return the command line that counts a program's kernels into a CSV file."""
     return [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(output),
-        "--metrics", ",".join(asked), "--replay-mode", "kernel", "--clock-control", "none", "--cache-control", "all",
+        "--metrics", ",".join(metrics), "--replay-mode", "kernel", "--clock-control", "none", "--cache-control", "all",
         "--profile-from-start", "off", "--target-processes", "all", *program,
     ]  # fmt: skip
 
 
-def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
-    """Run a program under ncu, beating; return the lines of the table, and the tool's name and version.
-
-    Raises UserError without ncu, PermissionError where counters are forbidden, NotImplementedError where the program
-    raises that, and RuntimeError with the last line that was said where it or ncu fails, or takes too long.
-    """
-    ncu = find()
-    listed = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=QUERY_LIMIT_S)
-    beat()
-    with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
-        table, said = Path(folder) / "kernels.csv", Path(folder) / "said.txt"
-        line = command(ncu, metrics(listed.stdout), table, program)
-        with said.open("wb") as output:
-            environment = os.environ | {"LC_ALL": "C"}
-            process = subprocess.Popen(
-                line, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-            )
-            try:
-                code = _ended(process, beat)
-            finally:
-                _end(process)
-        text = table.read_text(errors="replace") if table.exists() else ""
-        _check(code, text, said.read_text(errors="replace"))
-    return text.splitlines(), version(ncu)
+def _wait(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> int:
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=1.0)
+        beat()
+    raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End ncu and the program that it counts, which would go on and keep the GPU's memory."""
+    """End ncu and the program it counts, which would otherwise go on and keep the GPU's memory."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError):  # both have ended
             os.killpg(process.pid, signal.SIGKILL)
@@ -118,66 +148,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _ended(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> int:
-    ends = time.monotonic() + LIMIT_S
-    while time.monotonic() < ends:
-        try:
-            return process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            beat()
-    raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
-
-
-def _check(code: int, table: str, said: str) -> None:
-    """Raise what ``count`` says, by the exit code, what ncu wrote and what the program said."""
-    if FORBIDDEN in table or FORBIDDEN in said:
-        raise PermissionError(PERMISSION)
-    last = said.strip().rpartition("\n")[2]
-    if code and last.startswith(NotImplementedError.__name__):
+def _check(code: int, table: str, log: str) -> None:
+    """Raise the errors of ``count``, given the exit code, ncu's file and the program's output."""
+    if FORBIDDEN in table or FORBIDDEN in log:
+        raise NotImplementedError(PERMISSION)
+    if not code:
+        return
+    last = log.strip().rpartition("\n")[2]
+    if last.startswith(NotImplementedError.__name__):
         raise NotImplementedError(last.partition(": ")[2])
-    if code:
-        complaints = [line.removeprefix("==ERROR== ") for line in table.splitlines() if line.startswith("==ERROR==")]
-        raise RuntimeError((complaints or [last or f"ncu ended with exit code {code}"])[-1])
-
-
-STEPS = 2
-"""The steps that are counted; more would say the same, and take longer by as much."""
-
-
-@dataclass(frozen=True)
-class CountedCell:
-    """What the counters said of the kernels of so many steps, and what read them."""
-
-    steps: int
-    tool: str
-    counted: Counted
-
-
-def check(device: Device) -> None:
-    """Raise UserError where hardware counters cannot be read, before anything is measured."""
-    if not device.is_nvidia:
-        raise UserError(
-            f"--sections hardware-counters: {device.torch_name} is not an NVIDIA GPU, the only kind whose hardware "
-            "counters are read; leave the section out or name another --device"
-        )
-    find()
-
-
-def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
-    """Count inference or a training step in a process of its own.
-
-    Raises NotImplementedError, with a reason, where counters are forbidden, what ``forward.prepare`` does, and
-    RuntimeError where counting fails.
-    """
-    import torch
-
-    cell = cell._replace(model=model.selector)
-    program = counted_step.arguments_of(device.torch_name, torch.get_num_threads(), cell, STEPS)
-    try:
-        lines, tool = count(program, beat)
-    except PermissionError as problem:
-        raise NotImplementedError(str(problem)) from None
-    try:
-        return CountedCell(STEPS, tool, ncu_csv.parse(lines, "what ncu wrote", STEPS))
-    except UserError as problem:
-        raise RuntimeError(str(problem)) from None
+    complaints = [line.removeprefix("==ERROR== ") for line in table.splitlines() if line.startswith("==ERROR==")]
+    raise RuntimeError((complaints or [last or f"ncu ended with exit code {code}"])[-1])

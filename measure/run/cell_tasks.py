@@ -18,8 +18,8 @@ from measure.domain.words import INFERENCE, STAGES, STEP, same_shape, shape_name
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
-from measure.profiling.ncu import CountedCell
-from measure.profiling.profile import Profiled
+from measure.profiling.ncu_csv import CountedCell
+from measure.profiling.profile import CellProfile
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
 from measure.run.task import AFTER, Columns, Failure, Task, Tier, status_columns
@@ -347,10 +347,10 @@ class ProfileTask(InspectionTask):
     def inspected(cls, cache: RunCache) -> Sequence[Profile]:
         return cache.folder.profiles()
 
-    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Profiled:
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> CellProfile:
         return profile.measure(device, self.model, self.cell, sampling, beat)
 
-    def store(self, cache: RunCache, outcome: Profiled | Failure) -> None:
+    def store(self, cache: RunCache, outcome: CellProfile | Failure) -> None:
         row, key = self.row(cache, self.cell, outcome), cache.key(self.cell)
         if isinstance(outcome, Failure):
             cache.folder.put_profile(Profile(**row), [])
@@ -363,7 +363,7 @@ class ProfileTask(InspectionTask):
             [KernelTime(**key, **each._asdict()) for each in outcome.kernels],
         )
 
-    def summary(self, result: Profiled) -> str:
+    def summary(self, result: CellProfile) -> str:
         share = sum(each.time_s for each in result.operators) / result.profiled_s
         return f"{latency(result.plain_s)}, profiled {latency(result.profiled_s)}, {share:.0%} of it in operators"
 
@@ -394,12 +394,11 @@ class HardwareCounterTask(InspectionTask):
         if isinstance(outcome, Failure):
             cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
             return
-        counted = outcome.counted
         row |= {"tool": outcome.tool, "steps": outcome.steps}
-        row |= {"capability": counted.capability, "tensor_gap": counted.tensor_gap}
-        kernels = [KernelCounters(**key, **each._asdict()) for each in counted.kernels]
+        row |= {"capability": outcome.capability, "tensor_gap": outcome.tensor_gap}
+        kernels = [KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
         cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
 
     def summary(self, result: CountedCell) -> str:
-        kernels = result.counted.kernels
+        kernels = result.kernels
         return f"{sum(each.calls for each in kernels)} kernels, {latency(sum(each.time_s for each in kernels))}"

@@ -11,7 +11,7 @@ from measure.domain import variants
 ASK = """
 import ctypes, sys
 from measure.domain.variants import keep_memory
-from measure.profiling.profile import Observed
+from measure.profiling.profile import SystemMeter
 
 library = ctypes.CDLL(None)
 library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -24,7 +24,7 @@ def write_a_block(byte=64 * 2**20):
 
 if sys.argv[1] == "kept":
     keep_memory()
-observed = Observed(write_a_block)
+observed = SystemMeter(write_a_block)
 for _ in range(50):
     observed()
 print(observed.use().page_faults)

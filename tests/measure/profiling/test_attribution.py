@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from measure.profiling.attribution import STAGE, AttributedKernel, ModuleRanges, attribute, busy_s, covered, launched  # noqa: E402  # noqa: E402
+from measure.profiling.attribution import STAGE, AttributedKernel, ModuleRanges, attribute, covered  # noqa: E402
 
 STEPS = 2
 
@@ -28,7 +28,7 @@ def recorded(network, rows, update=lambda: None):
             stage("backward", loss.backward)
             stage("update", update)
             torch.ones(1)  # in no stage
-    return attribute(profiler.events(), ranges, STEPS, by_kernels=False)
+    return attribute(profiler.events(), ranges, STEPS, by_kernels=False).operators
 
 
 def calls(times, stage):
@@ -115,7 +115,7 @@ def test_what_is_computed_again_belongs_to_the_module_that_does():
 def test_what_runs_in_few_of_the_steps_was_called_once():
     stage = event("stage: forward")
     event("aten::mm", stage, cpu_us=6.0)
-    (rare,) = attribute(stage.cpu_children, ModuleRanges(nn.Module()), 3, by_kernels=False)
+    (rare,) = attribute(stage.cpu_children, ModuleRanges(nn.Module()), 3, by_kernels=False).operators
     assert (rare.calls, rare.time_s) == (1, pytest.approx(2e-6))
 
 
@@ -141,10 +141,10 @@ def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_th
         ("backward", "layer", "add_", 1, 4e-6),
         ("forward", "layer", "torchvision.nms", 1, 2e-6),
     ]
-    times = attribute(events, ranges, 2, by_kernels=True)
+    times = attribute(events, ranges, 2, by_kernels=True).operators
     assert [tuple(each[:4]) for each in times] == [each[:4] for each in expected]
     assert [each.time_s for each in times] == pytest.approx([each[4] for each in expected])
-    by_host = attribute(events, ranges, 2, by_kernels=False)
+    by_host = attribute(events, ranges, 2, by_kernels=False).operators
     assert [each.time_s for each in by_host] == pytest.approx([30e-6, 9e-6, 1e-6, 1e-6])
 
 
@@ -179,21 +179,21 @@ def timeline():
 
 
 def test_kernels_belong_to_the_operator_that_no_other_one_calls():
-    kernels = launched(timeline(), ModuleRanges(nn.Module()), steps=1)
-    assert kernels == [
+    kernels = attribute(timeline(), ModuleRanges(nn.Module()), 1, by_kernels=True).kernels
+    assert kernels == (
         AttributedKernel("forward", "layer", "linear", "sgemm", 2, pytest.approx(90e-6)),
         AttributedKernel("forward", "layer", "linear", "splitK", 1, pytest.approx(10e-6)),
-    ]
-    (first, _) = launched(timeline() * 2, ModuleRanges(nn.Module()), steps=2)
+    )
+    (first, _) = attribute(timeline() * 2, ModuleRanges(nn.Module()), 2, by_kernels=True).kernels
     assert (first.calls, first.time_s) == (2, pytest.approx(90e-6))
 
 
 def test_a_gpu_is_busy_while_a_kernel_runs_and_a_processor_while_an_operator_does():
     ranges = ModuleRanges(nn.Module())
     # 10 to 65 and 100 to 140: 95 us; our ranges are no work of the device
-    assert busy_s(timeline(), ranges, 1, by_kernels=True) == pytest.approx(95e-6)
+    assert attribute(timeline(), ranges, 1, by_kernels=True).busy_s == pytest.approx(95e-6)
     # linear alone, 30 us: what it calls is within it, and zeros is in no stage
-    assert busy_s(timeline(), ranges, 2, by_kernels=False) == pytest.approx(15e-6)
+    assert attribute(timeline(), ranges, 2, by_kernels=False).busy_s == pytest.approx(15e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ def log(monkeypatch):
 
 def arguments(**changes):
     cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
-    return counted_step.arguments_of("cpu", 1, cell, 2)[3:]
+    return json.loads(counted_step.command_line("cpu", 1, cell, 2)[-1])
 
 
 @pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
@@ -54,5 +55,5 @@ def test_a_failure_is_the_last_line(log, capsys):
 def test_it_ends_when_nobody_waits_for_it(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    code = f"from measure.hardware_counters import counted_step; counted_step._end_without({gone.pid})"
+    code = f"from measure.profiling import counted_step; counted_step._end_without({gone.pid})"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1

@@ -141,7 +141,7 @@ def test_only_whole_steps_are_averaged(net, monkeypatch):
         asked.append(first_stage)
         return events, 2
 
-    monkeypatch.setattr(profile, "recorded_whole", last_two)
+    monkeypatch.setattr(profile, "keep_whole_steps", last_two)
     assert measure("step").steps == 2
     assert asked == ["forward"]
 

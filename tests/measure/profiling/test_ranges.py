@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the profiler is torch's")
 from torch import nn  # noqa: E402
 from torch.nn.modules import module as hooks  # noqa: E402
 
-from measure.profiling.attribution import MODULE, STAGE, ModuleRanges, opened  # noqa: E402
+from measure.profiling.attribution import MODULE, STAGE, ModuleRanges, open_range  # noqa: E402
 
 
 class Twice(nn.Module):
@@ -80,9 +80,9 @@ def test_nothing_stays_behind_even_where_the_network_fails():
     assert ranges._running == []
 
 
-def test_a_range_that_is_opened_ends_when_it_is_left():
+def test_an_opened_range_ends_when_it_is_left():
     def call():
-        begun = opened(STAGE + "all")
+        begun = open_range(STAGE + "all")
         torch.ones(2)
         begun.__exit__(None, None, None)
 

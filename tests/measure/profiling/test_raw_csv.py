@@ -15,7 +15,7 @@ PRODUCT_NAME = LINES[START + 3].split('","')[4]
 
 
 def parsed(lines=LINES, steps=1):
-    counted = ncu_csv.parse(lines, "some.csv", steps)
+    counted = ncu_csv.parse(lines, "some.csv", steps, "ncu")
     return counted, *counted.kernels
 
 
@@ -133,12 +133,12 @@ def test_units_of_all_versions(unit, text, second):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (LINES[:4], "some.csv: holds no kernel; export it with ncu --csv --page raw"),
-        ([], "holds no kernel"),
+        (LINES[:4], "some.csv: no kernel; export it with ncu --csv --page raw"),
+        ([], "some.csv: no kernel"),
         (['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"', '"0","sgemm","dram__bytes.sum","byte","1"'],
          "this is the page of details; export it with ncu --csv --page raw"),
         (changed("gpu__time_duration.sum", "something.sum"), "add --metrics gpu__time_duration.sum to ncu"),
-        (changed('"sm80', '"' + 131_100 * "x"), "is no CSV (field larger than field limit (131072)); export it"),
+        (changed('"sm80', '"' + 131_100 * "x"), "not CSV (field larger than field limit (131072)); export it"),
         ([line.replace(PRODUCT_NAME, "") for line in LINES], "kernel 2 has no name in the column 'Kernel Name'"),
         *(
             (changed('"54.00"', f'"{text}"'), f"kernel 3, column gpu__time_duration.sum: '{text}' in 'us' cannot be")

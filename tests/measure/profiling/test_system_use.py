@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from measure.profiling.profile import Observed
+from measure.profiling.profile import SystemMeter
 
 PAGES = 5000
 
@@ -19,45 +19,45 @@ def touch(pages):
 
 def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
     sizes = iter([4 * PAGES, 1 * PAGES, 3 * PAGES])
-    observed = Observed(lambda: touch(next(sizes)))
+    meter = SystemMeter(lambda: touch(next(sizes)))
     for _ in range(3):
-        observed()
+        meter()
     # The mean of 1 and 3 times as many; an interpreter at work may need a few of its own.
-    assert 2 * PAGES <= observed.use().page_faults < 2.1 * PAGES
+    assert 2 * PAGES <= meter.use().page_faults < 2.1 * PAGES
 
 
 def test_the_time_of_many_faults_is_seen():
-    observed = Observed(lambda: touch(20 * PAGES))
+    meter = SystemMeter(lambda: touch(20 * PAGES))
     for _ in range(6):
-        observed()
-    assert observed.use().system_s > 0
+        meter()
+    assert meter.use().system_s > 0
 
 
 def test_what_asks_nothing_of_the_system_has_no_faults():
-    observed = Observed(lambda: None)
+    meter = SystemMeter(lambda: None)
     for _ in range(100):
-        observed()
-    assert observed.use().page_faults < 1
+        meter()
+    assert meter.use().page_faults < 1
 
 
 def test_one_call_alone_says_nothing():
-    observed = Observed(lambda: None)
-    assert observed.use() is None
-    observed()
-    assert observed.use() is None
+    meter = SystemMeter(lambda: None)
+    assert meter.use() is None
+    meter()
+    assert meter.use() is None
 
 
 def test_a_system_that_does_not_say(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     calls = []
-    observed = Observed(lambda: calls.append(1))
+    meter = SystemMeter(lambda: calls.append(1))
     for _ in range(3):
-        observed()
+        meter()
     assert len(calls) == 3
-    assert observed.use() is None
+    assert meter.use() is None
 
 
 def test_what_a_call_raises_comes_through():
-    observed = Observed(lambda: 1 / 0)
+    meter = SystemMeter(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        observed()
+        meter()

@@ -2,21 +2,21 @@
 
 import pytest
 
-from measure.profiling.ncu_csv import kinds, total
+from measure.profiling.ncu_csv import sum_tensor_operations, tensor_kinds
 
 TENSOR = "sm__ops_path_tensor"
 
 
 def of(**counted):
-    return total({f"{TENSOR}_{name}.sum": count for name, count in counted.items()})
+    return sum_tensor_operations({f"{TENSOR}_{name}.sum": count for name, count in counted.items()})
 
 
 @pytest.mark.parametrize(
     "name", ["src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off"]
 )
 def test_metrics_of_floating_point_operations_are_known(name):
-    assert kinds(f"{TENSOR}_{name}")
-    assert kinds(f"{TENSOR}_{name}.sum")
+    assert tensor_kinds(f"{TENSOR}_{name}")
+    assert tensor_kinds(f"{TENSOR}_{name}.sum")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_metrics_of_floating_point_operations_are_known(name):
     ],
 )
 def test_integers_and_other_metrics_are_none(metric):
-    assert kinds(metric) is None
+    assert tensor_kinds(metric) is None
 
 
 def test_a_whole_and_its_parts_are_one():
@@ -56,4 +56,4 @@ def test_of_hoppers_instructions_each_counts_its_own():
 
 def test_nothing_counted_is_nothing():
     assert of(src_fp64=0, src_int8=500) == 0
-    assert total({}) == 0
+    assert sum_tensor_operations({}) == 0

@@ -12,9 +12,8 @@ from measure.counting.count import Count
 from measure.machine.sensors import Conditions
 from measure.models import catalog
 from measure.profiling.attribution import AttributedKernel, AttributedTime
-from measure.profiling.ncu import CountedCell
-from measure.profiling.ncu_csv import Counted, CountedKernel
-from measure.profiling.profile import Profiled, SystemUse
+from measure.profiling.ncu_csv import CountedCell, CountedKernel
+from measure.profiling.profile import CellProfile, SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
 from measure.run.run_cache import RunCache, Sitting
@@ -278,7 +277,7 @@ def test_a_profile_is_a_row_with_the_times_of_its_operators(tmp_path, folder):
     )
     kernels = (AttributedKernel("forward", "features.0", "conv2d", "implicit_gemm", 2, 0.25),)
     use = SystemUse(0.0625, 1200.0)
-    do(tmp_path, folder, [PROFILE], [Profiled(3, 0.5, 0.625, times, 0.375, kernels, use)])
+    do(tmp_path, folder, [PROFILE], [CellProfile(3, 0.5, 0.625, times, 0.375, kernels, use)])
     (row,) = folder.profiles()
     assert (row.busy_s, row.system_s, row.page_faults) == (0.375, 0.0625, 1200.0)
     assert (row.phase, row.variant, row.status, row.steps, row.plain_s, row.profiled_s) == (
@@ -312,7 +311,7 @@ def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, 
 
 def test_counters_are_a_row_with_their_kernels_or_with_a_reason(tmp_path, folder):
     kernel = CountedKernel("sgemm", 2, 0.5, 8.0, 4.0, 16.0, 32.0, 0.0, 64.0, 0.0, None, 3.0)
-    counted = CountedCell(2, "ncu 1.2", Counted((kernel,), "7.5", "not counted"))
+    counted = CountedCell(2, "ncu 1.2", (kernel,), "7.5", "not counted")
     compiled = changed(COUNTERS, variant="compile")
     summary = do(tmp_path, folder, [COUNTERS, compiled], [counted, Failure("unsupported", "forbidden")])
     one, other = folder.hardware_counter_profiles()

@@ -5,9 +5,8 @@ from helpers.tasks import counter_task, inference_task, profile_task, training_t
 
 from measure.models import catalog
 from measure.profiling.attribution import AttributedTime
-from measure.profiling.ncu import CountedCell
-from measure.profiling.ncu_csv import Counted, CountedKernel
-from measure.profiling.profile import Profiled
+from measure.profiling.ncu_csv import CountedCell, CountedKernel
+from measure.profiling.profile import CellProfile
 from measure.roofs.roofs import KernelTiming
 from measure.run.sections import RoofTask
 from measure.run.task import Failure
@@ -40,10 +39,10 @@ def test_outcomes_in_a_few_words():
     assert STEP.describe(step) == "1.00 s (no interval, 3 samples)"
     assert CELL.describe(Failure("oom", "full")) == "oom: full"
     times = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))
-    profiled = Profiled(3, 0.035, 0.04, times)
+    profiled = CellProfile(3, 0.035, 0.04, times)
     assert PROFILE.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
     kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
-    assert COUNTERS.describe(CountedCell(2, "ncu", Counted((kernel,), "8.0", None))) == "3 kernels, 500 ms"
+    assert COUNTERS.describe(CountedCell(2, "ncu", (kernel,), "8.0", None)) == "3 kernels, 500 ms"
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_counters_of_a_machine_that_measured(tmp_path):
         ((*COUNTED, "--device-name", "X", "--phase", "nap"), "--phase: 'nap' is not one of step, inference"),
         ((*COUNTED, "--device-name", "X", "--precision", "fp1"), "--precision: 'fp1' is not one of fp32"),
         ((*COUNTED, "--machine", "../up"), "--machine: '../up' is not a valid folder name"),
-        (COUNTED, "--device-name: say which GPU was counted"),
-        ((*COUNTED, "--machine", "new"), "--device-name: say which GPU was counted"),
+        (COUNTED, "--device-name: name the GPU that was counted"),
+        ((*COUNTED, "--machine", "new"), "--device-name: name the GPU that was counted"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, words):
@@ -84,7 +84,7 @@ def test_bad_input_is_answered_in_one_sentence(tmp_path, capsys, arguments, word
 def test_another_gpus_counters_are_refused(tmp_path, capsys):
     MachineFolder(tmp_path, "box").put_environment(GPU)
     assert call(tmp_path, *COUNTED, "--machine", "box", "--device-name", "NVIDIA T4") == 2
-    assert "holds a Example GPU; name another --machine" in capsys.readouterr().err
+    assert "belongs to Example GPU; name another --machine" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_another_gpus_counters_are_refused(tmp_path, capsys):
         *(('"54.00"', f'"{text}"', f"{text!r} in 'us' cannot be read") for text in ("nan", "inf", "1e400", "1,5")),
         ('"54.00"', '"1.234,5"', "in an English locale"),
         (f'"{LONG}"', '" "', "kernel 1 has no name in the column 'Kernel Name'"),
-        ('"sm80_xmma', '"' + 131_100 * "x", "is no CSV (field larger than field limit (131072))"),
+        ('"sm80_xmma', '"' + 131_100 * "x", "not CSV (field larger than field limit (131072))"),
     ],
 )
 def test_what_would_make_the_folder_unreadable_is_refused(tmp_path, capsys, old, new, words):
