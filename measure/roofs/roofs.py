@@ -1,4 +1,8 @@
-"""The roofs of this machine, measured: matrix products, multiply-adds, streams through its memory, and its clock."""
+"""Measure a machine's roofs: matrix products, multiply-adds, streams through its memory, and its clock.
+
+Sources: S. Williams et al., Roofline (2009), for roofs of computation and memory; J. McCalpin, STREAM, for the streams;
+Y. J. Lo et al., Roofline Model Toolkit (2014), for a sweep of working sets through all caches (ERT).
+"""
 
 import logging
 import time
@@ -45,58 +49,58 @@ SAMPLINGS = {
 }
 
 TRIES = 3
-"""So often a kernel is timed, while others use the processor, before its load is written down beside its time."""
+"""The most times a kernel is timed while other programs use the processor. Its time is then stored with their load."""
 
 PAUSE_S = 1.0
 """A longer pause lets a chip cool."""
 
 CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
-"""How long a call lasts at least, so that starting the threads, some 10 µs for each, vanishes in it."""
+"""The shortest call, so that starting the threads, about 10 µs each, is negligible."""
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
-FIRST_ROWS = 1
-"""The place of the one whose product gives a first roof."""
-
-BURST_ROWS = 2
-"""So many of them, the smallest, take milliseconds: the others are no burst."""
+FIRST_ROWS, BURST_ROWS = 1, 2
+"""The index of the product of a first roof, which is large but takes only a moment; and the number of small products
+that take milliseconds, since others are too long for a burst."""
 
 LONGEST_PRODUCT_S = 1.5
-"""A product that takes longer is left out with all larger ones, unless it is the smallest. A dozen of them would take a
-good part of a short run, and on so slow a device the next smaller one, of an eighth of the work, reaches the same
-rate."""
+"""A longer product is skipped with all larger ones, unless it is the smallest. A dozen would fill much of a short run,
+and on so slow a device the next smaller one, with an eighth of the work, reaches the same rate."""
 
-TRIED_S, GLANCE_BYTE = 0.05, 2**28
-"""How long something is called to see how fast it is, roughly, and the working set of a stream that is."""
+GLANCE_S, GLANCE_BYTE = 0.05, 2**28
+"""The time of a rough look at a kernel's speed, and the working set of its stream."""
 
 PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}
-"""The bytes that an element of two matrices and of their product takes, where the product's is a wider one."""
+"""Bytes per element of two matrices and their product, where the product is wider than the matrices."""
 
 FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36
-"""Multiply-adds in a call: some milliseconds, and whole rounds of every kernel's loops."""
+"""Multiply-adds per call: some milliseconds, and whole rounds of every kernel's loops."""
 
 CHAINS = (("int64", 2**28), ("fp64", 2**26))
-"""Precision and additions of each chain: some 0.1 s."""
+"""Precision and additions of each chain; about 0.1 s."""
 
 STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}
-"""STREAM's own; many GPUs have few units for it."""
+"""STREAM uses fp64, for which many GPUs have few units."""
 
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256
-"""The smallest working set of a core, and what that of all its kernels is a multiple of: whole lines of each array."""
+"""The smallest working set per core, and the unit of working sets: whole cache lines of one, two or three arrays."""
 
 GPU_BYTE = (2**20, 2**30)
-"""The smallest and the largest working set of a GPU: 8 KB for each of some hundred multiprocessors, and far more than
+"""The smallest and largest working set of a GPU: 8 KB for each of about a hundred multiprocessors, and far more than
 any cache."""
 
+RoofKernel = tuple[str, str, int, str, int | None]
+"""Name, precision, size, pace and round of a kernel."""
 
-def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str, str, int, str, int | None]]:
-    """List the roof kernels of a kind of device: name, precision, size, pace, round. A clock is a processor's alone.
 
-    Every kernel is measured at a sustained pace; those whose calls are short, and of the streams those through the
-    largest working set, at a burst as well. These streams, which the memory's roof is read from, have several rounds.
+def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel]:
+    """List the roof kernels of a kind of device, in the order of measuring. Only a processor has a clock.
+
+    Every kernel has a sustained pace. Kernels with short calls, and the streams through the largest working set, have a
+    burst too. These streams give the memory's roof, so they have several rounds.
     """
     rows, sets = MATMUL_ROWS[device_kind], _working_sets(device_kind)
     sustained: list[tuple[str, str, int]] = [("matmul", precision, size) for precision in precisions for size in rows]
-    burst = [task for task in sustained if task[2] in rows[:BURST_ROWS]]
+    burst = [kernel for kernel in sustained if kernel[2] in rows[:BURST_ROWS]]
     if device_kind == "cpu" and "fp32" in precisions:
         sustained += [("numpy_matmul", "fp32", size) for size in rows]
     if device_kind != "mps":
@@ -111,16 +115,17 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[tuple[str,
     burst += through_memory
     if device_kind == "cpu":
         sustained += [("chain", precision, size) for precision, size in CHAINS]
-    rounds = [(*task, SUSTAINED, number) for number in range(ROUNDS) for task in through_memory]
-    return [*rounds, *((*task, SUSTAINED, None) for task in sustained), *((*task, BURST, None) for task in burst)]
+    rounds = [(*kernel, SUSTAINED, number) for number in range(ROUNDS) for kernel in through_memory]
+    return [
+        *rounds,
+        *((*kernel, SUSTAINED, None) for kernel in sustained),
+        *((*kernel, BURST, None) for kernel in burst),
+    ]
 
 
 @cache
-def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[tuple[str, str, int, str, int | None]]:
-    """List those of them that a first roof is read from: a product at each precision, one stream through memory.
-
-    The matrices of the product are large, but no larger than takes a moment.
-    """
+def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[RoofKernel]:
+    """List the kernels of a first roof: a product at each precision, and one stream through memory."""
     rows = MATMUL_ROWS[device_kind][FIRST_ROWS]
     return [
         (kernel, precision, size, pace, number)
@@ -130,7 +135,7 @@ def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[tuple[s
 
 
 def _working_sets(device_kind: str) -> list[int]:
-    """Return bytes, two for each factor of two, from well within the first cache to well beyond the last."""
+    """Return bytes, two per factor of two, from well within the first cache to well beyond the last."""
     unit, (least, most) = STREAM_UNIT_BYTE, GPU_BYTE
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
@@ -141,24 +146,37 @@ def _working_sets(device_kind: str) -> list[int]:
     return [*(round(units) * unit for units in smaller), ceil(largest) * unit]
 
 
+def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
+    """Return FLOP and bytes of a kernel's work; for a product of integers, operations and bytes.
+
+    Additions of integers are no FLOP, and registers move no bytes.
+    """
+    if kernel in STREAM_ARRAYS:
+        width = {"fp32": 4, "fp64": 8}[precision]
+        return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
+    if kernel == "chain":
+        return (size if precision == "fp64" else 0), 0
+    if kernel == "fma":
+        return 2 * size, 0
+    byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * PRECISION_BYTE[stored_as(precision)]
+    return 2 * size**3, byte * size**2
+
+
 LIBRARY, TRITON, NUMBA = "torch_kernels", "triton_kernels", "processor_kernels"
-"""The modules of kernels, which are imported when one of theirs is measured."""
 
 
 def _home(kernel: str, device_kind: str) -> str:
-    """Return the module that holds a kernel for a kind of device."""
+    """Return the module of a kernel, which is imported only to measure one."""
     if kernel.endswith("matmul") or device_kind == "mps":
         return LIBRARY
-    if device_kind == "cuda":
-        return TRITON
-    return NUMBA
+    return TRITON if device_kind == "cuda" else NUMBA
 
 
 @cache
 def triton_gap(device: Device) -> str | None:
-    """Return why Triton's kernels do not run on a GPU; None where they do, as the smallest stream shows once.
+    """Return why Triton's kernels do not run on a GPU; None if the smallest stream does.
 
-    Triton is not there on Windows, and nothing runs where it finds no C compiler or does not know the GPU.
+    Windows has no Triton. Elsewhere it may find no C compiler or not know the GPU.
     """
     import torch
 
@@ -181,10 +199,10 @@ def triton_gap(device: Device) -> str | None:
 
 
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
-    """Return what does a kernel's work so many times in a row; on a GPU without Triton the streams are torch's.
+    """Return a function that does a kernel's work ``passes`` times. On a GPU without Triton, torch streams.
 
-    Raises NotImplementedError where what the kernel is written in does not import or run, or the device has no TF32 or
-    would emulate the precision.
+    Raises NotImplementedError if the kernel's library does not import or run, or if the device has no TF32 or would
+    emulate the precision.
     """
     import torch
 
@@ -206,35 +224,8 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
     return work
 
 
-def _clock(kernel: str) -> Callable[[], int]:
-    """Return what a kernel is timed by. Whatever else runs takes none of a processor's cycles from its time."""
-    if kernel == "chain":
-        import torch
-
-        from measure.roofs.processor_kernels import processor_ns
-
-        return partial(processor_ns, torch.get_num_threads())
-    return time.perf_counter_ns
-
-
-def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
-    """Return FLOP and bytes of a kernel's work, once: of a product of integers its operations.
-
-    Additions of integers are no FLOP, registers move no bytes.
-    """
-    if kernel in STREAM_ARRAYS:
-        width = {"fp32": 4, "fp64": 8}[precision]
-        return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
-    if kernel == "chain":
-        return (size if precision == "fp64" else 0), 0
-    if kernel == "fma":
-        return 2 * size, 0
-    byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * PRECISION_BYTE[stored_as(precision)]
-    return 2 * size**3, byte * size**2
-
-
 class KernelTiming(NamedTuple):
-    """A kernel's time a call, as in ``RoofMeasurement``; all are None where it was not measured."""
+    """The time of a kernel's work, as in ``RoofMeasurement``; all None if it was not measured."""
 
     latency_s: float | None = None
     latency_low_s: float | None = None
@@ -250,7 +241,7 @@ class Heat:
         self._since = self._until = -inf
 
     def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
-        """Call until the chip has worked for ``HEAT_S``: not at all where it has just done so."""
+        """Call until the chip has worked for ``HEAT_S``: not at all if it has just done so."""
         if time.perf_counter() - self._until > PAUSE_S:
             self._since = time.perf_counter()
         while time.perf_counter() - self._since < HEAT_S:
@@ -264,34 +255,6 @@ class Heat:
 
 
 HEAT = Heat()
-"""This process's."""
-
-
-def _passes(run: Callable[[int], object], threads: int, size: int, longest_s: float, beat: Callable[[], None]) -> int:
-    """Return how often a call must do the work to last long enough.
-
-    Raises NotImplementedError where doing it once, a product of so many rows, takes longer than ``longest_s``.
-    """
-    passes = 1
-    run(passes)  # pays for what is set up once
-    while True:
-        beat()
-        start = time.perf_counter()
-        run(passes)
-        took_s = time.perf_counter() - start
-        if took_s > passes * longest_s:
-            raise NotImplementedError(
-                f"{size} x {size} takes {took_s:.2g} s (limit {longest_s:g} s); the roof uses the smaller sizes"
-            )
-        if took_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
-            return passes
-        passes *= 2
-
-
-def _do(work: Callable[[int], object], device: Device, passes: int) -> None:
-    """Do the work so many times, and wait until it is done."""
-    work(passes)
-    device.synchronize()
 
 
 def measure(
@@ -299,33 +262,37 @@ def measure(
 ) -> KernelTiming:
     """Time a kernel at one size and pace.
 
-    A product is tried at all smaller sizes first, so that one that would take minutes is never begun. A kernel that
-    others disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load.
+    A product is tried at all smaller sizes first, so that none is begun that would take minutes. A kernel that other
+    programs disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load.
 
-    Raises NotImplementedError for a product that takes too long or is not worth its time, besides what ``prepare``
-    raises, and whatever a library raises where the product does not fit or is not supported.
+    Raises NotImplementedError for a product that takes too long or is not worth its time, what ``prepare`` raises, and
+    whatever a library raises if the product does not fit or is not supported.
     """
     import torch
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
     if smaller and precision in EIGHT_BITS:
         _refuse_slow_bytes(device, kernel, precision, smaller[0])
-    longest_s = LONGEST_PRODUCT_S if smaller else inf
+    threads, longest_s = torch.get_num_threads(), LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
         work = prepare(device, kernel, precision, tried)
-        run = partial(_do, work, device)
-        passes = _passes(run, torch.get_num_threads(), tried, longest_s, beat)
+        run = partial(_run, work, device)
+        passes = _count_passes(run, threads, tried, longest_s, beat)
 
     def rest() -> None:
         beat()
         time.sleep(REST_S)
         run(passes)  # wakes threads and clock, which is no part of a burst
 
+    clock = time.perf_counter_ns
+    if kernel == "chain":  # other programs take none of a processor's cycles from its time
+        from measure.roofs.processor_kernels import processor_ns
+
+        clock = partial(processor_ns, threads)
     is_sustained = pace == SUSTAINED
     if is_sustained:
         HEAT.build(partial(run, passes), beat)
-    call, sign_of_life = partial(work, passes), beat if is_sustained else rest
-    stopwatch = Stopwatch(call, device.synchronize, _clock(kernel), sign_of_life)
+    stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if is_sustained else rest)
     load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
     if is_sustained:
         HEAT.keep()
@@ -340,10 +307,39 @@ def measure(
     )
 
 
-def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float | None, Timing]:
-    """Time a kernel until others leave the processor alone; return the load and the timing of the quietest try.
+def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
+    """Do the work ``passes`` times, wait until it is done, and return the time (s)."""
+    start = time.perf_counter()
+    work(passes)
+    device.synchronize()
+    return time.perf_counter() - start
 
-    The load of the host says nothing about the kernels of a GPU, so they are timed once, without one.
+
+def _count_passes(
+    run: Callable[[int], float], threads: int, size: int, longest_s: float, beat: Callable[[], None]
+) -> int:
+    """Return the passes of a call that is long enough.
+
+    Raises NotImplementedError if one pass, a product of ``size`` rows, takes longer than ``longest_s``.
+    """
+    passes = 1
+    run(passes)  # pays for what is set up once
+    while True:
+        beat()
+        elapsed_s = run(passes)
+        if elapsed_s > passes * longest_s:
+            raise NotImplementedError(
+                f"{size} x {size} takes {elapsed_s:.2g} s (limit {longest_s:g} s); the roof uses the smaller sizes"
+            )
+        if elapsed_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
+            return passes
+        passes *= 2
+
+
+def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float | None, Timing]:
+    """Time a kernel until other programs leave the processor alone. Return load and timing of the quietest try.
+
+    The host's load does not affect a GPU's kernels, so they are timed once, without a load.
     """
     if device.kind != "cpu":
         return None, take()
@@ -355,53 +351,50 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
         tries.append((load, timing))
         if load is None or load < LOAD:
             break
-        _log.info("others used %.0f %% of the cores meanwhile", 100 * load)
+        _log.info("other programs used %.0f %% of the cores meanwhile", 100 * load)
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
 def _refuse_slow_bytes(device: Device, kernel: str, precision: str, rows: int) -> None:
-    """Raise NotImplementedError where a product of 8 bits is slower than one at fp32, both of so many rows.
+    """Raise NotImplementedError if an 8-bit product is slower than fp32 at ``rows`` rows.
 
-    A processor without instructions for them (VNNI, AMX) multiplies bytes one by one, many times slower than fp32. No
-    roof of anything lies there, and a product of 4096 rows would take a minute.
+    A processor without instructions for bytes (VNNI, AMX) multiplies them one by one, many times slower than fp32. That
+    is no roof of anything, and a product of 4096 rows would take a minute.
     """
-    tried = {each: _rate(device, kernel, each, rows) for each in (precision, FULL_PRECISION)}
-    if tried[precision] < tried[FULL_PRECISION]:
-        slow, fast = (f"{rate / 1e9:.3g}" for rate in tried.values())
+    slow, fast = (_glance_at_product(device, kernel, each, rows) for each in (precision, FULL_PRECISION))
+    if slow < fast:
         raise NotImplementedError(
-            f"{precision} products are slower than fp32 here ({slow} GOP/s against {fast} GFLOP/s at {rows} x {rows}); "
-            "larger ones are not worth their time"
+            f"{precision} products are slower than fp32 here ({slow / 1e9:.3g} GOP/s against {fast / 1e9:.3g} GFLOP/s "
+            f"at {rows} x {rows}); larger ones are not worth their time"
         )
 
 
-def _rate(device: Device, kernel: str, precision: str, rows: int) -> float:
-    """Return the operations per second of the quickest of some products of so many rows."""
+def _glance_at_product(device: Device, kernel: str, precision: str, rows: int) -> float:
+    """Return the operations per second of the fastest of some products."""
     work = prepare(device, kernel, precision, rows)
-    return flop_and_byte(kernel, precision, rows)[0] / _quickest_s(work, device)
+    return flop_and_byte(kernel, precision, rows)[0] / _fastest_s(work, device)
 
 
-def _quickest_s(work: Callable[[int], object], device: Device) -> float:
-    """Do some work for ``TRIED_S`` and return the time of the quickest call."""
-    _do(work, device, 1)  # pays for what is set up once
-    began, quickest_s = time.perf_counter(), inf
-    while time.perf_counter() - began < TRIED_S:
-        start = time.perf_counter()
-        _do(work, device, 1)
-        quickest_s = min(quickest_s, time.perf_counter() - start)
-    return quickest_s
+def _fastest_s(work: Callable[[int], object], device: Device) -> float:
+    """Repeat the work for ``GLANCE_S`` and return the time of the fastest call."""
+    _run(work, device, 1)  # pays for what is set up once
+    start, fastest_s = time.perf_counter(), inf
+    while time.perf_counter() - start < GLANCE_S:
+        fastest_s = min(fastest_s, _run(work, device, 1))
+    return fastest_s
 
 
 def glance(device: Device, precisions: Sequence[str]) -> Rates:
-    """Look at a roof for a fraction of a second: the quickest of some products, and of torch's triads through memory.
+    """Estimate a roof within a second, from the fastest of some products and of torch's triads through memory.
 
-    The chip has not warmed up, and its caches may hold part of the triad's arrays. It tells a user what to expect while
-    the roof is measured, and goes into no table. Raises whatever a library raises at a precision.
+    It shows a user what to expect while the roof is measured and is stored nowhere: the chip is not warm, and its
+    caches may hold part of the arrays. Raises whatever a library raises at a precision.
     """
     import torch
 
     rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
-    peaks = {each: _rate(device, "matmul", each, rows) for each in precisions}
+    peaks = {each: _glance_at_product(device, "matmul", each, rows) for each in precisions}
     triad = import_module(f"measure.roofs.{LIBRARY}").prepare(
         stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, torch.get_num_threads()
     )
-    return Rates(peaks, GLANCE_BYTE / _quickest_s(triad, device), stream)
+    return Rates(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)

@@ -1,4 +1,4 @@
-"""What libraries do at most: torch's and NumPy's matrix products, and torch's streams where no kernel of ours runs."""
+"""Kernels of libraries: matrix products by torch and NumPy, and torch's streams where ours do not run."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,13 @@ from measure.models.call import torch_dtype
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:
-    """Return what does a kernel so many times: a product of ``size`` rows, or a stream over ``size`` bytes.
+    """Return a function that runs a kernel ``passes`` times: a product of ``size`` rows, a stream over ``size`` bytes.
 
-    Raises NotImplementedError for NumPy's product by other threads than it takes.
+    Raises NotImplementedError for NumPy's product with another number of threads than it uses.
     """
-    if kernel == "matmul" and precision == FP8:
-        call = _fp8_matmul(size, device)
-    elif kernel == "matmul" and precision == INT8:
-        call = _int8_matmul(size, device)
-    elif kernel == "matmul":
-        call = _matmul(precision, size, device)
+    if kernel == "matmul":
+        products = {FP8: _fp8_matmul, INT8: _int8_matmul}
+        call = products[precision](size, device) if precision in products else _matmul(precision, size, device)
     elif kernel == "numpy_matmul":
         call = _numpy_matmul(size, threads)
     else:
@@ -40,9 +37,9 @@ def _matmul(precision: str, size: int, device: str) -> Callable[[], object]:
 
 
 def _fp8_matmul(size: int, device: str) -> Callable[[], object]:
-    """Return a product whose second matrix lies column by column, the one layout that cuBLAS takes at 8 bits.
+    """Return a product with a column-major second matrix, the only layout that cuBLAS takes at 8 bits.
 
-    It accumulates as fast as tensor cores can: a roof is what no product exceeds, however exact.
+    It accumulates as fast as tensor cores can: no product exceeds a roof, however inexact.
     """
     import torch
 
@@ -56,7 +53,7 @@ def _fp8_matmul(size: int, device: str) -> Callable[[], object]:
 
 
 def _int8_matmul(size: int, device: str) -> Callable[[], object]:
-    """Return a product with sums of 32 bits, its second matrix laid out as at fp8."""
+    """Return a product with 32-bit sums and a column-major second matrix, as at fp8."""
     import torch
 
     left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
@@ -67,10 +64,9 @@ def _int8_matmul(size: int, device: str) -> Callable[[], object]:
 def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:
     import numpy as np
 
-    if threads != processor.visible_cores():
-        raise NotImplementedError(
-            f"NumPy multiplies by a thread for each of {processor.visible_cores()} cores, not by {threads}"
-        )
+    cores = processor.visible_cores()
+    if threads != cores:
+        raise NotImplementedError(f"NumPy multiplies with a thread for each of {cores} cores, not with {threads}")
     random = np.random.default_rng(0)
     left, right = (random.random((size, size), np.float32) for _ in range(2))
     product = np.empty((size, size), np.float32)

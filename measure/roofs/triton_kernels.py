@@ -1,6 +1,6 @@
-"""Multiply-adds in registers and streams through memory on a GPU.
+"""Kernels of a GPU in Triton: multiply-adds in registers and streams through memory.
 
-Only what measures on a GPU imports this module, since it imports Triton.
+Import this module only where a GPU is measured, because it imports Triton.
 """
 
 from collections.abc import Callable
@@ -12,25 +12,25 @@ import triton.language as tl
 from measure.domain.words import STREAM_ARRAYS
 
 CHAINS, UNROLLED, ROUNDS = 1024, 16, 32
-"""Numbers in a program of ``fma``, eight to a thread; multiply-adds of each in a round of its loop; rounds. So a
-program is short beside the whole, and the last ones leave no unit idle for long."""
+"""Numbers per program of ``fma``, eight per thread; multiply-adds of each per round of its loop; rounds. Programs are
+short compared with the whole, so the last ones leave no unit idle for long."""
 
 PROGRAMS_PER_UNIT, BLOCK, WARPS = 4, 4096, 8
-"""Programs of a stream on each multiprocessor, numbers that a program moves at once, and its groups of 32 threads:
-together they have some 64 KB on their way to each multiprocessor, which hides the time that memory takes to answer."""
+"""Programs of a stream per multiprocessor, numbers that a program moves at once, and its groups of 32 threads. Together
+they keep about 64 KB in flight per multiprocessor, which hides the latency of memory."""
 
 ACCESS = 4
-"""Numbers that a thread moves with one instruction at best."""
+"""The most numbers that a thread moves with one instruction."""
 
 STEP = 16
-"""What a program has of each array is a multiple of so many numbers, so that every access is as wide as can be."""
+"""The unit (numbers) of a program's part of each array, so that every access is as wide as possible."""
 
 SCALE = 3.0
 
 
 @triton.jit(do_not_specialize=["passes"])
 def fma(result, factor, term, passes, CHAINS: tl.constexpr, ROUNDS: tl.constexpr, UNROLLED: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    """Put the sum of a program's numbers, after its multiply-adds of each, into its place in ``result``."""
+    """Store the sum of a program's numbers, after all multiply-adds, in ``result``, of shape ``(programs,)``."""
     numbers = tl.arange(0, CHAINS).to(result.dtype.element_ty) / CHAINS
     for _round in range(passes * ROUNDS):
         for _step in tl.static_range(UNROLLED):
@@ -42,7 +42,7 @@ def fma(result, factor, term, passes, CHAINS: tl.constexpr, ROUNDS: tl.constexpr
 def stream(  # type: ignore[no-untyped-def]
     a, b, c, sums, scale, size, share, passes, KERNEL: tl.constexpr, BLOCK: tl.constexpr  # noqa: N803
 ):  # fmt: skip
-    """Stream through a program's share of the arrays; of what it only reads, the sum goes into ``sums``."""
+    """Stream through a program's share of the arrays. A read stores its sum in ``sums``, of shape ``(programs,)``."""
     first = tl.program_id(0).to(tl.int64) * share
     last = tl.minimum(first + share, size)
     total = tl.zeros((BLOCK,), tl.float32)
@@ -62,13 +62,12 @@ def stream(  # type: ignore[no-untyped-def]
         tl.store(sums + tl.program_id(0), tl.sum(total))
 
 
-def units(device: str) -> int:
-    """Return the number of a GPU's multiprocessors."""
+def count_multiprocessors(device: str) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) -> Callable[[int], object]:
-    """Return what does a kernel so many times: ``size`` multiply-adds, or a stream over ``size`` bytes in all."""
+    """Return a function that runs a kernel ``passes`` times: ``size`` multiply-adds or a stream over ``size`` bytes."""
     return _fma(precision, size, device) if kernel == "fma" else _stream(kernel, size, device)
 
 
@@ -81,7 +80,7 @@ def _fma(precision: str, size: int, device: str) -> Callable[[int], object]:
 
 
 def _stream(kernel: str, size: int, device: str) -> Callable[[int], object]:
-    arrays, programs = STREAM_ARRAYS[kernel], units(device) * PROGRAMS_PER_UNIT
+    arrays, programs = STREAM_ARRAYS[kernel], count_multiprocessors(device) * PROGRAMS_PER_UNIT
     elements = size // (arrays * 4)
     made = [torch.rand(elements, device=device) for _ in range(arrays)]
     a, b, c = (*made, made[-1], made[-1])[:3]

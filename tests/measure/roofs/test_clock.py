@@ -9,24 +9,24 @@ from measure.roofs import processor_kernels
 
 def test_a_round_is_sixteen_additions():
     # 1, 1, then 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584
-    assert processor_kernels.compiled_chain("int64")(1, 1, 1) == 2584
-    assert processor_kernels.compiled_chain("fp64")(1, 1.0, 1.0) == 2584.0
-    assert processor_kernels.compiled_chain("int64")(0, 1, 1) == 1
+    assert processor_kernels.compile_chain("int64")(1, 1, 1) == 2584
+    assert processor_kernels.compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
+    assert processor_kernels.compile_chain("int64")(0, 1, 1) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_thread_does_the_chain(threads):
-    work = processor_kernels.prepare_chain("chain", "int64", 2 * processor_kernels.ROUND, "cpu", threads)
+    work = processor_kernels.prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", threads)
     assert work(1) == [processor_kernels.fibonacci(2, 1, 1)] * threads
     assert work(2) == [processor_kernels.fibonacci(4, 1, 1)] * threads
 
 
 def shortest_ns(additions, precision):
     """The shortest of some runs of a chain."""
-    add, times = processor_kernels.compiled_chain(precision), []
+    add, times = processor_kernels.compile_chain(precision), []
     for _ in range(9):
         start = processor_kernels.processor_ns(1)
-        add(additions // processor_kernels.ROUND, 1, 1)
+        add(additions // processor_kernels.CHAIN_ROUND, 1, 1)
         times.append(processor_kernels.processor_ns(1) - start)
     return min(times)
 

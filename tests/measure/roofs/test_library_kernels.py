@@ -45,7 +45,7 @@ def test_a_product_at_fp8_is_that_of_its_operands(monkeypatch):
 def test_numpy_multiplies_by_all_cores_or_not_at_all():
     cores = processor.visible_cores()
     torch_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores)(1)
-    with pytest.raises(NotImplementedError, match=f"each of {cores} cores, not by {cores + 1}") as caught:
+    with pytest.raises(NotImplementedError, match=f"each of {cores} cores, not with {cores + 1}") as caught:
         torch_kernels.prepare("numpy_matmul", "fp32", 4, "cpu", cores + 1)
     assert classify(caught.value).status == "unsupported"
 

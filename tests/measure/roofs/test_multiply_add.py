@@ -7,7 +7,7 @@ from helpers.assembly import FUSED, assembly, has
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
 from measure.roofs import processor_kernels  # noqa: E402
-from measure.roofs.processor_kernels import CHAINS, compiled_fma, operands, prepare_fma  # noqa: E402
+from measure.roofs.processor_kernels import CHAINS, compile_multiply_adds, operands, prepare  # noqa: E402
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
@@ -16,7 +16,7 @@ def test_every_number_takes_one_multiply_add_a_round(precision):
     values[:] = 1
     count = len(values)
     # 1 -> 2 * 1 + 1 = 3 -> 2 * 3 + 1 = 7 -> 15
-    assert [compiled_fma(precision)(rounds, values, 2, 1) for rounds in range(4)] == [
+    assert [compile_multiply_adds(precision)(rounds, values, 2, 1) for rounds in range(4)] == [
         count, 3 * count, 7 * count, 15 * count,
     ]  # fmt: skip
 
@@ -27,14 +27,18 @@ def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, thread
     values[:] = 0
     monkeypatch.setattr(processor_kernels, "operands", lambda _precision: values)
     done = []
-    monkeypatch.setattr(processor_kernels, "compiled", lambda _: lambda rounds, own, *_: done.append(rounds * len(own)))
-    prepare_fma("fma", "fp32", 10 * len(values), "cpu", threads)(3)
+
+    def count(rounds, own, *_):
+        done.append(rounds * len(own))
+
+    monkeypatch.setattr(processor_kernels, "compile_multiply_adds", lambda _precision: count)
+    prepare("fma", "fp32", 10 * len(values), "cpu", threads)(3)
     assert sum(done) == 3 * 10 * len(values)
 
 
 def test_after_two_rounds_every_number_is_itself_again():
     total = float(operands("fp64").sum())
-    work = prepare_fma("fma", "fp64", 2 * operands("fp64").size, "cpu", 1)
+    work = prepare("fma", "fp64", 2 * operands("fp64").size, "cpu", 1)
     assert work(1) == pytest.approx([total])
 
 
@@ -43,14 +47,14 @@ def test_after_two_rounds_every_number_is_itself_again():
 )
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
 def test_the_loop_is_multiply_adds_in_registers(precision):
-    text = assembly(compiled_fma(precision))
+    text = assembly(compile_multiply_adds(precision))
     assert text.count(FUSED[platform.machine()]) >= CHAINS
     assert "vmul" not in text
 
 
 def shortest_s(rounds):
     """The shortest of some runs, by the processor's time: that of others is not in it."""
-    function, values, times = compiled_fma("fp32"), operands("fp32"), []
+    function, values, times = compile_multiply_adds("fp32"), operands("fp32"), []
     for _ in range(9):
         start = time.process_time()
         function(rounds, values, -1, 1)

@@ -1,4 +1,5 @@
 import sys
+from functools import partial
 from itertools import pairwise
 from math import inf
 
@@ -204,7 +205,8 @@ def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
 
 
 def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
-    return roofs._passes(run, threads, 16384, longest_s, beat)
+    timed = partial(roofs._run, run, devices.find("cpu"))
+    return roofs._count_passes(timed, threads, 16384, longest_s, beat)
 
 
 def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch):
@@ -319,7 +321,7 @@ def test_the_load_of_the_host_says_nothing_of_a_gpus_kernels():
 def test_a_glance_sees_a_product_at_each_precision_and_a_stream(monkeypatch):
     monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (16, 32)})
     monkeypatch.setattr(roofs, "GLANCE_BYTE", 3 * 2**12)
-    monkeypatch.setattr(roofs, "TRIED_S", 0.001)
+    monkeypatch.setattr(roofs, "GLANCE_S", 0.001)
     seen = roofs.glance(devices.find("cpu"), ("fp32", "bf16"))
     assert set(seen.flop_per_s) == {"fp32", "bf16"}
     assert min(*seen.flop_per_s.values(), seen.byte_per_s) > 0
@@ -360,7 +362,7 @@ def test_where_triton_does_not_import_the_streams_of_a_gpu_are_torchs(monkeypatc
 def launched(monkeypatch):
     """Lets a test replace what a launch of a kernel of Triton's does, on a machine without a GPU."""
     kernels = pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
-    monkeypatch.setattr(kernels, "units", lambda device: 3)
+    monkeypatch.setattr(kernels, "count_multiprocessors", lambda device: 3)
 
     def replace(by):
         monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)
@@ -398,14 +400,14 @@ def test_a_gpu_without_free_memory_is_not_one_without_triton(launched):
 @pytest.mark.parametrize(
     ("kernel", "kind", "module"),
     [
-        ("matmul", "cuda", "library_kernels"),
-        ("numpy_matmul", "cpu", "library_kernels"),
-        ("chain", "cpu", "clock"),
-        ("fma", "cpu", "multiply_add"),
+        ("matmul", "cuda", "torch_kernels"),
+        ("numpy_matmul", "cpu", "torch_kernels"),
+        ("chain", "cpu", "processor_kernels"),
+        ("fma", "cpu", "processor_kernels"),
         ("fma", "cuda", "triton_kernels"),
-        ("stream_copy", "cpu", "streams"),
+        ("stream_copy", "cpu", "processor_kernels"),
         ("stream_copy", "cuda", "triton_kernels"),
-        ("stream_copy", "mps", "library_kernels"),
+        ("stream_copy", "mps", "torch_kernels"),
     ],
 )
 def test_where_kernels_are(kernel, kind, module):

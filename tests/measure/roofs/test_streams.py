@@ -7,7 +7,7 @@ numba = pytest.importorskip("numba", reason="roofs of a processor are measured w
 
 from measure.cache.records import STREAM_ARRAYS  # noqa: E402
 from measure.roofs import processor_kernels  # noqa: E402
-from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, Streams, compiled_stream, share  # noqa: E402
+from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, Streams, Team, compile_stream, make_share  # noqa: E402
 
 SIZE = 30 * 6 * PIECE_BYTE
 """A working set that one, two and three arrays divide into whole pieces."""
@@ -19,7 +19,7 @@ KINDS = (False, True)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("kernel", STREAM_ARRAYS)
 def test_the_shares_of_all_threads_are_the_working_set(kernel, threads):
-    working = Streams(kernel, SIZE, threads)
+    working = Streams(kernel, SIZE, Team(threads))
     assert sum(array.nbytes for arrays in working.shares for array in arrays) == SIZE
     assert {len(arrays) for arrays in working.shares} == {STREAM_ARRAYS[kernel]}
     assert {array.ctypes.data % PIECE_BYTE for arrays in working.shares for array in arrays} == {0}
@@ -27,7 +27,7 @@ def test_the_shares_of_all_threads_are_the_working_set(kernel, threads):
 
 @pytest.mark.parametrize("past_caches", KINDS)
 def test_a_copy_moves_every_byte(past_caches):
-    working = Streams("stream_copy", SIZE, 2)
+    working = Streams("stream_copy", SIZE, Team(2))
     before = [b.copy() for _, b in working.shares]
     assert not np.array_equal(working.shares[0][0], before[0])
     working.run(past_caches, 1)
@@ -41,14 +41,14 @@ def test_a_copy_moves_every_byte(past_caches):
 
 @pytest.mark.parametrize("past_caches", KINDS)
 def test_a_write_fills_every_element(past_caches):
-    working = Streams("stream_write", SIZE, 2)
+    working = Streams("stream_write", SIZE, Team(2))
     working.run(past_caches, 1)
     assert all(np.all(a == SCALE) for (a,) in working.shares)
 
 
 @pytest.mark.parametrize("past_caches", KINDS)
 def test_a_triad_is_what_numpy_makes_of_it(past_caches):
-    working = Streams("stream_triad", SIZE, 2)
+    working = Streams("stream_triad", SIZE, Team(2))
     before = [(b.copy(), c.copy()) for _, b, c in working.shares]
     working.run(past_caches, 2)
     for (a, b, c), (old_b, old_c) in zip(working.shares, before, strict=True):
@@ -58,7 +58,7 @@ def test_a_triad_is_what_numpy_makes_of_it(past_caches):
 
 
 def test_a_read_gives_the_sum_of_every_bit_pattern_for_each_pass():
-    working = Streams("stream_read", SIZE, 2)
+    working = Streams("stream_read", SIZE, Team(2))
     for (array,) in working.shares:
         array.view(np.int64)[:] = np.arange(array.size)
     counts = [array.size for (array,) in working.shares]
@@ -77,26 +77,26 @@ def test_the_faster_kind_of_store_is_taken(monkeypatch):
 
         return function
 
-    monkeypatch.setattr(processor_kernels, "compiled", timed)
+    monkeypatch.setattr(processor_kernels, "compile_stream", timed)
     for slow in KINDS:
-        work = processor_kernels.prepare_stream("stream_write", "fp64", SIZE, "cpu", 1)
+        work = processor_kernels.prepare("stream_write", "fp64", SIZE, "cpu", 1)
         taken.clear()
         work(1)
         assert taken == [not slow]
 
 
 def test_what_only_reads_tries_no_stores(monkeypatch):
-    monkeypatch.setattr(Streams, "past_caches_is_faster", lambda _: pytest.fail("nothing is stored"))
-    assert processor_kernels.prepare_stream("stream_read", "fp64", SIZE, "cpu", 1)(1)
+    monkeypatch.setattr(Streams, "is_faster_past_caches", lambda _: pytest.fail("nothing is stored"))
+    assert processor_kernels.prepare("stream_read", "fp64", SIZE, "cpu", 1)(1)
 
 
 def shortest_s(kernel, pieces, passes):
     """The shortest of some runs, by the processor's time: that of others is not in it."""
-    arrays, times = share(STREAM_ARRAYS[kernel], pieces), []
+    arrays, times = make_share(STREAM_ARRAYS[kernel], pieces), []
     a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
     for _ in range(9):
         start = time.process_time()
-        compiled_stream(kernel, False)(a, b, c, SCALE, passes)
+        compile_stream(kernel, False)(a, b, c, SCALE, passes)
         times.append(time.process_time() - start)
     return min(times)
 

@@ -32,7 +32,7 @@ def scaled(result, values, factor, term):
 @numba.njit(nogil=True)
 def streamed(result, values):
     vector = processor_kernels.add(processor_kernels.load(values, 0), processor_kernels.load(values, 0))
-    processor_kernels.stream(result, 0, vector)
+    processor_kernels.store_past_caches(result, 0, vector)
     return processor_kernels.total(vector)
 
 
