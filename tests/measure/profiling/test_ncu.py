@@ -1,18 +1,29 @@
-"""Nsight Compute is played by a script that writes what it would: ``tests/data/ncu-raw-format.csv``, or a refusal."""
+"""A script or a function stands for Nsight Compute: it writes ``tests/data/ncu-raw-format.csv``, or refuses."""
 
+import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from helpers.places import TESTS
-
-from measure.errors import UserError
-from measure.profiling import ncu
+from helpers.tasks import cell
 
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
+torch = pytest.importorskip("torch", reason="steps are torch's")
+
+from torch import nn  # noqa: E402
+
+from measure.cache.records import Cell  # noqa: E402
+from measure.errors import UserError  # noqa: E402
+from measure.machine import devices  # noqa: E402
+from measure.machine.cuda import Rocm  # noqa: E402
+from measure.models import catalog  # noqa: E402
+from measure.profiling import counted_step, ncu  # noqa: E402
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 PLAYED = """#!{python}
@@ -150,3 +161,113 @@ def test_the_command_line_leaves_clocks_alone_replays_kernels_and_waits_for_the_
     ):  # fmt: skip
         assert words in text
     assert line[-2:] == ["python", "step.py"]
+
+
+GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
+(RESNET,) = catalog.find(["resnet18"])
+
+
+def measure(monkeypatch, count):
+    monkeypatch.setattr(ncu, "count", count)
+    return ncu.measure(GPU, RESNET, cell(RESNET, 8, phase="step"), lambda: None)
+
+
+def test_the_counters_of_a_step(monkeypatch):
+    asked = []
+
+    def count(program, _beat):
+        asked.extend(program)
+        return FORMAT.read_text().splitlines(), "ncu 1.2"
+
+    result = measure(monkeypatch, count)
+    assert (result.steps, result.tool, len(result.kernels)) == (ncu.STEPS, "ncu 1.2", 2)
+    assert json.loads(asked[-1])["cell"]["model"] == "torchvision:resnet18"
+    assert json.loads(asked[-1])["steps"] == ncu.STEPS
+
+
+def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_error(monkeypatch):
+    def refuse(program, beat):
+        raise NotImplementedError(ncu.PERMISSION)
+
+    with pytest.raises(NotImplementedError, match="an administrator allows it"):
+        measure(monkeypatch, refuse)
+    with pytest.raises(RuntimeError, match="the output of ncu: no kernel"):
+        measure(monkeypatch, lambda program, beat: ([], "ncu"))
+
+
+def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+    with pytest.raises(UserError, match="cpu is not an NVIDIA GPU"):
+        ncu.check(devices.find("cpu"))
+    with pytest.raises(UserError, match="cuda:0 is not an NVIDIA GPU"):
+        ncu.check(Rocm(0))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="is not on the PATH"):
+        ncu.check(GPU)
+
+
+@pytest.mark.gpu
+def test_a_gpus_counters_see_the_work_of_a_model():
+    if "cuda:0" not in devices.available_names():
+        pytest.skip("no NVIDIA GPU on this machine")
+    device = devices.find("cuda")
+    try:
+        ncu.check(device)
+        result = ncu.measure(device, RESNET, cell(RESNET, 8), lambda: None)
+    except (UserError, NotImplementedError) as refusal:
+        pytest.skip(str(refusal))
+    kernels = result.kernels
+    assert all(each.time_s > 0 for each in kernels)
+    # At fp32 its 11.7 M parameters are read at least.
+    assert sum(each.dram_read_byte or 0 for each in kernels) > 4 * 11.7e6
+    if result.tensor_gap:
+        pytest.skip(result.tensor_gap)
+    # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
+    flop = sum((each.fp32_flop or 0) + (each.tensor_flop or 0) for each in kernels)
+    assert 0.3 < flop / (8 * 3.63e9) < 3
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """What happens, in order: calls of a tiny network on the CPU, and the marks of the profiler."""
+    happened = []
+
+    class Network(nn.Linear):
+        def forward(self, rows):
+            happened.append("training" if self.training else "inference")
+            return super().forward(rows)
+
+    def make_inputs(_model, batch, device, dtype):
+        return (torch.randn(batch, 4, device=device, dtype=dtype),)
+
+    runtime = SimpleNamespace(
+        cudaProfilerStart=lambda: happened.append("start"), cudaProfilerStop=lambda: happened.append("stop")
+    )
+    threads = torch.get_num_threads()
+    monkeypatch.setattr("measure.models.catalog.build", lambda model: Network(4, 2).eval())
+    monkeypatch.setattr("measure.models.catalog.make_inputs", make_inputs)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    yield happened
+    torch.set_num_threads(threads)
+
+
+def arguments(**changes):
+    cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
+    return json.loads(counted_step.command_line("cpu", 1, cell, 2)[-1])
+
+
+@pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
+def test_steps_are_warmed_up_and_marked(log, phase, word):
+    assert counted_step.main(arguments(phase=phase)) == 0
+    assert log == [word] * counted_step.WARM_UP + ["start", word, word, "stop"]
+
+
+def test_a_failure_is_the_last_line(log, capsys):
+    assert counted_step.main(arguments(precision="tf32")) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("NotImplementedError: tf32 is a format of NVIDIA")
+
+
+def test_it_ends_when_nobody_waits_for_it(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    code = f"from measure.profiling import counted_step; counted_step._end_without({gone.pid})"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1

@@ -1,20 +1,27 @@
+import mmap
+import sys
 from collections import defaultdict
 from statistics import median
 
 import pytest
 from helpers.hands import Hands
+from helpers.profiler_events import event
 from helpers.tasks import cell
 
-from measure.domain.models import Model
-from measure.machine import devices
-from measure.models import catalog
-from measure.profiling import profile
-from measure.timing.sampling import ROUND, sample
-from measure.timing.stopwatch import Stopwatch
-
 torch = pytest.importorskip("torch", reason="networks are profiled with torch")
+
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+
+from measure.domain.models import Model  # noqa: E402
+from measure.domain.words import FORWARD, INFERENCE  # noqa: E402
+from measure.machine import devices  # noqa: E402
+from measure.models import catalog  # noqa: E402
+from measure.profiling import profile  # noqa: E402
+from measure.profiling.attribution import STAGE, ModuleRanges, attribute  # noqa: E402
+from measure.profiling.profile import SystemMeter, keep_whole_steps  # noqa: E402
+from measure.timing.sampling import ROUND, sample  # noqa: E402
+from measure.timing.stopwatch import Stopwatch  # noqa: E402
 
 NET = Model("net", "torchvision", "plain", (64,))
 ROWS, WIDTH, TIMES = 256, 64, 100
@@ -189,3 +196,120 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     # In a backward pass convolutions have most of the time too, and only the loss and the optimiser have no module.
     known = sum(each.time_s for each in times if each.path is not None and each.stage != "update")
     assert known > 0.9 * sum(each.time_s for each in times if each.stage != "update")
+
+
+def step(number, kernels, early_us=0.0):
+    """A step at ``number`` ms: five operators, the first of which launch ``kernels`` of 10 µs, dated too early."""
+    start = 1000.0 * number
+    stage = event(STAGE + INFERENCE, start=start, end=start + 100)
+    ran = [
+        event(
+            "aten::mm", stage, kernels_us=sum(kernels_us), kernels=[("sgemm", each) for each in kernels_us],
+            start=start + 20 * place, end=start + 20 * place + 5,
+        )
+        for place, kernels_us in enumerate([[10.0]] * kernels + [[]] * (5 - kernels))
+    ]  # fmt: skip
+    dated = [start + 20 * place + 8 - early_us for place in range(kernels)]
+    on_device = [event("sgemm", start=begin, end=begin + 10, device="CUDA") for begin in dated]
+    on_device.append(event(STAGE + INFERENCE, start=start, end=start + 100, device="CUDA", annotation=True))
+    return [stage, *ran, *on_device]
+
+
+def test_a_step_that_lost_kernels_is_left_out_of_every_mean():
+    events, steps = keep_whole_steps([*step(0, 2), *step(1, 5), *step(2, 5)], INFERENCE)
+    ranges = ModuleRanges(nn.Module())
+    assert steps == 2
+    # 5 kernels of 10 µs in each of the two steps; by all three it would be 120 / 3 µs
+    times = attribute(events, ranges, steps, by_kernels=True)
+    (kernel,) = times.kernels
+    assert (kernel.calls, kernel.time_s) == (5, pytest.approx(50e-6))
+    assert times.busy_s == pytest.approx(50e-6)
+    (operator,) = times.operators
+    assert (operator.calls, operator.time_s) == (5, pytest.approx(50e-6))
+
+
+def test_kernels_that_the_device_dates_too_early_belong_to_the_step_that_launched_them():
+    events, steps = keep_whole_steps([*step(0, 0), *step(1, 5, early_us=700.0), *step(2, 5, early_us=700.0)], INFERENCE)
+    assert steps == 2
+    assert attribute(events, ModuleRanges(nn.Module()), steps, by_kernels=True).busy_s == pytest.approx(50e-6)
+
+
+def test_steps_that_are_alike_are_all_whole():
+    made = [*step(0, 5), *step(1, 5), *step(2, 5)]
+    before = event("aten::zeros", start=-5.0, kernels=[("fill", 1.0)])
+    events, steps = keep_whole_steps([before, *made], INFERENCE)
+    assert steps == 3
+    assert before not in events
+    # Of a processor, too: it has no kernels.
+    assert keep_whole_steps([*step(0, 0), *step(1, 0)], INFERENCE)[1] == 2
+
+
+@pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4), (5, 4, 4)])
+def test_steps_that_differ_in_another_way_are_refused(kernels):
+    events = [each for number, count in enumerate(kernels) for each in step(number, count)]
+    counts = ", ".join(map(str, kernels))
+    with pytest.raises(NotImplementedError, match=f"saw {counts} kernels in steps of the same work"):
+        keep_whole_steps(events, INFERENCE)
+
+
+def test_a_step_begins_with_its_first_stage_alone():
+    stages = [event(STAGE + name, start=start) for start, name in enumerate([FORWARD, "backward"] * 2)]
+    assert keep_whole_steps(stages, FORWARD)[1] == 2
+
+
+PAGES = 5000
+
+
+def touch(pages):
+    """Gets so many pages from the system, and writes into each."""
+    with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for start in range(0, len(memory), mmap.PAGESIZE):
+            memory[start] = 1
+
+
+def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
+    sizes = iter([4 * PAGES, 1 * PAGES, 3 * PAGES])
+    meter = SystemMeter(lambda: touch(next(sizes)))
+    for _ in range(3):
+        meter()
+    # The mean of 1 and 3 times as many; an interpreter at work may need a few of its own.
+    assert 2 * PAGES <= meter.use().page_faults < 2.1 * PAGES
+
+
+def test_the_time_of_many_faults_is_seen():
+    meter = SystemMeter(lambda: touch(20 * PAGES))
+    for _ in range(6):
+        meter()
+    assert meter.use().system_s > 0
+
+
+def test_what_asks_nothing_of_the_system_has_no_faults():
+    meter = SystemMeter(lambda: None)
+    for _ in range(100):
+        meter()
+    assert meter.use().page_faults < 1
+
+
+def test_one_call_alone_says_nothing():
+    meter = SystemMeter(lambda: None)
+    assert meter.use() is None
+    meter()
+    assert meter.use() is None
+
+
+def test_a_system_that_does_not_say(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    calls = []
+    meter = SystemMeter(lambda: calls.append(1))
+    for _ in range(3):
+        meter()
+    assert len(calls) == 3
+    assert meter.use() is None
+
+
+def test_what_a_call_raises_comes_through():
+    meter = SystemMeter(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        meter()

@@ -1,0 +1,327 @@
+import platform
+import threading
+import time
+
+import numpy as np
+import pytest
+from helpers.assembly import FUSED, assembly, has
+
+numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
+
+from measure.domain.words import STREAM_ARRAYS  # noqa: E402
+from measure.roofs import processor_kernels  # noqa: E402
+from measure.roofs.processor_kernels import (  # noqa: E402
+    CHAINS,
+    PIECE_BYTE,
+    SCALE,
+    VECTOR_BYTE,
+    Streams,
+    Team,
+    compile_multiply_adds,
+    compile_stream,
+    make_share,
+    operands,
+    prepare,
+)
+
+
+def aligned(values):
+    """The values in memory from which vectors can be loaded."""
+    values = np.asarray(values)
+    memory = np.empty(values.nbytes + VECTOR_BYTE, np.uint8)
+    begin = -memory.ctypes.data % VECTOR_BYTE
+    placed = memory[begin : begin + values.nbytes].view(values.dtype)
+    placed[:] = values
+    return placed
+
+
+@numba.njit(nogil=True)
+def scaled(result, values, factor, term):
+    vector = processor_kernels.multiply_add(
+        processor_kernels.load(values, 0), processor_kernels.fill(factor), processor_kernels.fill(term)
+    )
+    processor_kernels.store(result, 0, vector)
+    return processor_kernels.total(vector)
+
+
+@numba.njit(nogil=True)
+def streamed(result, values):
+    vector = processor_kernels.add(processor_kernels.load(values, 0), processor_kernels.load(values, 0))
+    processor_kernels.store_past_caches(result, 0, vector)
+    return processor_kernels.total(vector)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_vector_is_loaded_multiplied_added_to_stored_and_summed(kind):
+    lanes = VECTOR_BYTE // np.dtype(kind).itemsize
+    values, result = aligned(np.arange(lanes, dtype=kind)), aligned(np.zeros(lanes, kind))
+    # 2 * (0 + 1 + ... + (n - 1)) + n * 3 = n * (n - 1) + 3 * n = n * (n + 2), exact in small whole numbers
+    assert scaled(result, values, kind(2), kind(3)) == lanes * (lanes + 2)
+    assert result.tolist() == [2 * at + 3 for at in range(lanes)]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_a_vector_is_added_and_stored_past_the_caches(kind):
+    lanes = VECTOR_BYTE // 8
+    values, result = aligned(np.arange(lanes, dtype=kind)), aligned(np.zeros(lanes, kind))
+    assert streamed(result, values) == lanes * (lanes - 1)
+    assert result.tolist() == [2 * at for at in range(lanes)]
+
+
+@pytest.mark.skipif(
+    platform.machine() in ("x86_64", "AMD64") and not has("fma"), reason="this processor has no fused multiply-add"
+)
+def test_a_multiply_add_is_one_instruction():
+    scaled(*(aligned(np.zeros(VECTOR_BYTE // 4, np.float32)) for _ in range(2)), np.float32(1), np.float32(1))
+    text = assembly(scaled)
+    assert FUSED[platform.machine()] in text
+    assert "vmulps" not in text
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instruction of this test is x86's")
+def test_a_store_past_the_caches_is_another_instruction():
+    values = aligned(np.zeros(VECTOR_BYTE // 8))
+    streamed(aligned(np.zeros(VECTOR_BYTE // 8)), values)
+    assert "movnt" in assembly(streamed)
+    assert "movnt" not in assembly(scaled)
+
+
+@pytest.mark.skipif(not has("avx512f"), reason="this processor has no vectors of 64 bytes")
+def test_vectors_are_as_wide_as_the_registers():
+    """Compilers keep to half the width on many processors that have the whole."""
+    streamed(*(aligned(np.zeros(VECTOR_BYTE // 8)) for _ in range(2)))
+    assert VECTOR_BYTE == 64
+    assert "zmm" in assembly(streamed)
+
+
+def test_each_member_does_the_work_of_its_number_at_the_same_time():
+    together = threading.Barrier(3, timeout=10)  # breaks unless all three wait at once
+
+    def work(number):
+        together.wait()
+        return number, threading.get_ident()
+
+    team = Team(3)
+    first, second = team.run(work), team.run(work)
+    assert [number for number, _ in first] == [0, 1, 2]
+    assert len({thread for _, thread in first}) == 3
+    assert second == first  # the same threads with the same numbers
+
+
+def test_what_a_member_raises_is_raised():
+    def work(number):
+        if number == 1:
+            raise MemoryError("full")
+
+    with pytest.raises(MemoryError, match="full"):
+        Team(2).run(work)
+
+
+@pytest.mark.parametrize(
+    ("threads", "count", "parts"), [(1, 5, [5]), (2, 5, [2, 3]), (3, 10, [3, 3, 4]), (4, 2, [0, 1, 0, 1])]
+)
+def test_parts_are_as_equal_as_can_be(threads, count, parts):
+    assert Team(threads).parts(count) == parts
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_every_number_takes_one_multiply_add_a_round(precision):
+    values = operands(precision)
+    values[:] = 1
+    count = len(values)
+    # 1 -> 2 * 1 + 1 = 3 -> 2 * 3 + 1 = 7 -> 15
+    assert [compile_multiply_adds(precision)(rounds, values, 2, 1) for rounds in range(4)] == [
+        count, 3 * count, 7 * count, 15 * count,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, threads):
+    values = operands("fp32")
+    values[:] = 0
+    monkeypatch.setattr(processor_kernels, "operands", lambda _precision: values)
+    done = []
+
+    def count(rounds, own, *_):
+        done.append(rounds * len(own))
+
+    monkeypatch.setattr(processor_kernels, "compile_multiply_adds", lambda _precision: count)
+    prepare("fma", "fp32", 10 * len(values), "cpu", threads)(3)
+    assert sum(done) == 3 * 10 * len(values)
+
+
+def test_after_two_rounds_every_number_is_itself_again():
+    total = float(operands("fp64").sum())
+    work = prepare("fma", "fp64", 2 * operands("fp64").size, "cpu", 1)
+    assert work(1) == pytest.approx([total])
+
+
+@pytest.mark.skipif(
+    platform.machine() in ("x86_64", "AMD64") and not has("fma"), reason="this processor has no fused multiply-add"
+)
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_the_loop_is_multiply_adds_in_registers(precision):
+    text = assembly(compile_multiply_adds(precision))
+    assert text.count(FUSED[platform.machine()]) >= CHAINS
+    assert "vmul" not in text
+
+
+def multiply_add_s(rounds):
+    """The shortest of some runs, by the processor's time: that of others is not in it."""
+    function, values, times = compile_multiply_adds("fp32"), operands("fp32"), []
+    for _ in range(9):
+        start = time.process_time()
+        function(rounds, values, -1, 1)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_more_multiply_adds_take_more_time():
+    """So no compiler folded it away: 512 times the work, and a bound that a loaded machine reaches, too."""
+    assert multiply_add_s(2**22) > 20 * multiply_add_s(2**13)
+
+
+def test_a_round_is_sixteen_additions():
+    # 1, 1, then 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584
+    assert processor_kernels.compile_chain("int64")(1, 1, 1) == 2584
+    assert processor_kernels.compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
+    assert processor_kernels.compile_chain("int64")(0, 1, 1) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_thread_does_the_chain(threads):
+    work = processor_kernels.prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", threads)
+    assert work(1) == [processor_kernels.fibonacci(2, 1, 1)] * threads
+    assert work(2) == [processor_kernels.fibonacci(4, 1, 1)] * threads
+
+
+def shortest_ns(additions, precision):
+    """The shortest of some runs of a chain."""
+    add, times = processor_kernels.compile_chain(precision), []
+    for _ in range(9):
+        start = processor_kernels.processor_ns(1)
+        add(additions // processor_kernels.CHAIN_ROUND, 1, 1)
+        times.append(processor_kernels.processor_ns(1) - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("precision", ["int64", "fp64"])
+def test_a_longer_chain_takes_longer(precision):
+    """So no compiler folded it away: a closed form would take no time whatever its length.
+
+    The bound is far below 512 times the length: a loaded machine reaches it, too.
+    """
+    assert shortest_ns(2**25, precision) > 20 * shortest_ns(2**16, precision)
+
+
+def test_a_floating_point_addition_takes_a_few_cycles():
+    """From two (AMD Zen 5) to four (Intel Skylake), five on small cores: A. Fog's instruction tables."""
+    assert 1.8 < shortest_ns(2**24, "fp64") / shortest_ns(2**24, "int64") < 5.5
+
+
+def test_time_in_which_nothing_is_computed_does_not_count():
+    start = processor_kernels.processor_ns(1)
+    time.sleep(0.2)
+    assert 0 <= processor_kernels.processor_ns(1) - start < 0.1e9
+
+
+SIZE = 30 * 6 * PIECE_BYTE
+"""A working set that one, two and three arrays divide into whole pieces."""
+
+STORES = (False, True)
+"""Into the caches, past them."""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kernel", STREAM_ARRAYS)
+def test_the_shares_of_all_threads_are_the_working_set(kernel, threads):
+    working = Streams(kernel, SIZE, Team(threads))
+    assert sum(array.nbytes for arrays in working.shares for array in arrays) == SIZE
+    assert {len(arrays) for arrays in working.shares} == {STREAM_ARRAYS[kernel]}
+    assert {array.ctypes.data % PIECE_BYTE for arrays in working.shares for array in arrays} == {0}
+
+
+@pytest.mark.parametrize("past_caches", STORES)
+def test_a_copy_moves_every_byte(past_caches):
+    working = Streams("stream_copy", SIZE, Team(2))
+    before = [b.copy() for _, b in working.shares]
+    assert not np.array_equal(working.shares[0][0], before[0])
+    working.run(past_caches, 1)
+    moved = 0
+    for (a, b), original in zip(working.shares, before, strict=True):
+        np.testing.assert_array_equal(a, original)
+        np.testing.assert_array_equal(b, original)
+        moved += a.nbytes + b.nbytes
+    assert moved == SIZE  # each read once or written once
+
+
+@pytest.mark.parametrize("past_caches", STORES)
+def test_a_write_fills_every_element(past_caches):
+    working = Streams("stream_write", SIZE, Team(2))
+    working.run(past_caches, 1)
+    assert all(np.all(a == SCALE) for (a,) in working.shares)
+
+
+@pytest.mark.parametrize("past_caches", STORES)
+def test_a_triad_is_what_numpy_makes_of_it(past_caches):
+    working = Streams("stream_triad", SIZE, Team(2))
+    before = [(b.copy(), c.copy()) for _, b, c in working.shares]
+    working.run(past_caches, 2)
+    for (a, b, c), (old_b, old_c) in zip(working.shares, before, strict=True):
+        np.testing.assert_allclose(a, old_b + SCALE * old_c, rtol=1e-15)
+        np.testing.assert_array_equal(b, old_b)
+        np.testing.assert_array_equal(c, old_c)
+
+
+def test_a_read_gives_the_sum_of_every_bit_pattern_for_each_pass():
+    working = Streams("stream_read", SIZE, Team(2))
+    for (array,) in working.shares:
+        array.view(np.int64)[:] = np.arange(array.size)
+    counts = [array.size for (array,) in working.shares]
+    # 0 + 1 + ... + (n - 1), three times
+    assert working.run(False, 3) == [3 * n * (n - 1) // 2 for n in counts]
+
+
+def test_the_faster_kind_of_store_is_taken(monkeypatch):
+    taken = []
+
+    def timed(kernel, past_caches):
+        def function(*_):
+            taken.append(past_caches)
+            time.sleep(0.003 if past_caches is slow else 0.001)
+            return 0
+
+        return function
+
+    monkeypatch.setattr(processor_kernels, "compile_stream", timed)
+    for slow in STORES:
+        work = processor_kernels.prepare("stream_write", "fp64", SIZE, "cpu", 1)
+        taken.clear()
+        work(1)
+        assert taken == [not slow]
+
+
+def test_what_only_reads_tries_no_stores(monkeypatch):
+    monkeypatch.setattr(Streams, "is_faster_past_caches", lambda _: pytest.fail("nothing is stored"))
+    assert processor_kernels.prepare("stream_read", "fp64", SIZE, "cpu", 1)(1)
+
+
+def stream_s(kernel, pieces, passes):
+    """The shortest of some runs, by the processor's time: that of others is not in it."""
+    arrays, times = make_share(STREAM_ARRAYS[kernel], pieces), []
+    a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
+    for _ in range(9):
+        start = time.process_time()
+        compile_stream(kernel, False)(a, b, c, SCALE, passes)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("kernel", STREAM_ARRAYS)
+def test_more_streaming_takes_more_time(kernel):
+    """So no pass was taken for a repetition of the one before, and no array for one that nobody reads.
+
+    The bounds are far below 512 times the passes and 100 times the elements: a loaded machine reaches them, too.
+    """
+    assert stream_s(kernel, 20, 2**16) > 20 * stream_s(kernel, 20, 2**7)
+    assert stream_s(kernel, 200, 2**14) > 5 * stream_s(kernel, 2, 2**14)
