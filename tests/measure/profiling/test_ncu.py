@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="steps are torch's")
 
 from torch import nn  # noqa: E402
 
-from measure.cache.records import Cell  # noqa: E402
+from measure.domain.latency import Cell  # noqa: E402
 from measure.errors import UserError  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.machine.cuda import Rocm  # noqa: E402
