@@ -390,6 +390,8 @@ def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
 def in_turn(folder: Path) -> Iterator[None]:
     """Hold the folder's lock for a moment. Other processes wait."""
     with _acquire(folder / NAME, -1):
+        with suppress(OSError):  # a killed holder leaves its name, which is not this process's
+            (folder / f"{NAME}.holder").unlink(missing_ok=True)
         yield
 
 

@@ -158,3 +158,9 @@ def test_a_disk_without_room_for_the_holders_name_has_room_for_the_lock(tmp_path
     command = [sys.executable, "-c", FULL, str(tmp_path)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (answer.stdout, answer.stderr) == ("held\n", "")
+
+
+def test_a_dead_holder_is_not_named_for_one_in_its_turn(tmp_path):
+    (tmp_path / f"{NAME}.holder").write_text("process 1 of a killed run,")
+    with in_turn(tmp_path), pytest.raises(UserError, match="another process"), locked(tmp_path):
+        pass
