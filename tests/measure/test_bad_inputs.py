@@ -309,12 +309,12 @@ COMMANDS = [
             ("{root}/data --model resnet50 --batch 64 --device-name T4", "{root}/data: cannot be read"),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "ncu.csv: is not UTF-8",
+                "ncu.csv: not UTF-8 text",
                 put("ncu.csv", b"\xff\xfe"),
             ),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "ncu.csv: holds no kernel",
+                "ncu.csv: no kernel",
                 text("ncu.csv", "hello"),
             ),
             (

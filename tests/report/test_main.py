@@ -8,6 +8,8 @@ import pytest
 from helpers.places import ROOT
 
 import report.engine.quarto
+from measure.cache.records import Environment
+from measure.cache.table import write
 from report import failures
 from report.__main__ import main
 from report.engine.chapters import FILTER
@@ -226,7 +228,7 @@ def chapters(project):
         )
         machine = root / "data" / "machines" / "a"
         machine.mkdir(parents=True)
-        (machine / "machine.csv").touch()
+        write(machine / "machine.csv", Environment, [])
         (root / FILTER.parent).mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / FILTER, root / FILTER)
         (root / "_quarto.yml").write_text(

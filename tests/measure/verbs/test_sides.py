@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 
-from measure.cache.records import RoofMeasurement
+from measure.cache.records import Environment, RoofMeasurement
+from measure.cache.table import write
 from measure.domain.comparison import RoofKernel, error_of_interval
 from measure.domain.latency import Cell
 from measure.errors import UserError
@@ -70,8 +71,7 @@ def test_what_leaves_a_choice_or_none_is_said(tmp_path):
 
 def test_a_machine_without_an_environment_is_said(tmp_path):
     machine(tmp_path, "box")
-    (tmp_path / "machines/empty").mkdir()
-    (tmp_path / "machines/empty/machine.csv").touch()
+    write(tmp_path / "machines/empty/machine.csv", Environment, [])
     with pytest.raises(UserError, match=r"empty/machine\.csv has no environment; measure"):
         compare.find("empty", "box", tmp_path)
 
