@@ -15,7 +15,7 @@ from measure.domain.words import INFERENCE
 from measure.errors import in_short
 from measure.machine import devices
 from measure.models import catalog
-from measure.timing.training import prepare_phase
+from measure.timing.training import prepare
 
 WARM_UP = 3
 """Steps before the counted ones. The first ones choose kernels and allocate memory."""
@@ -45,7 +45,7 @@ def run(device_name: str, threads: int, cell: Cell, steps: int) -> None:
     device.prepare(threads)
     (model,) = catalog.find([cell.model])
     with torch.inference_mode(cell.phase == INFERENCE):
-        step = prepare_phase(device, model, cell)
+        step = prepare(device, model, cell)
         for _ in range(WARM_UP):
             step()
         device.synchronize()

@@ -29,7 +29,7 @@ from measure.machine.sensors import load_since
 from measure.profiling.attribution import STAGE, AttributedKernel, AttributedTime, ModuleRanges, attribute, is_kernel
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
-from measure.timing.training import prepare_phase
+from measure.timing.training import prepare
 
 if TYPE_CHECKING:
     import torch
@@ -129,7 +129,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     if device.is_asynchronous and device.kind != "cuda":
         raise NotImplementedError(f"torch's profiler does not see the kernels of {device.kind}")
     with torch.inference_mode(cell.phase == INFERENCE):
-        call = prepare_phase(device, model, cell)
+        call = prepare(device, model, cell)
         beat()
         run_first_call(call, cell.variant, device, beat)
         return profile(call.network, call.stages, device, plain_sampling(sampling), beat)

@@ -1,12 +1,11 @@
-"""The memory that a step allocates and frees, as torch's profiler sees it at the allocator.
+"""The memory that a step allocates and frees, as torch's profiler records it.
 
-The profiler records every allocation and release of the CPU's allocator and of the CUDA caching allocator. Memory that
-a library allocates past torch's allocator is not seen.
+The profiler sees the CPU's allocator and the CUDA caching allocator, not what a library allocates past them.
 """
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Allocation:
     """Memory alive from ``start_ns`` to ``end_ns``, None if it outlives the trace.
 
@@ -36,27 +35,23 @@ def peak(allocations: Iterable[Allocation]) -> tuple[int, list[Allocation]]:
         changes.append((allocation.start_ns, allocation.byte, allocation))
         if allocation.end_ns is not None:
             changes.append((allocation.end_ns, -allocation.byte, allocation))
-    byte = peak_byte = 0
-    alive: dict[int, Allocation] = {}
-    alive_at_peak: list[Allocation] = []
+    byte, peak_byte, alive, alive_at_peak = 0, 0, dict[Allocation, None](), list[Allocation]()
     for _, change, allocation in sorted(changes, key=itemgetter(0, 1)):  # at the same time, releases come first
         byte += change
         if change < 0:
-            del alive[id(allocation)]
+            del alive[allocation]
             continue
-        alive[id(allocation)] = allocation
+        alive[allocation] = None
         if byte > peak_byte:
-            peak_byte, alive_at_peak = byte, list(alive.values())
+            peak_byte, alive_at_peak = byte, list(alive)
     return peak_byte, alive_at_peak
 
 
 def measure_peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int:
     """Return the most memory allocated during a step that has run before, workspace included.
 
-    ``resident`` are the tensors that outlive a step; a GPU's allocator counts them by itself. An Apple GPU has no such
-    counter. There, the peak is the memory that Metal's driver has given this process by the end of the step: torch's
-    allocator keeps what a step frees unless memory is short, so this is an upper bound, larger by rounding and by what
-    Metal's graphs keep.
+    ``resident`` are the tensors that outlive a step; only a processor needs them. On an Apple GPU the result is an
+    upper bound: the memory that Metal's driver has given this process by the end of the step.
     """
     import torch
 
@@ -64,13 +59,12 @@ def measure_peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tens
         torch.cuda.reset_peak_memory_stats(device.torch_name)
         step()
         return int(torch.cuda.max_memory_allocated(device.torch_name))
-    if device.kind == "mps":
+    if device.kind == "mps":  # has no peak counter, but torch keeps the memory that a step frees
         torch.mps.empty_cache()  # drops what earlier steps left
         step()
         device.synchronize()
         return int(torch.mps.driver_allocated_memory())
-    allocated, _ = peak(trace(step, device.kind))
-    return allocated + sum(tensor.numel() * tensor.element_size() for tensor in resident)
+    return peak(trace(step, device.kind))[0] + sum(tensor.numel() * tensor.element_size() for tensor in resident)
 
 
 def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
@@ -81,21 +75,22 @@ def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
-    found: list[tuple[Any, tuple[Any, ...]]] = []
+    changes: list[tuple[Any, tuple[Any, ...]]] = []
 
     def collect(events: Iterable[Any], operators: tuple[Any, ...]) -> None:
         for event in events:
             if event.tag == _EventType.Allocation and event.extra_fields.device.type == device_kind:
-                found.append((event, operators))
+                changes.append((event, operators))
             collect(event.children, (*operators, event) if event.tag == _EventType.TorchOp else operators)
 
     collect(profiler.profiler.kineto_results.experimental_event_tree(), ())
+    allocations: list[Allocation] = []
     alive: dict[int, Allocation] = {}
-    ended = []
-    for event, operators in sorted(found, key=lambda pair: pair[0].start_time_ns):
+    for event, operators in sorted(changes, key=lambda pair: pair[0].start_time_ns):
         address, byte = event.extra_fields.ptr, event.extra_fields.alloc_size
         if byte > 0:
             alive[address] = Allocation(byte, event.start_time_ns, None, operators)
+            allocations.append(alive[address])
         elif address in alive:  # else it was allocated before the trace
-            ended.append(replace(alive.pop(address), end_ns=event.start_time_ns))
-    return [*ended, *alive.values()]
+            alive.pop(address).end_ns = event.start_time_ns
+    return allocations

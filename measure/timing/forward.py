@@ -39,7 +39,6 @@ class Forward:
             return self.network(*self.inputs, **self.keywords)
 
     def casting(self) -> "AbstractContextManager[Any]":
-        """Return the context of torch's autocast, if the call has one."""
         import torch
 
         return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)
@@ -65,9 +64,8 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
 
 
 def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:
-    """Return a call that empties the caches, for the variant that does so before each call."""
-    is_cold = any(part.is_cold for part in variants.joined_in(cell.variant))
-    return device.cache_clearer() if is_cold else None
+    """Return a call that empties the caches if the cell's variant does so before each call."""
+    return device.cache_clearer() if any(part.is_cold for part in variants.joined_in(cell.variant)) else None
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:

@@ -23,11 +23,11 @@ LOOKS = 1.25
 class Sampling:
     """When warm-up and sampling end.
 
-    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the trend is flat: the medians of
-    the newest ``trend`` blocks (or as many as fill ``trend_s``) and of as many before them differ by at most
-    ``target``. It ends after ``warm_up_s`` at the latest. Sampling ends when the 95 % interval of the median is within
-    ± ``target`` and ``least_s`` have passed, or after ``limit_s``, or at ``most`` samples, but never before ``fewest``
-    samples. ``Worker`` aborts a call, or the building of its model, that takes longer than ``call_limit_s``.
+    A sample is a block of calls that lasts at least ``block_s``. Warm-up ends when the medians of the newest ``trend``
+    blocks (or as many as fill ``trend_s``) and of as many before them differ by at most ``target``, or after
+    ``warm_up_s``. Sampling ends when the 95 % interval of the median is within ± ``target`` and ``least_s`` have
+    passed, after ``limit_s``, or at ``most`` samples, but never before ``fewest`` samples. ``Worker`` aborts a call, or
+    the building of its model, that takes longer than ``call_limit_s``.
     """
 
     target: float = TARGET / 2
@@ -42,11 +42,10 @@ class Sampling:
     most: int = 400
 
 
-ROUND = Sampling(limit_s=12.0, fewest=2)
-"""A round is short because rounds differ by more than samples do. One sample cannot show that warm-up had ended, hence
-two."""
+ROUND_SAMPLING = Sampling(limit_s=12.0, fewest=2)
+"""Rounds are short because they differ by more than samples do. One sample cannot show that warm-up is over."""
 
-QUICK_ROUND = replace(ROUND, limit_s=8.0)
+QUICK_ROUND = replace(ROUND_SAMPLING, limit_s=8.0)
 
 
 def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampling:
@@ -54,7 +53,7 @@ def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampli
 
     A warm-up that was too short shows: the round is flagged as drifting.
     """
-    usual = QUICK_ROUND if quick else ROUND
+    usual = QUICK_ROUND if quick else ROUND_SAMPLING
     if budget_s is None:
         return usual
     return replace(
@@ -82,74 +81,59 @@ class Timing:
         return tuple(each.latency_s for each in self.samples)
 
 
-class StoppingRule:
-    """Decides whether the samples suffice.
-
-    Every look at the interval is a chance to stop at one that is narrow by luck, so the next look comes with a quarter
-    more samples. With a look at every sample, only 92 % of the 95 % intervals of noisy cells cover their median.
-    """
-
-    def __init__(self, sampling: Sampling) -> None:
-        self._sampling = sampling
-        self._next_look = 0
-        self.latencies_s: list[float] = []
-
-    def reason_to_stop(self, elapsed_s: float) -> str | None:
-        """Return why the samples suffice, ``elapsed_s`` after the first began. None: go on."""
-        count, sampling = len(self.latencies_s), self._sampling
-        if count < sampling.fewest:
-            return None
-        if elapsed_s >= sampling.limit_s:
-            return f"{elapsed_s:.1f} s are the most"
-        if count >= sampling.most:
-            return f"{count} samples are the most"
-        if elapsed_s < sampling.least_s or count < self._next_look:
-            return None
-        width = estimate_median(self.latencies_s).relative_half_width
-        if width is None:
-            return None
-        self._next_look = ceil(LOOKS * count)
-        return f"the interval is within ±{sampling.target:.1%}" if width <= sampling.target else None
-
-
 def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = None) -> Timing:
-    """Warm up, then time blocks until the rule is met. With cold caches (``clear``) a block is a single call."""
+    """Warm up, then time blocks as ``sampling`` asks. With cold caches (``clear``) a block is a single call."""
     stopwatch.synchronize()
-    least_block_s = 0.0 if stopwatch.clear else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
-    timing = None
-    while timing is None:
-        timing = _take(stopwatch, sampling, least_block_s, sensors or NoSensors())
-    return timing
+    block_s = 0.0 if stopwatch.clear else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
+    while True:
+        call_s = _warm_up(stopwatch, sampling, block_s)
+        calls = _calls(block_s, call_s)
+        windows = Windows(sensors or NoSensors(), stopwatch.clock, stopwatch.runs(calls))
+        start = stopwatch.clock()
+        timed = stopwatch.time(calls)
+        if timed.latency_s >= call_s / 2:
+            break
+        _log.info("the first sample takes less than half of a call in warm-up: warm-up again")  # it timed set-up
+    latencies_s: list[float] = []
+    next_look = 0
+    reason = ""
+    while not reason:
+        latencies_s.append(timed.latency_s)
+        windows.add(timed)
+        count, elapsed_s = len(latencies_s), (stopwatch.clock() - start) / 1e9
+        if count >= sampling.fewest:
+            if elapsed_s >= sampling.limit_s:
+                reason = f"{elapsed_s:.1f} s are the most"
+            elif count >= sampling.most:
+                reason = f"{count} samples are the most"
+            elif elapsed_s >= sampling.least_s and count >= next_look:
+                width = estimate_median(latencies_s).relative_half_width
+                if width is not None:
+                    # Every look is a chance to stop at an interval that is narrow by luck. With a look at every sample,
+                    # only 92 % of the 95 % intervals of noisy cells cover their median.
+                    next_look = ceil(LOOKS * count)
+                    reason = f"the interval is within ±{sampling.target:.1%}" if width <= sampling.target else ""
+        if not reason:
+            timed = stopwatch.time(calls)
+    _log.info("sampling ends after %d samples of %d calls: %s", count, calls, reason)
+    samples = windows.finish()
+    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
 
 
 def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Sensors | None = None) -> list[Timing]:
-    """Return the timing of the whole call, then of each stage.
+    """Return the timing of the whole call, then of each stage with its own flags.
 
-    The rule looks at the whole call, which alone has ``executing_s``. Each timing has its own flags.
+    The whole call alone decides when sampling ends, and alone has ``executing_s``.
     """
     whole = sample(stopwatch, sampling, sensors)
-    apart = [tuple(each.stage(index) for each in whole.samples) for index in range(len(stopwatch.stages))]
-    return [whole, *(Timing(whole.block, samples, _flags(samples, sampling)) for samples in apart)]
-
-
-def _take(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float, sensors: Sensors) -> Timing | None:
-    """Warm up and sample. Return None if the first sample shows that warm-up timed set-up instead of calls."""
-    call_s = _warm_up(stopwatch, sampling, least_block_s)
-    calls = _calls(least_block_s, call_s)
-    windows = Windows(sensors, stopwatch.clock, stopwatch.runs(calls))
-    rule, reason = StoppingRule(sampling), None
-    start = stopwatch.clock()
-    while reason is None:
-        timed = stopwatch.time(calls)
-        if not rule.latencies_s and timed.latency_s < call_s / 2:
-            _log.info("the first sample takes less than half of a call in warm-up: warm-up again")
-            return None
-        rule.latencies_s.append(timed.latency_s)
-        windows.add(timed)
-        reason = rule.reason_to_stop((stopwatch.clock() - start) / 1e9)
-    _log.info("sampling ends after %d samples of %d calls: %s", len(rule.latencies_s), calls, reason)
-    samples = windows.finish()
-    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
+    timings = [whole]
+    for index in range(len(stopwatch.stages)):
+        # A stage has the conditions of its call, but an unknown share of the energy.
+        samples = tuple(
+            replace(each.stages[index], conditions=replace(each.conditions, energy_j=None)) for each in whole.samples
+        )
+        timings.append(Timing(whole.block, samples, _flags(samples, sampling)))
+    return timings
 
 
 def _calls(block_s: float, call_s: float) -> int:
@@ -157,45 +141,40 @@ def _calls(block_s: float, call_s: float) -> int:
     return max(1, ceil(block_s / max(call_s, 1e-9)))
 
 
-def _warm_up(stopwatch: Stopwatch, sampling: Sampling, least_block_s: float) -> float:
+def _warm_up(stopwatch: Stopwatch, sampling: Sampling, block_s: float) -> float:
     """Call until the trend is flat. Return the time (s) of a call at the end."""
     start = stopwatch.clock()
 
     def has_time() -> bool:
         return (stopwatch.clock() - start) / 1e9 < sampling.warm_up_s
 
-    call_s = stopwatch.time(1).latency_s  # includes what is set up once
+    call_s = stopwatch.time(1).latency_s  # includes set-up
     if has_time():
         call_s = min(call_s, stopwatch.time(1).latency_s)
-    calls = _calls(least_block_s, call_s)
+    calls = _calls(block_s, call_s)
     trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
     blocks: list[float] = []
     is_flat = False
     while has_time() and not is_flat:
         blocks.append(stopwatch.time(calls).latency_s)
-        is_flat = _is_flat(blocks, trend, sampling.target)
+        if len(blocks) >= 2 * trend:
+            newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
+            is_flat = abs(newer - older) <= sampling.target * older
     end = "flat" if is_flat else f"cut short at {sampling.warm_up_s:g} s"
     _log.info("warm-up: %d blocks of %d calls, %.2f s, %s", len(blocks), calls, calls * sum(blocks), end)
     return median(blocks[-trend:]) if blocks else call_s
 
 
-def _is_flat(blocks: list[float], trend: int, target: float) -> bool:
-    if len(blocks) < 2 * trend:
-        return False
-    newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
-    return abs(newer - older) <= target * older
-
-
 def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
-    latencies = [each.latency_s for each in samples]
-    width = estimate_median(latencies).relative_half_width
+    latencies_s = [each.latency_s for each in samples]
+    width = estimate_median(latencies_s).relative_half_width
     loads = [each.conditions.load for each in samples if each.conditions.load is not None]
     reasons = {reason for each in samples for reason in (each.conditions.throttle or "").split(";") if reason}
-    applies = {
+    flags = {
         WIDE: width is None or width > sampling.target,
-        DRIFTING: is_drifting(latencies, sampling.target),
+        DRIFTING: is_drifting(latencies_s, sampling.target),
         LOADED: bool(loads) and median(loads) >= LOAD,
         THROTTLED: bool(reasons - {POWER_CAP}),
         CAPPED: POWER_CAP in reasons,
     }
-    return tuple(flag for flag, is_set in applies.items() if is_set)
+    return tuple(flag for flag, is_set in flags.items() if is_set)

@@ -8,15 +8,13 @@ from statistics import fmean, median
 
 from measure.domain import variants
 from measure.machine.device import Device, Events
-from measure.machine.sensors import WINDOW_S, Conditions, Reading, Sensors
+from measure.machine.sensors import WINDOW_S, Conditions, Sensors
 
 CLOCK_READINGS = 21
 """Empty blocks whose median time is the cost of timing."""
 
 BEAT_EVERY_S = 1.0
 """The time between two signs of life during a first call."""
-
-UNKNOWN = Conditions()
 
 
 @dataclass(frozen=True)
@@ -29,20 +27,16 @@ class TimedSample:
 
     latency_s: float
     event_s: float | None = None
-    conditions: Conditions = UNKNOWN
+    conditions: Conditions = field(default_factory=Conditions)
     stages: tuple["TimedSample", ...] = ()
-
-    def stage(self, index: int) -> "TimedSample":
-        """Return a stage under the conditions of the whole call. Its share of the energy is unknown."""
-        return replace(self.stages[index], conditions=replace(self.conditions, energy_j=None))
 
 
 @dataclass
 class Stopwatch:
     """Times blocks of calls and sums their time in ``executing_s``.
 
-    ``clock`` counts nanoseconds; tests pass their own. ``beat`` is a sign of life after every block. ``clear`` empties
-    the caches before every block.
+    ``clock`` counts nanoseconds, ``beat`` is a sign of life after every block, ``clear`` empties the caches before
+    every block.
     """
 
     call: Callable[[], object]
@@ -86,11 +80,10 @@ class Stopwatch:
 
 @dataclass
 class StagedStopwatch(Stopwatch):
-    """Times blocks of calls, and separately the ``stages`` that make up a call.
+    """Times blocks of calls, and separately the ``stages`` that make up a call, with a wait for the device after each.
 
-    The device is synchronised after each stage. That is free where operators return when they are done: there, a
-    call's time is the sum of its stages. On an asynchronous device the waits would slow the call down. There, a block
-    of whole calls is timed first, then as many calls stage by stage, whose sum is slightly larger.
+    A call's time is the sum of its stages. On an asynchronous device the waits would slow it down, so there a block of
+    whole calls is timed first, then as many calls stage by stage.
     """
 
     stages: Sequence[Callable[[], object]] = ()
@@ -110,46 +103,36 @@ class StagedStopwatch(Stopwatch):
         return replace(whole or total, stages=stages)
 
     def cost_s(self) -> float:
-        """Return the time of a block of empty stages."""
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
 
     def runs(self, calls: int) -> int | None:
-        once = super().runs(calls)
-        return 2 * once if once is not None and self.is_asynchronous else once
+        runs = super().runs(calls)
+        return 2 * runs if runs is not None and self.is_asynchronous else runs
 
 
 def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
     """Combine the host's times, and the device's unless it lost one."""
     events = [each.event_s for each in times if each.event_s is not None]
-    has_all = len(events) == len(times)
-    return TimedSample(how(each.latency_s for each in times), how(events) if has_all else None)
+    return TimedSample(how(each.latency_s for each in times), how(events) if len(events) == len(times) else None)
 
 
 class Windows:
     """Adds to each sample the conditions of its window; ``calls`` per sample, None if other work runs in between."""
 
     def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
-        self._sensors = sensors
-        self._clock = clock
-        self._calls = calls
-        self._closed: list[TimedSample] = []
-        self._begin(sensors.read())
-
-    def _begin(self, opening: Reading) -> None:
+        self._sensors, self._clock, self._calls = sensors, clock, calls
+        self._opening, self._opened_ns = sensors.read(), clock()
         self._open: list[TimedSample] = []
-        self._opening, self._opened = opening, self._clock()
+        self._closed: list[TimedSample] = []
 
     def add(self, timed: TimedSample) -> None:
         """Add a sample that has just ended."""
         self._open.append(timed)
-        if (self._clock() - self._opened) / 1e9 >= WINDOW_S:
+        if (self._clock() - self._opened_ns) / 1e9 >= WINDOW_S:
             closing = self._sensors.read()
             calls = None if self._calls is None else self._calls * len(self._open)
             self._close(Conditions.between(self._opening, closing, calls))
-            self._begin(closing)
-
-    def _close(self, conditions: Conditions) -> None:
-        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
+            self._opening, self._opened_ns = closing, self._clock()
 
     def finish(self) -> tuple[TimedSample, ...]:
         """Return all samples with their conditions."""
@@ -157,12 +140,15 @@ class Windows:
             self._close(Conditions.at(self._sensors.read()))
         return tuple(self._closed)
 
+    def _close(self, conditions: Conditions) -> None:
+        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
+        self._open = []
+
 
 def run_first_call(call: Callable[[], object], variant: str, device: Device, beat: Callable[[], None]) -> None:
-    """Run a call once before it is timed if its variant compiles or tries algorithms in the first one.
+    """Run a call once, untimed, if its variant compiles or tries algorithms in the first one.
 
-    That may take minutes, so a thread beats meanwhile, but only up to the variant's limit. A call that hangs then falls
-    silent and is aborted like any other.
+    That may take minutes, so a thread beats meanwhile, up to the variant's limit. A call that hangs is then aborted.
     """
     limit_s = variants.first_call_s(variant)
     if not limit_s:

@@ -21,12 +21,11 @@ from measure.timing.stopwatch import StagedStopwatch, run_first_call
 if TYPE_CHECKING:
     import torch
 
-FITTED = ("audio", "optical flow")
-"""The families whose outputs are numbers to fit, not scores of classes."""
+REGRESSION = ("audio", "optical flow")
+"""The families whose outputs are fitted to numbers. For speech that replaces CTC, which needs a text."""
 
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9
-"""A small rate keeps the weights near their first values. Values do not change a step's time unless they become so
-small that a processor slows down on them."""
+"""A small rate keeps the weights near their first values: much smaller ones slow some processors down."""
 
 MOST_HALVINGS = 20
 """The most steps for the scale of a loss to settle. 16 halvings bring it from its first value, 2^16, to 1."""
@@ -35,11 +34,9 @@ MOST_HALVINGS = 20
 class Loss:
     """The sum of the distances between all outputs that have a gradient and random targets.
 
-    Outputs are a tensor, or tuples, lists and dictionaries of them. Scores of classes have the cross entropy of random
-    labels, as the mean over pixels or steps: shape (batch, classes), segmentation (batch, classes, height, width),
-    sequences (batch, steps, classes). The families in ``FITTED`` have the mean square difference to normal numbers, as
-    have outputs with fewer than two dimensions or classes. For speech that replaces CTC, which needs a text and whose
-    time is not the network's. Targets are drawn in the first call, so later calls do not pay for them.
+    Scores of classes have the mean cross entropy of random labels: shape (batch, classes), segmentation (batch,
+    classes, height, width), sequences (batch, steps, classes). Other outputs, and those of families in ``REGRESSION``,
+    have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed.
 
     Raises NotImplementedError if no output has a gradient.
     """
@@ -53,46 +50,51 @@ class Loss:
         if not outputs:
             raise NotImplementedError(f"{self._model.name} has no output that a gradient flows back from")
         if not self.targets:
-            self.targets = [self._target(tensor) for tensor in outputs]
-        return reduce(add, map(self._distance, outputs, self.targets))
+            self.targets = [self._draw_target(tensor) for tensor in outputs]
+        return reduce(add, map(_distance, outputs, self.targets))
 
-    def _distance(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
-        from torch.nn import functional
-
-        if self._is_fitted(output):
-            return functional.mse_loss(output, target)
-        if output.ndim == 3:
-            return functional.cross_entropy(output.flatten(0, 1), target.flatten())
-        return functional.cross_entropy(output, target)
-
-    def _target(self, output: "torch.Tensor") -> "torch.Tensor":
+    def _draw_target(self, output: "torch.Tensor") -> "torch.Tensor":
         import torch
 
-        if self._is_fitted(output):
+        dimension = 2 if output.ndim == 3 else 1
+        if self._model.family in REGRESSION or output.ndim < 2 or output.shape[dimension] < 2:
             return torch.randn_like(output)
         shape = list(output.shape)
-        classes = shape.pop(_class_dimension(output))
+        classes = shape.pop(dimension)
         return torch.randint(classes, shape, device=output.device)
 
-    def _is_fitted(self, output: "torch.Tensor") -> bool:
-        return self._model.family in FITTED or output.ndim < 2 or output.shape[_class_dimension(output)] < 2
 
+def _distance(output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
+    from torch.nn import functional
 
-def _class_dimension(output: "torch.Tensor") -> int:
-    return 2 if output.ndim == 3 else 1
+    if target.is_floating_point():
+        return functional.mse_loss(output, target)
+    if output.ndim == 3:
+        return functional.cross_entropy(output.flatten(0, 1), target.flatten())
+    return functional.cross_entropy(output, target)
 
 
 class TrainingStep:
-    """A network in train mode with its loss and optimiser. A call takes one step, stage by stage.
+    """A cell's network in train mode, with random inputs and targets. A call takes one step, stage by stage.
 
-    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update.
+    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update. The
+    optimiser is SGD with momentum, or Adam in a variant with that part. ``compile`` compiles the network, not loss and
+    optimiser. Autocast to fp16 scales the loss; a network cast to fp16 trains without scaling. Raises what
+    ``forward.prepare`` does.
     """
 
-    def __init__(
-        self, call: Forward, loss: Loss, optimizer: "torch.optim.Optimizer", scaler: "torch.amp.GradScaler"
-    ) -> None:
-        self.network = call.network
-        self._call, self._loss, self._optimizer, self._scaler = call, loss, optimizer, scaler
+    def __init__(self, device: Device, model: Model, cell: Cell) -> None:
+        import torch
+
+        self._call, self._loss = forward.prepare(device, model, cell), Loss(model)
+        self.network = self._call.network.train()
+        parameters = self.network.parameters()
+        if variants.ADAM in variants.parts(cell.variant):
+            self._optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
+        else:
+            self._optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
+        self._scaler = torch.amp.GradScaler(device.kind, enabled=self._call.autocast == torch.float16)
+        self.is_scaled = self._scaler.is_enabled()
         self._output: Any = None
         self._distance: Any = None
 
@@ -101,18 +103,15 @@ class TrainingStep:
         return dict(zip(STAGES, (self.forward, self.backward, self.update), strict=True))
 
     def forward(self) -> None:
-        """Run the forward pass and the loss."""
         with self._call.casting():
             self._output = self._call()
             self._distance = self._loss(self._output)
 
     def backward(self) -> None:
-        """Compute the gradient of every parameter that requires one."""
         self._scaler.scale(self._distance).backward()
         self._output = self._distance = None
 
     def update(self) -> None:
-        """Take the optimiser's step and drop the gradients."""
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
@@ -122,51 +121,19 @@ class TrainingStep:
         self.backward()
         self.update()
 
-    @property
-    def is_scaled(self) -> bool:
-        """Whether the loss is scaled so that small gradients do not vanish in fp16."""
-        return self._scaler.is_enabled()
-
     def scale(self) -> float:
         """Wait for the device and return the scale of the loss, 1 if it is not scaled."""
         return self._scaler.get_scale()
 
     def resident(self) -> "list[torch.Tensor]":
         """Return the tensors that stay between steps: weights, buffers, inputs, targets, the optimiser's state."""
-        return [
-            *self.network.parameters(),
-            *self.network.buffers(),
-            *tensors_in((self._call.inputs, self._call.keywords)),
-            *self._loss.targets,
-            *(tensor for state in self._optimizer.state.values() for tensor in tensors_in(state)),
-        ]
+        values = [self._call.inputs, self._call.keywords, self._loss.targets, *self._optimizer.state.values()]
+        return [*self.network.parameters(), *self.network.buffers(), *tensors_in(values)]
 
 
-def prepare(device: Device, model: Model, cell: Cell) -> TrainingStep:
-    """Build a network in train mode on the device, with random inputs and targets.
-
-    The optimiser is SGD with momentum, or Adam in a variant with that part; other options are torch's defaults.
-    ``compile`` compiles the network's forward and backward pass, not loss and optimiser. Autocast to fp16 scales the
-    loss by ``torch.amp.GradScaler``; a network cast to fp16 trains without scaling.
-
-    Raises what ``forward.prepare`` does.
-    """
-    import torch
-
-    call = forward.prepare(device, model, cell)
-    call.network.train()
-    parameters = call.network.parameters()
-    if variants.ADAM in variants.parts(cell.variant):
-        optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
-    else:
-        optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
-    scaler = torch.amp.GradScaler(device.kind, enabled=call.autocast == torch.float16)
-    return TrainingStep(call, Loss(model), optimizer, scaler)
-
-
-def prepare_phase(device: Device, model: Model, cell: Cell) -> Forward | TrainingStep:
+def prepare(device: Device, model: Model, cell: Cell) -> Forward | TrainingStep:
     """Prepare a training step or a forward pass, by the cell's phase. Raises what ``forward.prepare`` does."""
-    return prepare(device, model, cell) if cell.phase == STEP else forward.prepare(device, model, cell)
+    return TrainingStep(device, model, cell) if cell.phase == STEP else forward.prepare(device, model, cell)
 
 
 @dataclass(frozen=True)
@@ -178,7 +145,6 @@ class StepTiming:
 
     @property
     def executing_s(self) -> float:
-        """The time spent in steps, warm-up included."""
         return self.phases[STEP].executing_s
 
 
@@ -187,27 +153,23 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 
     Raises what ``prepare`` does, and whatever torch raises if the cell does not fit or is not supported.
     """
-    step = prepare(device, model, cell)
+    step = TrainingStep(device, model, cell)
+    stages = tuple(step.stages.values())
 
     def step_with_beats() -> None:
-        for stage in step.stages.values():
+        for stage in stages:
             stage()
             beat()
 
     beat()
     run_first_call(step, cell.variant, device, beat)
     scale = _settle_scale(step, step_with_beats)
+    clear = forward.cache_clearer(device, cell)
     stopwatch = StagedStopwatch(
-        step,
-        device.synchronize,
-        beat=beat,
-        events=device.events(),
-        clear=forward.cache_clearer(device, cell),
-        stages=tuple(step.stages.values()),
+        step, device.synchronize, beat=beat, events=device.events(), clear=clear, stages=stages,
         is_asynchronous=device.is_asynchronous,
-    )
-    timings = sample_stages(stopwatch, sampling, device.sensors())
-    phases = dict(zip((STEP, *STAGES), timings, strict=True))
+    )  # fmt: skip
+    phases = dict(zip((STEP, *STAGES), sample_stages(stopwatch, sampling, device.sensors()), strict=True))
     if step.scale() < scale:
         for phase in (STEP, UPDATE):
             phases[phase] = replace(phases[phase], flags=(*phases[phase].flags, SKIPPED))
@@ -217,9 +179,8 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 def _settle_scale(step: TrainingStep, take: Callable[[], object]) -> float:
     """Take steps until one keeps the scale of the loss, which often begins too large. Return the scale.
 
-    A step with gradients that are not finite halves the scale and skips the optimiser (``GradScaler``). The scale
-    doubles only after 2000 other steps. So a scale that has fallen since shows that steps were skipped, and one that
-    has not that too few were to matter.
+    A step whose gradients overflow halves the scale and skips the optimiser. The scale doubles only after 2000 other
+    steps, so a scale that has fallen since shows that steps were skipped.
     """
     scale = step.scale()
     for _ in range(MOST_HALVINGS if step.is_scaled else 0):

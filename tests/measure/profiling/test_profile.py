@@ -20,7 +20,7 @@ from measure.models import catalog  # noqa: E402
 from measure.profiling import profile  # noqa: E402
 from measure.profiling.attribution import STAGE, ModuleRanges, attribute  # noqa: E402
 from measure.profiling.profile import SystemMeter, keep_whole_steps  # noqa: E402
-from measure.timing.sampling import ROUND, sample  # noqa: E402
+from measure.timing.sampling import ROUND_SAMPLING, sample  # noqa: E402
 from measure.timing.stopwatch import Stopwatch  # noqa: E402
 
 NET = Model("net", "torchvision", "plain", (64,))
@@ -65,7 +65,7 @@ def net(monkeypatch):
 
 def measure(phase, variant="eager", device=None, beat=lambda: None):
     device = device or devices.find("cpu")
-    return profile.measure(device, NET, cell(NET, ROWS, variant=variant, phase=phase), ROUND, beat)
+    return profile.measure(device, NET, cell(NET, ROWS, variant=variant, phase=phase), ROUND_SAMPLING, beat)
 
 
 def shares(operators, stage):
@@ -181,7 +181,7 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     device = devices.find("cuda")
     device.prepare(1)
     (model,) = catalog.find(["resnet18"])
-    profiled = profile.measure(device, model, cell(model, 32, phase=phase), ROUND, lambda: None)
+    profiled = profile.measure(device, model, cell(model, 32, phase=phase), ROUND_SAMPLING, lambda: None)
     times = profiled.operators
     assert 0.5 * profiled.plain_s < sum(each.time_s for each in times) <= profiled.profiled_s
     expected = {"inference": ["conv2d"], "step": ["conv2d", "convolution_backward"]}[phase]
