@@ -190,8 +190,11 @@ def draw(points: Sequence[Point], peak_flop_per_s: float, byte_per_s: float) -> 
     x = alt.X("intensity:Q", title="FLOP per byte of the footprint").scale(type="log")
     y = alt.Y("rate:Q", title="GFLOP/s").scale(type="log")
     roof = alt.Chart(alt.Data(values=line)).mark_line(color="gray").encode(x=x, y=y)
-    networks = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=80).encode(x=x, y=y, color="model:N")
-    return (roof + networks).properties(title="Roofline of this machine, fp32, batch size 1", width=480, height=320)
+    networks = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=80, color="black").encode(x=x, y=y)
+    names = networks.mark_text(align="right", dx=-8).encode(text="model:N")
+    return (roof + networks + names).properties(
+        title="Roofline of this machine, fp32, batch size 1", width=480, height=320
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
